@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// All observations on one machine in one interval.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Facts {
+pub struct AuditFacts {
     /// Online CPUs.
     pub online: CpuSet,
     /// CPUs that the machine has but that are offline.
@@ -34,7 +34,7 @@ pub struct Process {
     /// Its name (`comm`, at most 15 bytes).
     pub name: String,
     /// The limits set by its control groups.
-    pub confinement: Confinement,
+    pub limits: GroupLimits,
     /// Its threads, the main one first.
     pub threads: Vec<Thread>,
     /// CPU time since its start, in seconds.
@@ -57,7 +57,7 @@ pub struct Thread {
     /// CPUs on which it may run, including offline ones (`Cpus_allowed_list` of `/proc/TID/status`).
     pub cpus: CpuSet,
     /// The limits set by its own control groups, if these differ from the groups of its process.
-    pub confinement: Option<Confinement>,
+    pub limits: Option<GroupLimits>,
     /// CPU time since its start, in seconds, to a hundredth; absent if it was not read.
     pub cpu_seconds: Option<f64>,
     /// CPUs (0 to 1) that it used on average in the interval; absent without two readings.
@@ -66,7 +66,7 @@ pub struct Thread {
 
 /// The limits that control groups set for a process.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Confinement {
+pub struct GroupLimits {
     /// The group that sets the CPUs (`/docker/1f0c`), as in `/proc/PID/cgroup`.
     pub group: String,
     /// The outermost group with the same CPUs: the group itself or one of its ancestors.
@@ -89,7 +89,7 @@ pub struct Confinement {
 /// Program and runtime of a process, as far as they decide its number of threads.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Program {
-    /// Returns the arguments of the program.
+    /// The arguments of the program.
     pub arguments: Vec<String>,
     /// The variables of [`super::VARIABLES`] that were in its environment at its start.
     pub environment: BTreeMap<String, String>,
@@ -148,7 +148,7 @@ pub struct Throttling {
 /// What could not be examined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Unseen {
+pub enum UnexaminedKind {
     /// The process ended during the audit.
     Ended,
     /// Its control groups: they are not below a hierarchy that is mounted here.
@@ -165,7 +165,7 @@ pub enum Unseen {
 
 /// A process in a finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Holder {
+pub struct ProcessRef {
     /// Its id.
     pub pid: u32,
     /// Its name.
@@ -176,22 +176,22 @@ pub struct Holder {
 
 impl Process {
     /// Returns the limits set by the control groups of one of its threads.
-    pub fn confinement_of<'a>(&'a self, thread: &'a Thread) -> &'a Confinement {
-        thread.confinement.as_ref().unwrap_or(&self.confinement)
+    pub fn limits_of<'a>(&'a self, thread: &'a Thread) -> &'a GroupLimits {
+        thread.limits.as_ref().unwrap_or(&self.limits)
     }
 
     /// Returns the online CPUs on which any of its threads may run.
-    pub fn reach(&self, online: &CpuSet) -> CpuSet {
+    pub fn allowed_cpus(&self, online: &CpuSet) -> CpuSet {
         CpuSet::union_of(self.threads.iter().map(|thread| &thread.cpus)).intersection(online)
     }
 
     /// Returns the process as it is named in a finding about `threads` of its threads.
-    pub fn holder(&self, threads: usize) -> Holder {
-        Holder { pid: self.pid, name: self.name.clone(), threads }
+    pub fn reference(&self, threads: usize) -> ProcessRef {
+        ProcessRef { pid: self.pid, name: self.name.clone(), threads }
     }
 }
 
-impl Confinement {
+impl GroupLimits {
     /// Returns the online CPUs of the group; all online CPUs if it sets none.
     pub fn usable(&self, online: &CpuSet) -> CpuSet {
         let own = self.cpus.as_ref().map(|cpus| cpus.intersection(online));

@@ -1,8 +1,8 @@
 //! Devices that interrupt CPUs to which busy threads are pinned.
 
 use super::{
-    BUSY, Device, Finding, Severity, Subject,
-    facts::{Facts, Process, Thread},
+    BUSY, Device, Finding, FindingKind, Severity,
+    facts::{AuditFacts, Process, Thread},
     words,
 };
 use manycore_topology::{CpuId, CpuSet};
@@ -15,7 +15,7 @@ const MOST_PER_SECOND: f64 = 100.0;
 const NAMED: usize = 4;
 
 /// Returns a finding for each CPU.
-pub(super) fn find(facts: &Facts) -> Vec<Finding> {
+pub(super) fn find(facts: &AuditFacts) -> Vec<Finding> {
     let pinned: CpuSet = facts
         .processes
         .iter()
@@ -26,7 +26,7 @@ pub(super) fn find(facts: &Facts) -> Vec<Finding> {
     pinned.iter().filter_map(|cpu| on_cpu(facts, cpu, &free)).collect()
 }
 
-fn on_cpu(facts: &Facts, cpu: CpuId, free: &CpuSet) -> Option<Finding> {
+fn on_cpu(facts: &AuditFacts, cpu: CpuId, free: &CpuSet) -> Option<Finding> {
     let mut devices: Vec<Device> = facts
         .interrupts
         .iter()
@@ -41,26 +41,26 @@ fn on_cpu(facts: &Facts, cpu: CpuId, free: &CpuSet) -> Option<Finding> {
         return None;
     }
     let (process, thread, busy_cpus) = worker(facts, cpu)?;
-    let holder = process.holder(1);
+    let reference = process.reference(1);
     devices.truncate(NAMED);
-    let cure = cure(facts, &devices, free, thread.tid);
+    let fix = fix(facts, &devices, free, thread.tid);
     let named = devices.iter().map(|device| {
         format!("irq {} ({}) occurred {:.0} times per second", device.irq, device.name, device.per_second)
     });
     Some(Finding {
-        severity: Severity::Harm,
+        severity: Severity::Problem,
         headline: format!(
             "{:.0} interrupts per second hit CPU {cpu}, to which {} is pinned",
             per_second,
-            words::process(&holder)
+            words::process(&reference)
         ),
         evidence: [format!("thread {} ({}) used {busy_cpus:.2} of CPU {cpu}", thread.tid, thread.name)]
             .into_iter()
             .chain(named)
             .collect(),
-        cure,
-        subject: Subject::Interrupts {
-            process: holder,
+        fix,
+        subject: FindingKind::Interrupts {
+            process: reference,
             tid: thread.tid,
             cpu,
             busy_cpus,
@@ -71,7 +71,7 @@ fn on_cpu(facts: &Facts, cpu: CpuId, free: &CpuSet) -> Option<Finding> {
 }
 
 /// Returns the busiest thread that is pinned to the CPU, with its process and its share of the CPU.
-fn worker(facts: &Facts, cpu: CpuId) -> Option<(&Process, &Thread, f64)> {
+fn worker(facts: &AuditFacts, cpu: CpuId) -> Option<(&Process, &Thread, f64)> {
     let pinned = facts.processes.iter().flat_map(|process| process.threads.iter().map(move |t| (process, t)));
     pinned
         .filter(|(_, thread)| thread.only_cpu(&facts.online) == Some(cpu))
@@ -82,7 +82,7 @@ fn worker(facts: &Facts, cpu: CpuId) -> Option<(&Process, &Thread, f64)> {
 }
 
 /// Suggests to move the interrupts of the busiest device if the kernel allows that, else the thread.
-fn cure(facts: &Facts, devices: &[Device], free: &CpuSet, tid: u32) -> String {
+fn fix(facts: &AuditFacts, devices: &[Device], free: &CpuSet, tid: u32) -> String {
     let known = |device: &&Device| facts.interrupts.iter().find(|irq| irq.number == device.irq);
     let managed = devices.first().as_ref().and_then(known).is_some_and(|irq| irq.managed);
     let name = devices.first().as_ref().and_then(known).and_then(|irq| irq.device.clone());

@@ -1,29 +1,37 @@
 //! Problems in how everything on a machine is pinned.
 //!
-//! One file per kind of finding; each decides on plain [`Facts`] and nothing else. A finding says what is
-//! wrong, what it was seen by, and what cures it. What is merely unusual is no finding: on an ordinary server
-//! there are none.
+//! There is one file per kind of finding, whose result depends only on the [`AuditFacts`]. A finding has a
+//! description, the evidence and a fix. Unusual settings alone are not findings: an ordinary server has none.
+//!
+//! ```text
+//! process_scan (reads /proc) -> scan (two readings) -> AuditFacts -> find (pure) -> Finding -> text
+//! ```
 #![forbid(unsafe_code)]
 
+mod error;
 pub mod go_buildinfo;
-pub mod processes;
+pub mod process_scan;
+pub mod scan;
 pub mod text;
 
-mod crowded;
 mod facts;
 mod interrupts;
 mod memory;
-mod outside;
+mod offline_or_isolated;
+mod outside_cpuset;
 mod overlap;
+mod oversubscribed;
 mod tenant;
 #[cfg(test)]
 mod tests;
 mod threads;
 mod throttling;
-mod unusable;
 mod words;
 
-pub use facts::{Confinement, Facts, Go, Holder, Interrupt, Process, Program, Thread, Throttling, Unseen};
+pub use error::{Error, Result};
+pub use facts::{
+    AuditFacts, Go, GroupLimits, Interrupt, Process, ProcessRef, Program, Thread, Throttling, UnexaminedKind,
+};
 pub use threads::{LIBRARIES, VARIABLES, clearly_more};
 
 use manycore_topology::{CpuId, CpuSet};
@@ -44,14 +52,14 @@ pub struct Audit {
     /// The problems, the worst first.
     pub findings: Vec<Finding>,
     /// What was examined.
-    pub looked_at: LookedAt,
+    pub examined: Examined,
     /// What could not be examined, by kind.
-    pub unseen: Vec<NotSeen>,
+    pub unexamined: Vec<Unexamined>,
 }
 
 /// How much was examined.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct LookedAt {
+pub struct Examined {
     /// Number of processes, without kernel threads.
     pub processes: usize,
     /// Number of their threads.
@@ -62,9 +70,9 @@ pub struct LookedAt {
 
 /// Something that could not be examined.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct NotSeen {
+pub struct Unexamined {
     /// The kind.
-    pub what: Unseen,
+    pub what: UnexaminedKind,
     /// How many there were.
     pub count: usize,
 }
@@ -74,7 +82,7 @@ pub struct NotSeen {
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// It costs time now.
-    Harm,
+    Problem,
     /// It will cost time as soon as the affected tasks have work.
     Risk,
 }
@@ -84,7 +92,7 @@ pub enum Severity {
 pub struct Finding {
     /// The kind of problem, with its figures.
     #[serde(flatten)]
-    pub subject: Subject,
+    pub subject: FindingKind,
     /// How severe it is.
     pub severity: Severity,
     /// One sentence that describes it.
@@ -92,13 +100,13 @@ pub struct Finding {
     /// The evidence, one sentence each.
     pub evidence: Vec<String>,
     /// How to fix it.
-    pub cure: String,
+    pub fix: String,
 }
 
 /// The subject of a finding. CPUs are online ones unless stated otherwise.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Subject {
+pub enum FindingKind {
     /// Several tenants are pinned to the same CPUs.
     OverlappingPins {
         /// CPUs that each of them claims.
@@ -107,9 +115,9 @@ pub enum Subject {
         claims: Vec<Claim>,
     },
     /// Busy threads of one process share a CPU while other CPUs of the process are unused.
-    CrowdedThreads {
+    OversubscribedCpu {
         /// The process.
-        process: Holder,
+        process: ProcessRef,
         /// The CPU that they share.
         cpu: CpuId,
         /// CPUs that the process could use but does not.
@@ -118,7 +126,7 @@ pub enum Subject {
     /// Threads may run on CPUs outside of their control group's cpuset.
     OutsideCpuset {
         /// The process.
-        process: Holder,
+        process: ProcessRef,
         /// CPUs on which its threads may run.
         cpus: CpuSet,
         /// CPUs of its control group.
@@ -129,7 +137,7 @@ pub enum Subject {
     /// Threads are pinned to CPUs that are offline.
     OfflineCpus {
         /// The processes with such threads.
-        processes: Vec<Holder>,
+        processes: Vec<ProcessRef>,
         /// The CPUs of the pin, including offline ones.
         cpus: CpuSet,
         /// The offline CPUs among them.
@@ -138,7 +146,7 @@ pub enum Subject {
     /// Threads are pinned to several CPUs, some of which are isolated from load balancing.
     IsolatedCpus {
         /// The processes with such threads.
-        processes: Vec<Holder>,
+        processes: Vec<ProcessRef>,
         /// The CPUs of the pin.
         cpus: CpuSet,
         /// The isolated CPUs among them.
@@ -147,7 +155,7 @@ pub enum Subject {
     /// The memory of a pinned process is on NUMA nodes without any of its CPUs.
     FarMemory {
         /// The process.
-        process: Holder,
+        process: ProcessRef,
         /// CPUs on which its threads may run.
         cpus: CpuSet,
         /// NUMA nodes of these CPUs.
@@ -158,7 +166,7 @@ pub enum Subject {
     /// A runtime runs more workers than its process has CPUs.
     TooManyThreads {
         /// The process.
-        process: Holder,
+        process: ProcessRef,
         /// `Erlang`, `JVM`, `Go`, `.NET`, or the library that started the threads.
         runtime: String,
         /// Number of CPUs that it may use; fractional if a quota limits it.
@@ -175,7 +183,7 @@ pub enum Subject {
         /// Directory of the group.
         group: String,
         /// Its processes.
-        processes: Vec<Holder>,
+        processes: Vec<ProcessRef>,
         /// The quota in CPUs.
         quota_cpus: f64,
         /// Periods of the interval in which it ran.
@@ -188,7 +196,7 @@ pub enum Subject {
     /// Devices interrupt a CPU to which a busy thread is pinned.
     Interrupts {
         /// The process of the thread.
-        process: Holder,
+        process: ProcessRef,
         /// The thread id.
         tid: u32,
         /// The CPU to which it is pinned.
@@ -208,7 +216,7 @@ pub struct Claim {
     /// The control group whose CPUs these are; absent if threads are pinned by affinity.
     pub group: Option<String>,
     /// Its processes, by id.
-    pub processes: Vec<Holder>,
+    pub processes: Vec<ProcessRef>,
     /// All CPUs that it claims.
     pub cpus: CpuSet,
     /// CPU time of these threads or processes since their start, in seconds.
@@ -229,11 +237,11 @@ pub struct Device {
 }
 
 /// Returns all problems, the worst first.
-pub fn find(facts: &Facts) -> Vec<Finding> {
+pub fn find(facts: &AuditFacts) -> Vec<Finding> {
     let mut findings = overlap::find(facts);
-    findings.extend(crowded::find(facts));
-    findings.extend(outside::find(facts));
-    findings.extend(unusable::find(facts));
+    findings.extend(oversubscribed::find(facts));
+    findings.extend(outside_cpuset::find(facts));
+    findings.extend(offline_or_isolated::find(facts));
     findings.extend(memory::find(facts));
     findings.extend(threads::find(facts));
     findings.extend(throttling::find(facts));
@@ -242,7 +250,7 @@ pub fn find(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// Returns [`Severity::Harm`] if the affected tasks are busy.
+/// Returns [`Severity::Problem`] if the affected tasks are busy.
 fn severity(at_work: bool) -> Severity {
-    if at_work { Severity::Harm } else { Severity::Risk }
+    if at_work { Severity::Problem } else { Severity::Risk }
 }

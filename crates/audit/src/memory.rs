@@ -1,8 +1,8 @@
 //! Memory of pinned processes that is remote from all of their CPUs.
 
 use super::{
-    BUSY, Finding, Subject,
-    facts::{Facts, Process},
+    BUSY, Finding, FindingKind,
+    facts::{AuditFacts, Process},
     severity, words,
 };
 use manycore_text::units::{bytes, percent};
@@ -17,7 +17,7 @@ const MOST_FAR: f64 = 0.25;
 const LEAST_FAR_BYTES: u64 = 16 << 20;
 
 /// Returns a finding for each pinned process with too much remote memory.
-pub(super) fn find(facts: &Facts) -> Vec<Finding> {
+pub(super) fn find(facts: &AuditFacts) -> Vec<Finding> {
     let with_memory = facts.nodes.iter().filter(|node| has_memory(node)).count();
     if with_memory < 2 {
         return Vec::new();
@@ -25,9 +25,9 @@ pub(super) fn find(facts: &Facts) -> Vec<Finding> {
     facts.processes.iter().filter_map(|process| of_process(facts, process)).collect()
 }
 
-fn of_process(facts: &Facts, process: &Process) -> Option<Finding> {
+fn of_process(facts: &AuditFacts, process: &Process) -> Option<Finding> {
     let on_nodes = process.memory.as_ref()?;
-    let cpus = process.reach(&facts.online);
+    let cpus = process.allowed_cpus(&facts.online);
     let near: CpuSet =
         facts.nodes.iter().filter(|node| node.cpus.intersects(&cpus)).map(|node| node.id).collect();
     let all: u64 = on_nodes.values().sum();
@@ -40,14 +40,14 @@ fn of_process(facts: &Facts, process: &Process) -> Option<Finding> {
     if near.is_empty() || far < LEAST_FAR_BYTES || (far as f64) <= MOST_FAR * all as f64 {
         return None;
     }
-    let holder = process.holder(process.threads.len());
+    let reference = process.reference(process.threads.len());
     let room: CpuSet = facts
         .nodes
         .iter()
         .filter(|node| near.contains(node.id) && has_memory(node))
         .map(|node| node.id)
         .collect();
-    let cure = if room.is_empty() {
+    let fix = if room.is_empty() {
         format!("its node has no memory: pin it to CPUs of node {far_nodes}")
     } else {
         format!(
@@ -62,15 +62,15 @@ fn of_process(facts: &Facts, process: &Process) -> Option<Finding> {
         headline: format!(
             "{} of the memory of {} is on node {far_nodes}, remote from its {}",
             percent(far as f64 / all as f64),
-            words::process(&holder),
+            words::process(&reference),
             words::cpus(&cpus)
         ),
         evidence: vec![
             format!("its CPUs belong to node {near}"),
             format!("/proc/{}/numa_maps: {}", process.pid, shares.collect::<Vec<_>>().join(", ")),
         ],
-        cure,
-        subject: Subject::FarMemory { process: holder, cpus, near, bytes: on_nodes.clone() },
+        fix,
+        subject: FindingKind::FarMemory { process: reference, cpus, near, bytes: on_nodes.clone() },
     })
 }
 

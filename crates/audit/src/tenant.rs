@@ -3,7 +3,7 @@
 //! A tenant is a control group or a tree of processes. A process that inherits a pin shares it on purpose: a
 //! pinned shell and all its descendants are one tenant, and so is everything in one container.
 
-use super::facts::{Confinement, Facts, Process, Thread};
+use super::facts::{AuditFacts, GroupLimits, Process, Thread};
 use manycore_topology::{CpuId, CpuSet};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,11 +36,11 @@ pub(super) enum Tenant {
 
 /// How strong a claim is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Strength {
+pub(super) enum ClaimKind {
     /// Exclusive: the CPUs are meant for this tenant alone.
-    Own,
+    Exclusive,
     /// Shared: several tenants share the CPUs on purpose, but no tenant may have an exclusive claim on them.
-    Pool,
+    Shared,
 }
 
 /// The part of a process that a claim covers.
@@ -53,41 +53,41 @@ pub(super) struct Part<'a> {
 
 /// One claim of one tenant.
 #[derive(Clone, Debug)]
-pub(super) struct Stake<'a> {
+pub(super) struct CpuClaim<'a> {
     pub tenant: Tenant,
-    pub strength: Strength,
+    pub kind: ClaimKind,
     pub cpus: CpuSet,
     pub part: Part<'a>,
 }
 
 /// Returns all claims. On a machine with one CPU there are none.
-pub(super) fn stakes(facts: &Facts) -> Vec<Stake<'_>> {
+pub(super) fn cpu_claims(facts: &AuditFacts) -> Vec<CpuClaim<'_>> {
     if facts.online.len() < 2 {
         return Vec::new();
     }
-    let kin = Kin::of(facts);
-    let mut stakes = Vec::new();
+    let inheritance = PinInheritance::of(facts);
+    let mut cpu_claims = Vec::new();
     for process in &facts.processes {
-        stakes.extend(of_group(facts, process, &process.confinement, None));
+        cpu_claims.extend(of_group(facts, process, &process.limits, None));
         let helper = is_per_cpu_helper(facts, process);
         for thread in &process.threads {
-            let own = thread.confinement.as_ref();
-            stakes.extend(own.and_then(|own| of_group(facts, process, own, Some(thread))));
+            let own = thread.limits.as_ref();
+            cpu_claims.extend(own.and_then(|own| of_group(facts, process, own, Some(thread))));
             let idle = helper && thread.busy_cpus.is_some_and(|busy| busy < IDLE);
-            stakes.extend(kin.thread(facts, process, thread).filter(|_| !idle));
+            cpu_claims.extend(inheritance.thread(facts, process, thread).filter(|_| !idle));
         }
     }
-    pool_equals(&mut stakes);
-    stakes
+    mark_shared_pools(&mut cpu_claims);
+    cpu_claims
 }
 
 /// Whether one tenant is part of the other: a process of a group, or a group below another one.
-pub(super) fn related(a: &Stake, b: &Stake) -> bool {
-    let within = |inner: &Stake, outer: &Stake| match (&inner.tenant, &outer.tenant) {
+pub(super) fn are_nested(a: &CpuClaim, b: &CpuClaim) -> bool {
+    let within = |inner: &CpuClaim, outer: &CpuClaim| match (&inner.tenant, &outer.tenant) {
         (Tenant::Group(inner), Tenant::Group(outer)) => is_below(inner, outer),
         (Tenant::Processes(_), Tenant::Group(outer)) => {
             let Part { process, thread } = inner.part;
-            let own = thread.map_or(&process.confinement, |thread| process.confinement_of(thread));
+            let own = thread.map_or(&process.limits, |thread| process.limits_of(thread));
             is_below(&own.group, outer)
         }
         (inner, outer) => inner == outer,
@@ -105,35 +105,35 @@ fn is_below(inner: &str, outer: &str) -> bool {
 /// Turns equal claims into shared ones. Pods of a node share the CPUs that no pod has exclusively, and
 /// virtual machines share those of their emulators: equal sets of several CPUs that an orchestrator gave to
 /// several tenants are such a pool.
-fn pool_equals(stakes: &mut [Stake]) {
+fn mark_shared_pools(cpu_claims: &mut [CpuClaim]) {
     let mut owners: BTreeMap<CpuSet, BTreeSet<Tenant>> = BTreeMap::new();
-    let orchestrated = |stake: &Stake| {
-        stake.cpus.len() > 1
-            && matches!(&stake.tenant, Tenant::Group(name) if name.contains("kubepods") || is_domain(name))
+    let orchestrated = |claim: &CpuClaim| {
+        claim.cpus.len() > 1
+            && matches!(&claim.tenant, Tenant::Group(name) if name.contains("kubepods") || is_domain(name))
     };
-    for stake in stakes.iter().filter(|stake| orchestrated(stake)) {
-        owners.entry(stake.cpus.clone()).or_default().insert(stake.tenant.clone());
+    for claim in cpu_claims.iter().filter(|claim| orchestrated(claim)) {
+        owners.entry(claim.cpus.clone()).or_default().insert(claim.tenant.clone());
     }
-    for stake in stakes.iter_mut() {
-        if orchestrated(stake) && owners.get(&stake.cpus).is_some_and(|owners| owners.len() > 1) {
-            stake.strength = Strength::Pool;
+    for claim in cpu_claims.iter_mut() {
+        if orchestrated(claim) && owners.get(&claim.cpus).is_some_and(|owners| owners.len() > 1) {
+            claim.kind = ClaimKind::Shared;
         }
     }
 }
 
 /// Whether a program has a thread on every CPU (a tracer or monitor), which is not a claim to all CPUs.
-fn is_per_cpu_helper(facts: &Facts, process: &Process) -> bool {
+fn is_per_cpu_helper(facts: &AuditFacts, process: &Process) -> bool {
     let pins: CpuSet = process.threads.iter().filter_map(|thread| thread.only_cpu(&facts.online)).collect();
-    pins.len() > 1 && process.confinement.usable(&facts.online).is_subset(&pins)
+    pins.len() > 1 && process.limits.usable(&facts.online).is_subset(&pins)
 }
 
 /// Returns the claim of a container, virtual machine or partition to its CPUs.
 fn of_group<'a>(
-    facts: &Facts,
+    facts: &AuditFacts,
     process: &'a Process,
-    own: &Confinement,
+    own: &GroupLimits,
     thread: Option<&'a Thread>,
-) -> Option<Stake<'a>> {
+) -> Option<CpuClaim<'a>> {
     let cpus = own.usable(&facts.online);
     if cpus == facts.online || !(own.partition || is_container(&own.group)) {
         return None;
@@ -142,22 +142,22 @@ fn of_group<'a>(
     let shared = own.group.contains("kubepods")
         && (own.group.contains("burstable") || own.group.contains("besteffort"))
         || is_domain(&own.group) && (leaf == "emulator" || leaf.starts_with("iothread"));
-    let strength = if shared { Strength::Pool } else { Strength::Own };
-    Some(Stake { tenant: Tenant::Group(owner(own)), strength, cpus, part: Part { process, thread } })
+    let kind = if shared { ClaimKind::Shared } else { ClaimKind::Exclusive };
+    Some(CpuClaim { tenant: Tenant::Group(owner(own)), kind, cpus, part: Part { process, thread } })
 }
 
 /// Which processes inherit pins from which.
-struct Kin<'a> {
+struct PinInheritance<'a> {
     by_pid: BTreeMap<u32, &'a Process>,
     /// CPUs of each service, if all its threads have the same.
     services: BTreeMap<&'a str, CpuSet>,
 }
 
-impl<'a> Kin<'a> {
-    fn of(facts: &'a Facts) -> Self {
+impl<'a> PinInheritance<'a> {
+    fn of(facts: &'a AuditFacts) -> Self {
         let mut services: BTreeMap<&str, Option<CpuSet>> = BTreeMap::new();
         for process in &facts.processes {
-            let Some(service) = &process.confinement.service else { continue };
+            let Some(service) = &process.limits.service else { continue };
             for thread in &process.threads {
                 let cpus = thread.cpus.intersection(&facts.online);
                 services
@@ -173,30 +173,30 @@ impl<'a> Kin<'a> {
     }
 
     /// Returns the claim of a thread to the only CPU on which it may run.
-    fn thread(&self, facts: &Facts, process: &'a Process, thread: &'a Thread) -> Option<Stake<'a>> {
+    fn thread(&self, facts: &AuditFacts, process: &'a Process, thread: &'a Thread) -> Option<CpuClaim<'a>> {
         let cpu = thread.only_cpu(&facts.online)?;
-        let own = process.confinement_of(thread);
+        let own = process.limits_of(thread);
         // The group allows only one CPU: the claim is that of the group.
         let tenant = if own.usable(&facts.online).len() == 1 {
             Tenant::Group(owner(own))
         } else {
-            self.inherited(&process.confinement, cpu)
-                .unwrap_or_else(|| Tenant::Processes(self.eldest(facts, process, cpu)))
+            self.inherited(&process.limits, cpu)
+                .unwrap_or_else(|| Tenant::Processes(self.oldest_pinned_ancestor(facts, process, cpu)))
         };
         let part = Part { process, thread: Some(thread) };
-        Some(Stake { tenant, strength: Strength::Own, cpus: CpuSet::single(cpu), part })
+        Some(CpuClaim { tenant, kind: ClaimKind::Exclusive, cpus: CpuSet::single(cpu), part })
     }
 
     /// Returns the service if it was pinned as a whole (`CPUAffinity=`), also after its first process has
     /// ended.
-    fn inherited(&self, own: &Confinement, cpu: CpuId) -> Option<Tenant> {
+    fn inherited(&self, own: &GroupLimits, cpu: CpuId) -> Option<Tenant> {
         let service = own.service.as_ref()?;
         let whole = *self.services.get(service.as_str())? == CpuSet::single(cpu);
         whole.then(|| Tenant::Group(service.clone()))
     }
 
     /// Returns the most distant ancestor in an unbroken line of processes that are pinned to the same CPU.
-    fn eldest(&self, facts: &Facts, process: &Process, cpu: CpuId) -> u32 {
+    fn oldest_pinned_ancestor(&self, facts: &AuditFacts, process: &Process, cpu: CpuId) -> u32 {
         let (mut pid, mut parent) = (process.pid, process.parent);
         // The line has at most as many members as there are processes, even if ids were reused during the
         // scan.
@@ -225,7 +225,7 @@ fn is_domain(group: &str) -> bool {
 
 /// Returns the group that represents the tenant: the whole virtual machine, or the outermost group with the
 /// same CPUs.
-fn owner(own: &Confinement) -> String {
+fn owner(own: &GroupLimits) -> String {
     let mut path = String::new();
     for part in own.group.split('/').filter(|part| !part.is_empty()) {
         path = format!("{path}/{part}");

@@ -9,8 +9,8 @@
 //! threads by name, but both respect affinity and quota.
 
 use super::{
-    BUSY, Finding, Subject,
-    facts::{Facts, Process, Program, Thread},
+    BUSY, Finding, FindingKind,
+    facts::{AuditFacts, Process, Program, Thread},
     severity, words,
 };
 use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ pub const LIBRARIES: [&str; 7] =
 const RAN_SECONDS: f64 = 0.01;
 
 /// Returns a finding for each process.
-pub(super) fn find(facts: &Facts) -> Vec<Finding> {
+pub(super) fn find(facts: &AuditFacts) -> Vec<Finding> {
     facts.processes.iter().filter_map(|process| of_process(facts, process)).collect()
 }
 
@@ -48,14 +48,14 @@ pub fn clearly_more(workers: usize, cpus: f64) -> bool {
     workers as f64 >= 1.5 * cpus.ceil().max(1.0)
 }
 
-fn of_process(facts: &Facts, process: &Process) -> Option<Finding> {
+fn of_process(facts: &AuditFacts, process: &Process) -> Option<Finding> {
     let program = process.program.as_ref()?;
     let runtime = Runtime::of(process, program)?;
     let limits = Limits::of(facts, process);
     let threads = runtime.workers(process, |_| true);
     let (workers, set_by) = match runtime.given(program) {
         Some(given) => (runtime.started(threads, given.workers), Some(given.option)),
-        None if runtime.minds_limits(program) => return None,
+        None if runtime.respects_limits(program) => return None,
         None => {
             let ran = runtime
                 .workers(process, |thread| thread.cpu_seconds.is_some_and(|seconds| seconds >= RAN_SECONDS));
@@ -68,13 +68,13 @@ fn of_process(facts: &Facts, process: &Process) -> Option<Finding> {
 }
 
 fn finding(
-    facts: &Facts,
+    facts: &AuditFacts,
     process: &Process,
     runtime: &Runtime,
     limits: &Limits,
     (workers, threads, set_by): (usize, usize, Option<String>),
 ) -> Finding {
-    let holder = process.holder(workers);
+    let reference = process.reference(workers);
     let cpus = figure(limits.cpus);
     let room = if limits.cpus == 1.0 { "1 CPU".to_owned() } else { format!("{cpus} CPUs") };
     let cause = match &set_by {
@@ -91,16 +91,16 @@ fn finding(
         headline: format!(
             "{} of {} runs {} on {room}",
             runtime.name(),
-            words::process(&holder),
+            words::process(&reference),
             words::count(workers, "worker", "workers")
         ),
         evidence: vec![
             cause,
             format!("{} allows {room}; the machine has {}", limits.source, facts.online.len()),
         ],
-        cure: format!("{act}: {}", runtime.cure(fitting)),
-        subject: Subject::TooManyThreads {
-            process: holder,
+        fix: format!("{act}: {}", runtime.fix(fitting)),
+        subject: FindingKind::TooManyThreads {
+            process: reference,
             runtime: runtime.name().to_owned(),
             allowed_cpus: limits.cpus,
             limit: limits.source.clone(),
@@ -127,9 +127,9 @@ struct Limits {
 }
 
 impl Limits {
-    fn of(facts: &Facts, process: &Process) -> Self {
-        let own = &process.confinement;
-        let mask = process.reach(&facts.online);
+    fn of(facts: &AuditFacts, process: &Process) -> Self {
+        let own = &process.limits;
+        let mask = process.allowed_cpus(&facts.online);
         let cpuset = own.usable(&facts.online);
         let source = if cpuset.is_subset(&mask) && cpuset != facts.online {
             own.cpus_file.clone()
@@ -157,7 +157,7 @@ enum Runtime {
 }
 
 /// An option and the number of workers that it sets.
-struct Given {
+struct WorkerOption {
     option: String,
     workers: usize,
 }
@@ -231,7 +231,7 @@ impl Runtime {
     }
 
     /// Returns the option that sets the number of workers, if any.
-    fn given(&self, program: &Program) -> Option<Given> {
+    fn given(&self, program: &Program) -> Option<WorkerOption> {
         match self {
             Self::Erlang => schedulers(&program.arguments),
             Self::Jvm => java(program),
@@ -248,7 +248,7 @@ impl Runtime {
     }
 
     /// Whether the runtime respects its limits by itself, so that its threads are not too many workers.
-    fn minds_limits(&self, program: &Program) -> bool {
+    fn respects_limits(&self, program: &Program) -> bool {
         let Some(go) = &program.go else { return false };
         let told_not_to =
             program.environment.get("GODEBUG").is_some_and(|debug| debug.contains("containermaxprocs=0"));
@@ -259,7 +259,7 @@ impl Runtime {
     }
 
     /// Returns the option that sets the number of workers to `workers`.
-    fn cure(&self, workers: usize) -> String {
+    fn fix(&self, workers: usize) -> String {
         match self {
             Self::Erlang => format!("+S {workers}:{workers}"),
             Self::Jvm => format!("-XX:ActiveProcessorCount={workers}"),
@@ -274,7 +274,7 @@ impl Runtime {
 
 /// Parses Erlang's `+S SCHEDULERS:ONLINE`, which `erl` passes on as `-S`; arguments after `--` belong to the
 /// program.
-fn schedulers(arguments: &[String]) -> Option<Given> {
+fn schedulers(arguments: &[String]) -> Option<WorkerOption> {
     let own: Vec<&str> = arguments.iter().map(String::as_str).take_while(|word| *word != "--").collect();
     let at = own.iter().rposition(|word| {
         word.strip_prefix("-S")
@@ -282,12 +282,12 @@ fn schedulers(arguments: &[String]) -> Option<Given> {
     })?;
     let value = own[at].strip_prefix("-S").filter(|rest| !rest.is_empty()).or(own.get(at + 1).copied())?;
     let online = value.rsplit(':').next()?;
-    Some(Given { option: format!("+S {value}"), workers: online.parse().ok()? })
+    Some(WorkerOption { option: format!("+S {value}"), workers: online.parse().ok()? })
 }
 
 /// Returns the JVM option in force: the last one. The command line comes after `JAVA_TOOL_OPTIONS` and before
 /// `_JAVA_OPTIONS`.
-fn java(program: &Program) -> Option<Given> {
+fn java(program: &Program) -> Option<WorkerOption> {
     let words =
         |name: &str| program.environment.get(name).map(String::as_str).unwrap_or_default().split_whitespace();
     let line = program.arguments.iter().map(String::as_str);
@@ -296,15 +296,15 @@ fn java(program: &Program) -> Option<Given> {
     let all: Vec<&str> = all.collect();
     ["-XX:ActiveProcessorCount=", "-XX:ParallelGCThreads="].iter().find_map(|option| {
         let word = all.iter().rev().find(|word| word.starts_with(option))?;
-        Some(Given { option: (*word).to_owned(), workers: word[option.len()..].parse().ok()? })
+        Some(WorkerOption { option: (*word).to_owned(), workers: word[option.len()..].parse().ok()? })
     })
 }
 
 /// Returns the first of the variables that is set to a number, or to a list that begins with one.
-fn variable(program: &Program, names: &[&str]) -> Option<Given> {
+fn variable(program: &Program, names: &[&str]) -> Option<WorkerOption> {
     names.iter().find_map(|name| {
         let value = program.environment.get(*name)?;
         let workers = value.split(',').next()?.trim().parse().ok().filter(|&workers| workers > 0)?;
-        Some(Given { option: format!("{name}={value}"), workers })
+        Some(WorkerOption { option: format!("{name}={value}"), workers })
     })
 }

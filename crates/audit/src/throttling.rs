@@ -1,8 +1,8 @@
 //! Control groups that are throttled because their quota of CPU time is used up, whatever runs in them.
 
 use super::{
-    Finding, Severity, Subject,
-    facts::{Facts, Holder, Throttling},
+    Finding, FindingKind, Severity,
+    facts::{AuditFacts, ProcessRef, Throttling},
     words,
 };
 use manycore_text::units::percent;
@@ -15,20 +15,20 @@ const OFTEN: f64 = 0.1;
 const FEWEST: u64 = 2;
 
 /// Returns a finding for each group.
-pub(super) fn find(facts: &Facts) -> Vec<Finding> {
+pub(super) fn find(facts: &AuditFacts) -> Vec<Finding> {
     facts.throttling.iter().filter_map(|group| of_group(facts, group)).collect()
 }
 
-fn of_group(facts: &Facts, group: &Throttling) -> Option<Finding> {
+fn of_group(facts: &AuditFacts, group: &Throttling) -> Option<Finding> {
     let share = group.throttled as f64 / group.periods.max(1) as f64;
     if group.throttled < FEWEST || share < OFTEN {
         return None;
     }
     let its = facts.processes.iter().filter(|process| group.processes.contains(&process.pid));
-    let holders: Vec<Holder> = its.map(|process| process.holder(process.threads.len())).collect();
+    let references: Vec<ProcessRef> = its.map(|process| process.reference(process.threads.len())).collect();
     let Throttling { folder, quota_file, quota_cpus, periods, throttled, seconds, .. } = group;
     Some(Finding {
-        severity: Severity::Harm,
+        severity: Severity::Problem,
         headline: format!(
             "group {folder} was throttled in {} of its periods: its quota of {quota_cpus:.2} CPUs was used up",
             percent(share)
@@ -37,12 +37,12 @@ fn of_group(facts: &Facts, group: &Throttling) -> Option<Finding> {
             format!(
                 "cpu.stat: throttled in {throttled} of {periods} periods during the audit, for {seconds:.2} s in total"
             ),
-            format!("{quota_file} allows {quota_cpus:.2} CPUs; processes: {}", words::processes(&holders)),
+            format!("{quota_file} allows {quota_cpus:.2} CPUs; processes: {}", words::processes(&references)),
         ],
-        cure: format!("raise the quota: {}; or run fewer threads", more(quota_file, *quota_cpus)),
-        subject: Subject::Throttled {
+        fix: format!("raise the quota: {}; or run fewer threads", more(quota_file, *quota_cpus)),
+        subject: FindingKind::Throttled {
             group: folder.clone(),
-            processes: holders,
+            processes: references,
             quota_cpus: *quota_cpus,
             periods: *periods,
             throttled: *throttled,

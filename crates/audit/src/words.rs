@@ -1,6 +1,6 @@
 //! Processes, CPUs and times as parts of sentences.
 
-use super::Holder;
+use super::ProcessRef;
 use manycore_topology::CpuSet;
 
 /// Maximum number of processes that are listed.
@@ -42,14 +42,14 @@ pub(super) fn cpus(cpus: &CpuSet) -> String {
 }
 
 /// Returns `nginx (pid 214)`.
-pub(super) fn process(holder: &Holder) -> String {
-    format!("{} (pid {})", holder.name, holder.pid)
+pub(super) fn process(reference: &ProcessRef) -> String {
+    format!("{} (pid {})", reference.name, reference.pid)
 }
 
 /// Returns `a (pid 1), b (pid 2), c (pid 3) and 7 more`.
-pub(super) fn processes(holders: &[Holder]) -> String {
-    let named: Vec<String> = holders.iter().take(NAMED).map(process).collect();
-    match holders.len().saturating_sub(NAMED) {
+pub(super) fn processes(references: &[ProcessRef]) -> String {
+    let named: Vec<String> = references.iter().take(NAMED).map(process).collect();
+    match references.len().saturating_sub(NAMED) {
         0 => manycore_text::names::list(&named),
         more => format!("{} and {more} more", named.join(", ")),
     }

@@ -1,5 +1,8 @@
 //! The reasons for which a run fails, and their exit codes.
 
+mod irq;
+mod qos;
+
 use crate::output;
 use std::{fmt::Display, process::ExitCode};
 

@@ -7,13 +7,12 @@ use common::{
     manycore,
     study::{has, running, signal, unique, until},
 };
-use manycore_audit::text;
 use manycore_audit::{
-    AUDIT_SCHEMA, Audit, Facts, Interrupt, LookedAt, NotSeen, Process, Thread, Unseen, find,
+    AUDIT_SCHEMA, Audit, AuditFacts, Examined, Interrupt, Process, Thread, Unexamined, UnexaminedKind, find,
+    text,
 };
 use manycore_linux::affinity;
-use manycore_topology::{CpuId, CpuSet};
-use manycore_topology::{SysTree, cgroup};
+use manycore_topology::{CpuId, CpuSet, SysTree, cgroup};
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
@@ -102,7 +101,7 @@ fn two_processes_on_one_cpu_are_found_and_named() {
         (0..2).map(|at| finding["claims"][at]["processes"][0]["pid"].as_u64().unwrap()).collect();
     assert_eq!(named, pids.iter().map(|&pid| u64::from(pid)).collect::<Vec<_>>());
     assert_eq!(finding["cpus"], cpu.to_string());
-    assert!(finding["cure"].as_str().unwrap().contains("taskset"));
+    assert!(finding["fix"].as_str().unwrap().contains("taskset"));
     drop(same);
     let apart = both(other);
     asleep(&time, 2);
@@ -119,11 +118,11 @@ fn what_a_pinned_shell_starts_is_its_own() {
     asleep(&time, 2);
     let (code, audit) = audit(shell.0.id());
     assert_eq!((code, kinds(&audit)), (Some(0), vec![]), "{audit:#}");
-    assert_eq!(audit["looked_at"]["processes"], 4);
+    assert_eq!(audit["examined"]["processes"], 4);
 }
 
 #[test]
-fn pid_limits_what_is_looked_at() {
+fn pid_limits_what_is_examined() {
     let Some([cpu, _]) = two_cpus() else { return };
     let time = unique();
     let script = format!("exec taskset -c {cpu} sleep {time}");
@@ -131,13 +130,13 @@ fn pid_limits_what_is_looked_at() {
     asleep(&time, 2);
     let (code, audit) = audit(one.0.id());
     assert_eq!(
-        (code, &audit["looked_at"]["processes"], &audit["looked_at"]["threads"]),
+        (code, &audit["examined"]["processes"], &audit["examined"]["threads"]),
         (Some(0), &1.into(), &1.into())
     );
 }
 
 #[test]
-fn a_process_that_is_not_there_is_said() {
+fn a_missing_process_is_reported() {
     for wrong in [["--pid", "4194304999"], ["--for", "1ms"]] {
         let run = manycore().arg("audit").args(wrong).output().unwrap();
         assert_eq!(run.status.code(), Some(2), "{wrong:?}");
@@ -244,8 +243,8 @@ fn openmp_threads_beyond_the_quota_are_found_unless_the_option_is_given() {
         (&4.into(), &"OMP_NUM_THREADS=4".into())
     );
     assert_eq!(
-        (&finding["severity"], &finding["cure"]),
-        (&"harm".into(), &"lower it: OMP_NUM_THREADS=1".into())
+        (&finding["severity"], &finding["fix"]),
+        (&"problem".into(), &"lower it: OMP_NUM_THREADS=1".into())
     );
     drop(many);
     let fitting = group.start(&[&program], &[("OMP_NUM_THREADS", "1")]);
@@ -276,7 +275,7 @@ fn erlang_with_more_schedulers_than_its_quota_is_found() {
     assert_eq!((code, kinds_of_its_own(&found)), (Some(1), vec!["too_many_threads"]), "{found:#}");
     let findings = found["findings"].as_array().unwrap();
     let finding = findings.iter().find(|finding| finding["kind"] == "too_many_threads").unwrap();
-    assert_eq!((&finding["set_by"], &finding["cure"]), (&"+S 8:8".into(), &"lower it: +S 1:1".into()));
+    assert_eq!((&finding["set_by"], &finding["fix"]), (&"+S 8:8".into(), &"lower it: +S 1:1".into()));
     let (_, found) = audit_with("8:1");
     assert_eq!(kinds_of_its_own(&found), [""; 0], "{found:#}");
 }
@@ -323,7 +322,7 @@ fn without_rights_it_says_what_it_could_not_see() {
     let seen: Value = serde_json::from_slice(&run.stdout).unwrap();
     assert_eq!(kinds_of_its_own(&seen), [""; 0], "{seen:#}");
     let expected = serde_json::json!([{"what": "environment", "count": 1}, {"what": "program", "count": 1}]);
-    assert_eq!((&seen["unseen"], &seen["looked_at"]["threads"]), (&expected, &4.into()));
+    assert_eq!((&seen["unexamined"], &seen["examined"]["threads"]), (&expected, &4.into()));
 }
 
 #[test]
@@ -344,7 +343,7 @@ fn findings_read_well() {
         threads,
         ..Process::default()
     };
-    let facts = Facts {
+    let facts = AuditFacts {
         online: "0-7".parse().unwrap(),
         offline: "8-9".parse().unwrap(),
         isolated: CpuSet::single(7),
@@ -364,15 +363,15 @@ fn findings_read_well() {
             device: Some("eth0".to_owned()),
             managed: false,
         }],
-        ..Facts::default()
+        ..AuditFacts::default()
     };
     let audit = Audit {
         schema: AUDIT_SCHEMA.to_owned(),
         findings: find(&facts),
-        looked_at: LookedAt { processes: 213, threads: 1904, seconds: 1.0 },
-        unseen: vec![
-            NotSeen { what: Unseen::Environment, count: 2 },
-            NotSeen { what: Unseen::Ended, count: 1 },
+        examined: Examined { processes: 213, threads: 1904, seconds: 1.0 },
+        unexamined: vec![
+            Unexamined { what: UnexaminedKind::Environment, count: 2 },
+            Unexamined { what: UnexaminedKind::Ended, count: 1 },
         ],
     };
     let text = text::render(&audit);

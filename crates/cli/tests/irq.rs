@@ -5,10 +5,9 @@
 mod common;
 
 use manycore_control::journal;
-use manycore_linux::interrupts::counts::{self, Counts};
-use manycore_topology::{CpuId, CpuSet};
+use manycore_linux::interrupts::counts::{self, InterruptCounts};
 use manycore_topology::{
-    SysTree,
+    CpuId, CpuSet, SysTree,
     synthetic::{
         MachineSpec,
         extras::{PciDevice, add_device},
@@ -56,7 +55,7 @@ fn refused(code: i32, arguments: &[&str]) -> String {
     said(&run)
 }
 
-fn now() -> Counts {
+fn now() -> InterruptCounts {
     counts::counts(&SysTree::open(Path::new("/")).unwrap()).unwrap().unwrap()
 }
 
@@ -102,11 +101,11 @@ fn a_copied_machine_shows_its_counters_since_the_start() {
     let devices = all["devices"].as_array().unwrap();
     let told: Vec<String> = devices
         .iter()
-        .map(|one| format!("{} {} {} {}", one["irq"], one["device_names"][0], one["node"], one["fixed"]))
+        .map(|one| format!("{} {} {} {}", one["irq"], one["device_names"][0], one["node"], one["unmovable"]))
         .collect();
     assert_eq!(told[0], r#"60 "eth0" 1 false"#, "the busiest comes first");
     assert_eq!(told[8..], [r#"81 "nvme0n1" 0 true"#, r#"16 "eth9" null false"#]);
-    assert_eq!(devices[3]["taken"], serde_json::json!({"3": 1000}));
+    assert_eq!(devices[3]["counts"], serde_json::json!({"3": 1000}));
     assert_eq!(all["cpus"][1], serde_json::json!({"cpu": 1, "devices": 2000, "architecture": 20}));
     let run = irq(folder.path(), &["show", "--root", root, "--device", "03:00.0"]);
     insta::assert_snapshot!("irq_of_a_card", String::from_utf8(run.stdout).unwrap());
@@ -115,7 +114,7 @@ fn a_copied_machine_shows_its_counters_since_the_start() {
 }
 
 #[test]
-fn what_has_no_interrupts_is_answered() {
+fn devices_without_interrupts_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let path = server(&folder);
     let root = path.to_str().unwrap();
@@ -132,7 +131,7 @@ fn what_has_no_interrupts_is_answered() {
 }
 
 #[test]
-fn this_machine_counts_for_the_time_that_was_asked_for() {
+fn counts_for_the_requested_time() {
     if fs::read("/proc/interrupts").is_err() {
         return eprintln!("SKIPPED: /proc/interrupts cannot be read");
     }
@@ -148,10 +147,10 @@ fn this_machine_counts_for_the_time_that_was_asked_for() {
 
 #[test]
 fn cpus_that_are_not_there_are_refused() {
-    let Some(row) = now().rows.into_iter().find(|row| row.irq().is_some() && !row.what.is_empty()) else {
+    let Some(row) = now().rows.into_iter().find(|row| row.irq().is_some() && !row.handlers.is_empty()) else {
         return eprintln!("SKIPPED: no interrupt of a device here");
     };
-    let name = row.what.split(", ").next().unwrap();
+    let name = row.handlers.split(", ").next().unwrap();
     let absent = refused(2, &["place", "--device", name, "--cpus", "0,70000"]);
     assert!(absent.contains("70000 not online"), "{absent}");
     let place = refused(2, &["place", "--device", name, "--place", "near=nothing"]);
@@ -193,13 +192,13 @@ fn without_root_nothing_is_moved() {
 fn what_the_kernel_manages_stays() {
     let managed = now().rows.into_iter().find(|row| {
         let mode = row.irq().and_then(|irq| Some(fs::metadata(affinity(irq)).ok()?.permissions().mode()));
-        mode.is_some_and(|mode| mode & 0o222 == 0) && !row.what.is_empty()
+        mode.is_some_and(|mode| mode & 0o222 == 0) && !row.handlers.is_empty()
     });
     let Some(row) = managed else {
         return eprintln!("SKIPPED: no interrupt that the kernel reports as managed");
     };
     let cpu = now().cpus[0].to_string();
-    let message = refused(3, &["place", "--device", &row.what, "--cpus", &cpu]);
+    let message = refused(3, &["place", "--device", &row.handlers, "--cpus", &cpu]);
     assert!(message.contains("cannot be moved"), "{message}");
 }
 
@@ -215,8 +214,8 @@ fn movable() -> Vec<(u32, String)> {
         let mode = fs::metadata(affinity(irq)).map_or(0, |metadata| metadata.permissions().mode());
         several.is_some_and(|cpus| cpus.len() > 1) && mode & 0o200 != 0
     };
-    let rows = now().rows.into_iter().filter(|row| !row.what.is_empty());
-    rows.filter_map(|row| Some((row.irq()?, row.what))).filter(|(irq, _)| is_movable(*irq)).collect()
+    let rows = now().rows.into_iter().filter(|row| !row.handlers.is_empty());
+    rows.filter_map(|row| Some((row.irq()?, row.handlers))).filter(|(irq, _)| is_movable(*irq)).collect()
 }
 
 /// Restores the CPUs of interrupts, however the test ends.
@@ -255,7 +254,7 @@ fn route() -> Option<(String, Ipv4Addr)> {
 fn taken(irqs: &[u32], cpu: CpuId) -> u64 {
     let counts = now();
     let ours = counts.rows.iter().filter(|row| row.irq().is_some_and(|irq| irqs.contains(&irq)));
-    ours.map(|row| counts.taken(row).get(&cpu).copied().unwrap_or(0)).sum()
+    ours.map(|row| counts.by_cpu(row).get(&cpu).copied().unwrap_or(0)).sum()
 }
 
 #[test]
@@ -319,7 +318,7 @@ fn come(irqs: &[u32], cpu: CpuId, gateway: Ipv4Addr) -> bool {
 }
 
 #[test]
-fn interrupts_are_dealt_one_cpu_each() {
+fn interrupts_are_distributed_one_cpu_each() {
     if !rustix::process::getuid().is_root() {
         return eprintln!("SKIPPED: not root");
     }
@@ -335,7 +334,7 @@ fn interrupts_are_dealt_one_cpu_each() {
     let list = format!("{},{}", cpus[0], cpus[1]);
     let dealt = json(state.path(), &["place", "--device", name, "--cpus", &list, "--spread"]);
     let asked: Vec<&str> =
-        dealt["moves"].as_array().unwrap().iter().map(|one| one["asked"].as_str().unwrap()).collect();
+        dealt["moves"].as_array().unwrap().iter().map(|one| one["requested"].as_str().unwrap()).collect();
     let in_turns: Vec<String> = asked.iter().enumerate().map(|(at, _)| cpus[at % 2].to_string()).collect();
     assert_eq!(asked, in_turns);
     for journal in journal::pending(state.path()).unwrap().0 {

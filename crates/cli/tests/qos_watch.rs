@@ -91,7 +91,7 @@ fn lines_are_added_in_a_pipe_and_a_table_is_drawn_on_a_terminal() {
                 (1, 2),
                 "{drawn}"
             );
-            assert!(drawn.contains("qemu-1-web") && drawn.contains("course"), "{drawn}");
+            assert!(drawn.contains("qemu-1-web") && drawn.contains("history"), "{drawn}");
         }
     }
 }
@@ -106,7 +106,7 @@ fn no_group_is_not_the_default_one() {
 }
 
 #[test]
-fn what_cannot_be_watched_is_told() {
+fn errors_of_watch_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir_all(folder.path().join("info")).unwrap();
     fs::write(folder.path().join("schemata"), "MB:0=100\n").unwrap();

@@ -6,7 +6,7 @@
 #![allow(unsafe_code, reason = "clone3(2) starts a process in a group of version 2")]
 
 use crate::{
-    cpuset, group_dir,
+    GroupError, cpuset, group_dir,
     journal::{Change, Journal},
 };
 use manycore_linux::{child, tasks};
@@ -42,17 +42,15 @@ impl CommandGroup {
     /// Creates a group, named after the journal.
     ///
     /// # Errors
-    /// A message why it cannot be created.
-    pub fn create(journal: &Journal) -> Result<Self, String> {
-        let tree = SysTree::open(Path::new("/")).map_err(|error| error.to_string())?;
-        let mut why = "no control groups are mounted".to_owned();
-        for home in candidate_groups(&tree) {
-            let above = Path::new("/").join(&home.path);
-            match create_in(journal, &above, home.flavour) {
-                Ok(folder) => return Ok(Self { folder, flavour: home.flavour }),
-                Err(error) => {
-                    why = format!("no control group can be created in {}: {error}", above.display());
-                }
+    /// Why it cannot be created.
+    pub fn create(journal: &Journal) -> Result<Self, GroupError> {
+        let tree = SysTree::open(Path::new("/"))?;
+        let mut why = GroupError::NotMounted;
+        for candidate in candidate_groups(&tree) {
+            let parent = Path::new("/").join(&candidate.path);
+            match create_in(journal, &parent, candidate.flavour) {
+                Ok(folder) => return Ok(Self { folder, flavour: candidate.flavour }),
+                Err(error) => why = GroupError::Create { what: "control group", parent, error },
             }
         }
         Err(why)
@@ -193,10 +191,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let journal = Journal::begin(folder.path(), "test", "a control group", false).unwrap();
         let tree = SysTree::open(Path::new("/")).unwrap();
-        let Some(home) = candidate_groups(&tree).into_iter().find(|home| home.flavour == flavour) else {
+        let Some(parent) = candidate_groups(&tree).into_iter().find(|group| group.flavour == flavour) else {
             return eprintln!("SKIPPED: no hierarchy of this version");
         };
-        let group = match create_in(&journal, &Path::new("/").join(home.path), flavour) {
+        let group = match create_in(&journal, &Path::new("/").join(parent.path), flavour) {
             Ok(folder) => CommandGroup { folder, flavour },
             Err(error) => return eprintln!("SKIPPED: no group can be created here: {error}"),
         };

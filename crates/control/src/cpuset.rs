@@ -3,6 +3,7 @@
 //! cannot be changed by the process itself.
 
 use crate::{
+    GroupError,
     group_dir::{self, CPUSET},
     journal::{Change, Journal},
 };
@@ -19,7 +20,9 @@ const PREFIX: &str = "manycore-";
 /// A group created by manycore, below the original group of a process.
 #[derive(Debug)]
 pub struct CpusetGroup {
-    home: PathBuf,
+    /// The original group of the process.
+    parent: PathBuf,
+    /// The group itself.
     group: PathBuf,
     /// Whether the command was started in the group.
     entered: bool,
@@ -35,30 +38,30 @@ impl CpusetGroup {
     /// `pid`, so that the other limits of that group stay in force. It is named after the journal.
     ///
     /// # Errors
-    /// A message why it cannot be created; the changes made before are in the journal.
-    pub fn create(journal: &Journal, pid: u32, cpus: &CpuSet, nodes: &CpuSet) -> Result<Self, String> {
-        let tree = SysTree::open(Path::new("/")).map_err(|error| error.to_string())?;
-        let home = group_dir::cpuset_group_of(&tree, pid).ok_or_else(|| missing(pid))?;
-        let mut folder = Path::new("/").join(&home.path);
+    /// Why it cannot be created; the changes made before are in the journal.
+    pub fn create(journal: &Journal, pid: u32, cpus: &CpuSet, nodes: &CpuSet) -> Result<Self, GroupError> {
+        let tree = SysTree::open(Path::new("/"))?;
+        let parent = group_dir::cpuset_group_of(&tree, pid).ok_or_else(|| missing(pid))?;
+        let mut folder = Path::new("/").join(&parent.path);
         // In version 2, the process may have been started in a group of this journal.
         if folder.ends_with(name_of(journal)) {
             folder.pop();
         }
         let group = folder.join(name_of(journal));
-        let entered = home.flavour == HierarchyKind::Unified && group.is_dir();
+        let entered = parent.flavour == HierarchyKind::Unified && group.is_dir();
         let make = || -> io::Result<()> {
-            if home.flavour == HierarchyKind::Unified {
+            if parent.flavour == HierarchyKind::Unified {
                 enable(journal, &folder)?;
             }
             if !entered {
                 journal.record(&Change::ControlGroup { path: group.clone() })?;
                 fs::create_dir(&group)?;
             }
-            if home.flavour == HierarchyKind::Unified {
+            if parent.flavour == HierarchyKind::Unified {
                 make_threaded(&group)?;
             }
             fs::write(group.join("cpuset.cpus"), cpus.to_string())?;
-            match home.flavour {
+            match parent.flavour {
                 HierarchyKind::Unified if nodes.is_empty() => Ok(()),
                 // Version 1 does not inherit from the parent group.
                 _ if nodes.is_empty() => {
@@ -68,11 +71,11 @@ impl CpusetGroup {
             }
         };
         match make() {
-            Ok(()) => Ok(Self { home: folder, group, entered }),
+            Ok(()) => Ok(Self { parent: folder, group, entered }),
             Err(error) => {
                 // If this fails, undo removes the group.
                 let _ = if entered { Ok(()) } else { group_dir::remove(&group) };
-                Err(format!("no cpuset can be created in {}: {error}", folder.display()))
+                Err(GroupError::Create { what: "cpuset", parent: folder, error })
             }
         }
     }
@@ -91,7 +94,7 @@ impl CpusetGroup {
     /// written: the process is gone, or must not be moved.
     pub fn move_process(&self, journal: &Journal, pid: u32) -> io::Result<()> {
         let start = tasks::start_time(pid).ok_or(io::ErrorKind::NotFound)?;
-        let (from, to) = (self.home.clone(), self.group.clone());
+        let (from, to) = (self.parent.clone(), self.group.clone());
         let now = group_dir::cpuset_folder_of(pid);
         if now.as_ref() == Some(&to) {
             return Ok(());
@@ -110,8 +113,8 @@ impl CpusetGroup {
 }
 
 /// Returns why no cpuset was found for a process.
-fn missing(pid: u32) -> &'static str {
-    if tasks::is_alive(pid) { "its control group has no cpuset controller" } else { "it has ended" }
+fn missing(pid: u32) -> GroupError {
+    if tasks::is_alive(pid) { GroupError::NoCpuset } else { GroupError::Ended }
 }
 
 /// Enables cpusets for the children of a version 2 group. If another journal has recorded that it did so,

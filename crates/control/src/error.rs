@@ -1,6 +1,7 @@
 //! Why a change of the system can fail.
 
 use manycore_placement::PlacementError;
+use manycore_topology::Error as TopologyError;
 use std::{io, path::PathBuf};
 
 /// Why a change of the system failed.
@@ -130,4 +131,39 @@ fn cannot_start(error: &io::Error) -> String {
     } else {
         error.to_string()
     }
+}
+
+/// Why no control group can be created. Placements and measurements go on without one.
+#[derive(Debug, thiserror::Error)]
+pub enum GroupError {
+    /// `/proc` or `/sys` cannot be opened.
+    #[error(transparent)]
+    Open(#[from] TopologyError),
+    /// No hierarchy of control groups is mounted.
+    #[error("no control groups are mounted")]
+    NotMounted,
+    /// The process has ended.
+    #[error("it has ended")]
+    Ended,
+    /// The cpuset controller is not available to the group of the process.
+    #[error("its control group has no cpuset controller")]
+    NoCpuset,
+    /// No group above this process lets its children limit memory.
+    #[error(
+        "no control group above this process lets its children limit memory (+memory in cgroup.subtree_control)"
+    )]
+    NoMemory,
+    /// The new group would escape the limit of the group of this process.
+    #[error("{0} has a memory limit that a group beside it would escape")]
+    Escapes(PathBuf),
+    /// The kernel refused it.
+    #[error("no {what} can be created in {}: {error}", .parent.display())]
+    Create {
+        /// `control group`, `cpuset`.
+        what: &'static str,
+        /// Directory of the parent group.
+        parent: PathBuf,
+        /// The kernel's error.
+        error: io::Error,
+    },
 }

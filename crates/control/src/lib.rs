@@ -10,4 +10,4 @@ pub mod journal;
 pub mod memory_group;
 pub mod placement;
 
-pub use error::{Error, Result};
+pub use error::{Error, GroupError, Result};

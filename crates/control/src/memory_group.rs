@@ -3,7 +3,7 @@
 //! limit, the kernel kills processes in the group and nowhere else.
 
 use crate::{
-    group_dir,
+    GroupError, group_dir,
     journal::{Change, Journal},
 };
 use manycore_topology::{
@@ -32,10 +32,10 @@ impl MemoryGroup {
     /// beside ours, unless ours has a limit that it would escape.
     ///
     /// # Errors
-    /// A message why no group can be created. What was created until then is in the journal.
-    pub fn make(journal: &Journal, name: &str, limit: u64) -> Result<Self, String> {
-        let tree = SysTree::open(Path::new("/")).map_err(|error| error.to_string())?;
-        let (above, flavour) = home(&tree)?;
+    /// Why no group can be created. What was created until then is in the journal.
+    pub fn create(journal: &Journal, name: &str, limit: u64) -> Result<Self, GroupError> {
+        let tree = SysTree::open(Path::new("/"))?;
+        let (above, flavour) = parent_group(&tree)?;
         let folder = above.join(format!("manycore-{}-{name}", journal.id()));
         let group = Self { folder: folder.clone(), flavour };
         let make = || -> io::Result<()> {
@@ -47,7 +47,7 @@ impl MemoryGroup {
             Ok(()) => Ok(group),
             Err(error) => {
                 let _ = fs::remove_dir(&folder);
-                Err(format!("no control group can be created in {}: {error}", above.display()))
+                Err(GroupError::Create { what: "control group", parent: above, error })
             }
         }
     }
@@ -152,7 +152,7 @@ pub fn end(folder: &Path) -> io::Result<()> {
 }
 
 /// Returns the directory in which a group can be created.
-fn home(tree: &SysTree) -> Result<(PathBuf, HierarchyKind), String> {
+fn parent_group(tree: &SysTree) -> Result<(PathBuf, HierarchyKind), GroupError> {
     let folders = cgroup::folders(tree, CONTROLLER);
     let lists = |folder: &GroupFolder, file: &str| {
         let text = tree.read(&format!("{}/{file}", folder.path)).unwrap_or_default();
@@ -169,18 +169,14 @@ fn home(tree: &SysTree) -> Result<(PathBuf, HierarchyKind), String> {
             tree.read(&format!("{}/memory.max", inner.path)).is_some_and(|limit| limit.trim() != "max")
         });
         if escapes {
-            return Err(format!(
-                "/{} has a memory limit that a group beside it would escape",
-                inner.map_or("", |inner| &inner.path)
-            ));
+            let inner = inner.map_or("", |inner| inner.path.as_str());
+            return Err(GroupError::Escapes(Path::new("/").join(inner)));
         }
         if lists(folder, "cgroup.subtree_control") {
             return Ok((Path::new("/").join(&folder.path), HierarchyKind::Unified));
         }
     }
-    Err("no control group above this process lets its children limit memory (+memory in \
-        cgroup.subtree_control)"
-        .to_owned())
+    Err(GroupError::NoMemory)
 }
 
 /// Returns the number after `name` in lines `name number`.
@@ -203,7 +199,7 @@ mod tests {
     fn a_group_is_made_limits_and_goes() {
         let folder = tempfile::tempdir().unwrap();
         let journal = Journal::begin(folder.path(), "test", "a memory group", false).unwrap();
-        let group = match MemoryGroup::make(&journal, "0", 64 << 20) {
+        let group = match MemoryGroup::create(&journal, "0", 64 << 20) {
             Ok(group) => group,
             Err(why) => return eprintln!("SKIPPED: {why}"),
         };

@@ -1,6 +1,7 @@
 //! Interrupts as text.
 
-use manycore_linux::interrupts::{Interrupt, Interrupts, Kind, Move, Moves, OnCpu};
+use crate::report::{ArchitectureInterrupt, CpuInterrupts, InterruptMove, InterruptMoves, Interrupts};
+use manycore_linux::interrupts::Interrupt;
 use manycore_render::table::{Align, Table};
 use manycore_text::names::printable;
 use manycore_topology::{CpuId, CpuSet, Machine};
@@ -26,8 +27,8 @@ pub fn interrupts(all: &Interrupts, machine: &Machine, device: Option<&str>) -> 
     } else {
         text.push_str(&devices(all, device.is_none()).text());
     }
-    if all.devices.iter().any(|one| one.fixed) {
-        text.push_str("\n  fixed: managed by the kernel, cannot be moved.\n");
+    if all.devices.iter().any(|one| one.unmovable) {
+        text.push_str("\n  unmovable: managed by the kernel, cannot be moved.\n");
     }
     if !all.architecture.is_empty() {
         text.push_str("\nInterrupts of the architecture\n\n");
@@ -66,42 +67,48 @@ fn devices(all: &Interrupts, with_device: bool) -> Table {
             cells.push(whose(one));
             cells.push(one.node.map_or_else(|| "-".to_owned(), |node| node.to_string()));
         }
-        let fixed = if one.fixed { ", fixed" } else { "" };
+        let fixed = if one.unmovable { ", fixed" } else { "" };
         cells.extend([
             format!("{}{fixed}", list(one.allowed.as_ref())),
             list(one.handled_on.as_ref()),
             figure(one.total(), all.seconds),
-            by_cpu(&one.taken, all.seconds),
+            by_cpu(&one.counts, all.seconds),
         ]);
         cells
     };
     table(("irq", Align::Right), &columns, all.devices.iter().map(row).collect())
 }
 
-fn architecture(kinds: &[Kind], seconds: Option<f64>) -> Table {
-    let row = |kind: &Kind| {
-        let total = kind.taken.values().fold(0_u64, |sum, taken| sum.saturating_add(*taken));
-        vec![kind.name.clone(), kind.what.clone(), figure(total, seconds), by_cpu(&kind.taken, seconds)]
+fn architecture(kinds: &[ArchitectureInterrupt], seconds: Option<f64>) -> Table {
+    let row = |kind: &ArchitectureInterrupt| {
+        let total = kind.counts.values().fold(0_u64, |sum, taken| sum.saturating_add(*taken));
+        vec![
+            kind.name.clone(),
+            kind.description.clone(),
+            figure(total, seconds),
+            by_cpu(&kind.counts, seconds),
+        ]
     };
     let columns = [("what", Align::Left), ("taken", Align::Right), ("by CPU", Align::Left)];
     table(("kind", Align::Left), &columns, kinds.iter().map(row).collect())
 }
 
-fn cpus(cpus: &[OnCpu], seconds: Option<f64>) -> Table {
-    let row =
-        |on: &OnCpu| vec![on.cpu.to_string(), figure(on.devices, seconds), figure(on.architecture, seconds)];
+fn cpus(cpus: &[CpuInterrupts], seconds: Option<f64>) -> Table {
+    let row = |on: &CpuInterrupts| {
+        vec![on.cpu.to_string(), figure(on.devices, seconds), figure(on.architecture, seconds)]
+    };
     let columns = [("devices", Align::Right), ("architecture", Align::Right)];
     table(("CPU", Align::Right), &columns, cpus.iter().map(row).collect())
 }
 
 /// Returns the outcome for each interrupt that was to be moved, as text.
-pub fn moves(all: &Moves) -> String {
-    let row = |one: &Move| {
+pub fn moves(all: &InterruptMoves) -> String {
+    let row = |one: &InterruptMove| {
         let now = match &one.refused {
             Some(why) => format!("not moved: {why}"),
             None => list(one.allowed.as_ref()),
         };
-        vec![one.irq.to_string(), or_none(&one.name), list(one.before.as_ref()), now, handled(one)]
+        vec![one.irq.to_string(), or_none(&one.name), list(one.before.as_ref()), now, handled_on(one)]
     };
     let columns =
         [("name", Align::Left), ("before", Align::Left), ("now", Align::Left), ("handled on", Align::Left)];
@@ -115,9 +122,9 @@ pub fn moves(all: &Moves) -> String {
 }
 
 /// Returns the CPUs that handle an interrupt. Some interrupt controllers move it only when it occurs next.
-fn handled(one: &Move) -> String {
+fn handled_on(one: &InterruptMove) -> String {
     let handled = list(one.handled_on.as_ref());
-    let is_there = one.handled_on.as_ref().is_none_or(|cpus| cpus.is_subset(&one.asked));
+    let is_there = one.handled_on.as_ref().is_none_or(|cpus| cpus.is_subset(&one.requested));
     if is_there || one.refused.is_some() { handled } else { format!("{handled} until it occurs next") }
 }
 

@@ -13,13 +13,13 @@ use std::{
 };
 
 /// Maximum depth of control groups that are searched; real ones are nested at most about twelve deep.
-const DEEPEST: usize = 16;
+const MAX_DEPTH: usize = 16;
 
 /// Suffixes of units that have control groups.
-const KINDS: [&str; 5] = [".service", ".scope", ".slice", ".socket", ".mount"];
+const UNIT_SUFFIXES: [&str; 5] = [".service", ".scope", ".slice", ".socket", ".mount"];
 
 /// Minimum length of the prefix of a container id, as container engines show them.
-const SHORTEST_ID: usize = 4;
+const MIN_ID_LENGTH: usize = 4;
 
 /// A target, as the user gave it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,16 +64,16 @@ pub enum TargetError {
     },
     /// The name is not valid.
     #[error("{0:?} is not a valid name: {1}")]
-    NoName(String, &'static str),
+    InvalidName(String, &'static str),
 }
 
 /// Location from which the tasks of a target can be read repeatedly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Members {
     /// These processes and their descendants.
-    Trees(Vec<u32>),
+    ProcessTrees(Vec<u32>),
     /// This control group and all groups below it.
-    Folder(PathBuf),
+    ControlGroup(PathBuf),
 }
 
 impl Target {
@@ -85,25 +85,12 @@ impl Target {
         match self {
             Self::Pids(pids) => match pids.iter().find(|&&pid| !tasks::is_alive(pid)) {
                 Some(&pid) => Err(TargetError::NoProcess(pid)),
-                None => Ok(Members::Trees(pids.clone())),
+                None => Ok(Members::ProcessTrees(pids.clone())),
             },
             Self::Cgroup(path) => cgroup(path),
             Self::Container(id) => container(id),
             Self::Unit(name) => unit(name),
             Self::Domain(name) => domain(name),
-        }
-    }
-
-    /// Returns the target as on the command line.
-    pub fn words(&self) -> String {
-        match self {
-            Self::Pids(pids) => {
-                format!("--pid {}", pids.iter().map(u32::to_string).collect::<Vec<_>>().join(","))
-            }
-            Self::Cgroup(path) => format!("--cgroup {path}"),
-            Self::Container(id) => format!("--container {id}"),
-            Self::Domain(name) => format!("--domain {name}"),
-            Self::Unit(name) => format!("--unit {name}"),
         }
     }
 }
@@ -112,12 +99,12 @@ impl Members {
     /// Returns all current tasks (threads).
     pub fn tasks(&self) -> BTreeSet<u32> {
         match self {
-            Self::Trees(roots) => {
+            Self::ProcessTrees(roots) => {
                 tasks::with_descendants(roots).into_iter().flat_map(tasks::threads).collect()
             }
-            Self::Folder(folder) => {
+            Self::ControlGroup(folder) => {
                 let mut found = BTreeSet::new();
-                gather(folder, DEEPEST, &mut found);
+                add_tasks(folder, MAX_DEPTH, &mut found);
                 found
             }
         }
@@ -127,7 +114,7 @@ impl Members {
 /// Collects the tasks of a group and of all groups below it. Only cgroup v1 lists threads in `tasks`. In
 /// cgroup v2, the processes of a threaded group are listed in the group above, which may hold more than the
 /// target; therefore `cgroup.threads` of the group itself is read.
-fn gather(folder: &Path, deep: usize, found: &mut BTreeSet<u32>) {
+fn add_tasks(folder: &Path, deep: usize, found: &mut BTreeSet<u32>) {
     let read = |file: &str| -> Option<Vec<u32>> {
         let text = fs::read_to_string(folder.join(file)).ok()?;
         Some(text.lines().filter_map(|id| id.trim().parse().ok()).collect())
@@ -139,7 +126,7 @@ fn gather(folder: &Path, deep: usize, found: &mut BTreeSet<u32>) {
     }
     if deep > 0 {
         for below in folders(folder) {
-            gather(&below, deep - 1, found);
+            add_tasks(&below, deep - 1, found);
         }
     }
 }
@@ -160,12 +147,12 @@ fn points() -> Vec<PathBuf> {
 
 fn cgroup(path: &str) -> Result<Members, TargetError> {
     if Path::new(path).components().any(|part| part == std::path::Component::ParentDir) {
-        return Err(TargetError::NoName(path.to_owned(), "write the path without '..'"));
+        return Err(TargetError::InvalidName(path.to_owned(), "write the path without '..'"));
     }
     let is_root = |part| matches!(part, std::path::Component::RootDir | std::path::Component::CurDir);
     // The root is the whole machine. An empty variable in a script must not select it.
     if !path.starts_with('/') && Path::new(path).components().all(is_root) {
-        return Err(TargetError::NoName(
+        return Err(TargetError::InvalidName(
             path.to_owned(),
             "write the path, such as /batch.slice; / stands for everything that runs on this machine",
         ));
@@ -175,7 +162,7 @@ fn cgroup(path: &str) -> Result<Members, TargetError> {
     let direct = Some(PathBuf::from(path)).filter(|path| points.iter().any(|point| path.starts_with(point)));
     let mut candidates = direct.into_iter().chain(points.iter().map(|point| point.join(below)));
     let found = candidates.find(|folder| folder.join("cgroup.procs").is_file());
-    found.map(Members::Folder).ok_or_else(|| {
+    found.map(Members::ControlGroup).ok_or_else(|| {
         let places: Vec<String> = points.iter().take(1).map(|point| point.display().to_string()).collect();
         let near = if places.is_empty() {
             ": no control groups are mounted".to_owned()
@@ -196,7 +183,7 @@ fn named(is_meant: impl Fn(&str) -> bool) -> Vec<PathBuf> {
             if deep > 0 && is_meant(&name) {
                 // Groups below belong to the match.
                 found.push(folder);
-            } else if deep < DEEPEST {
+            } else if deep < MAX_DEPTH {
                 open.extend(folders(&folder).into_iter().map(|below| (below, deep + 1)));
             }
         }
@@ -211,19 +198,19 @@ fn named(is_meant: impl Fn(&str) -> bool) -> Vec<PathBuf> {
 fn only_one(what: &'static str, name: &str, mut found: Vec<PathBuf>) -> Result<Members, TargetError> {
     match found.len() {
         0 => Err(TargetError::NotFound { what, name: name.to_owned(), near: String::new() }),
-        1 => Ok(Members::Folder(found.remove(0))),
+        1 => Ok(Members::ControlGroup(found.remove(0))),
         _ => Err(TargetError::Several {
             name: name.to_owned(),
             which: found.iter().map(|folder| folder.display().to_string()).collect(),
-            how: "its control group (--cgroup)",
+            how: "its control group",
         }),
     }
 }
 
 fn container(id: &str) -> Result<Members, TargetError> {
-    let is_id = id.len() >= SHORTEST_ID && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_id = id.len() >= MIN_ID_LENGTH && id.bytes().all(|byte| byte.is_ascii_hexdigit());
     if !is_id {
-        return Err(TargetError::NoName(
+        return Err(TargetError::InvalidName(
             id.to_owned(),
             "give a container's id, or its first digits, as 'docker ps' shows them",
         ));
@@ -244,12 +231,12 @@ fn container_id(name: &str) -> Option<&str> {
 
 fn unit(name: &str) -> Result<Members, TargetError> {
     if name.is_empty() || name.contains('/') {
-        return Err(TargetError::NoName(
+        return Err(TargetError::InvalidName(
             name.to_owned(),
             "give a unit as 'systemctl' shows it, such as nginx.service",
         ));
     }
-    let full = if KINDS.iter().any(|kind| name.ends_with(kind)) {
+    let full = if UNIT_SUFFIXES.iter().any(|kind| name.ends_with(kind)) {
         name.to_owned()
     } else {
         format!("{name}.service")
@@ -260,13 +247,13 @@ fn unit(name: &str) -> Result<Members, TargetError> {
 
 fn domain(name: &str) -> Result<Members, TargetError> {
     if name.is_empty() {
-        return Err(TargetError::NoName(name.to_owned(), "give a domain as 'virsh list' shows it"));
+        return Err(TargetError::InvalidName(name.to_owned(), "give a domain as 'virsh list' shows it"));
     }
     let none =
         |_| TargetError::NotFound { what: "running domain", name: name.to_owned(), near: String::new() };
     let tree = SysTree::open(Path::new("/")).map_err(none)?;
     let identity = Domains::new(&tree, Wanted::default()).find(name)?;
-    Ok(Members::Trees(vec![identity.pid]))
+    Ok(Members::ProcessTrees(vec![identity.pid]))
 }
 
 #[cfg(test)]
@@ -275,7 +262,7 @@ mod tests {
     use std::process::Command;
 
     #[test]
-    fn groups_tell_their_container() {
+    fn container_ids_are_found_in_group_names() {
         let id = "0123456789abcdef".repeat(4);
         for name in ["", "docker-", "libpod-", "cri-containerd-"] {
             let scope = format!("{name}{id}.scope");
@@ -287,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_told() {
+    fn missing_targets_are_reported() {
         assert_eq!(Target::Pids(vec![1, 0x7fff_fff0]).find(), Err(TargetError::NoProcess(0x7fff_fff0)));
         for (target, words) in [
             (Target::Cgroup("/no/such/group".into()), "no control group"),
@@ -309,12 +296,12 @@ mod tests {
     fn an_empty_control_group_is_not_the_whole_machine() {
         for path in ["", ".", "./."] {
             let error = Target::Cgroup(path.to_owned()).find().unwrap_err();
-            assert!(matches!(error, TargetError::NoName(..)), "{path:?}: {error}");
+            assert!(matches!(error, TargetError::InvalidName(..)), "{path:?}: {error}");
         }
         if points().is_empty() {
             return eprintln!("SKIPPED: no control groups are mounted");
         }
-        assert!(matches!(Target::Cgroup("/".to_owned()).find(), Ok(Members::Folder(_))));
+        assert!(matches!(Target::Cgroup("/".to_owned()).find(), Ok(Members::ControlGroup(_))));
     }
 
     #[test]

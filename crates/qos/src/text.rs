@@ -1,57 +1,57 @@
 //! Limits of memory bandwidth and cache as text.
 
-mod proof;
+mod enforcement;
 
-pub use proof::proofs;
+pub use enforcement::enforcement;
 
 use crate::{
-    applied::Applied,
-    told::{Told, words},
+    changes::LimitChanges,
+    limit_outcome::{LimitOutcome, format_value},
 };
 use manycore_linux::resctrl::{
-    dialect::{AMD_UNIT, Bounds, Control, Dialect, Offer, Scope},
-    rates::{Monitor, Reading},
-    state::{Group, Owner, Role, State},
+    dialect::{AMD_UNIT, Capabilities, ControlLine, Dialect, DomainKind, ValueRange},
+    rates::{MonitorReading, Reading},
+    state::{GroupOwner, GroupRole, QosGroup, QosState},
 };
 use manycore_render::table::{Align, Table};
 use manycore_text::{names::printable, units};
 use manycore_topology::CpuSet;
 
 /// Mount options that are not shown, because most file systems have them.
-const USUAL: [&str; 7] = ["rw", "relatime", "noatime", "nosuid", "nodev", "noexec", "seclabel"];
+const COMMON_OPTIONS: [&str; 7] = ["rw", "relatime", "noatime", "nosuid", "nodev", "noexec", "seclabel"];
 
 /// Number of tasks of a group that are listed; the rest is only counted.
-const TASKS: usize = 40;
+const MAX_TASKS: usize = 40;
 
 /// Returns what can be set and the groups as text; `tasks` are listed if the state holds a single group.
-pub fn state(state: &State, tasks: Option<&[u32]>) -> String {
-    let offer = &state.offer;
+pub fn state(state: &QosState, tasks: Option<&[u32]>) -> String {
+    let capabilities = &state.capabilities;
     let options: Vec<&str> =
-        state.options.iter().map(String::as_str).filter(|option| !USUAL.contains(option)).collect();
+        state.options.iter().map(String::as_str).filter(|option| !COMMON_OPTIONS.contains(option)).collect();
     let options =
         if options.is_empty() { String::new() } else { format!(", mounted with {}", options.join(",")) };
     let mut text =
-        format!("Cache and memory bandwidth: {}, at {}{options}\n", offer.dialect.name(), state.root);
+        format!("Cache and memory bandwidth: {}, at {}{options}\n", capabilities.dialect.name(), state.root);
     if tasks.is_none() {
         text.push_str("\nWhat can be set\n\n");
-        if offer.controls.is_empty() {
+        if capabilities.controls.is_empty() {
             text.push_str("  Nothing: resctrl only monitors here.\n");
         } else {
-            text.push_str(&controls(offer).text());
+            text.push_str(&controls(capabilities).text());
         }
-        text.push_str(&room(state));
+        text.push_str(&groups_in_use(state));
         text.push_str("\nGroups\n\n");
     } else {
         text.push('\n');
     }
     text.push_str(&groups(state).text());
     if let Some(tasks) = tasks {
-        let shown: Vec<String> = tasks.iter().take(TASKS).map(u32::to_string).collect();
-        let more = tasks.len().saturating_sub(TASKS);
+        let shown: Vec<String> = tasks.iter().take(MAX_TASKS).map(u32::to_string).collect();
+        let more = tasks.len().saturating_sub(MAX_TASKS);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let none = if tasks.is_empty() { "none" } else { "" };
         text.push_str(&format!("\n  tasks: {}{more}{none}\n", shown.join(" ")));
-    } else if offer.dialect.monitors_tell_rates() {
+    } else if capabilities.dialect.monitors_report_rates() {
         text.push_str("\n  memory: the current rate, as the kernel reports it.\n");
     } else {
         text.push_str(
@@ -62,26 +62,26 @@ pub fn state(state: &State, tasks: Option<&[u32]>) -> String {
 }
 
 /// Returns how many of the available groups and monitors are in use.
-fn room(state: &State) -> String {
+fn groups_in_use(state: &QosState) -> String {
     let (there, all) = (state.control_groups().count(), state.groups.len());
-    let groups = state.offer.groups.map(|most| format!("{there} of {most} groups with limits"));
-    let monitors = state.offer.monitors.map(|most| format!("{all} of {most} monitors"));
+    let groups = state.capabilities.groups.map(|maximum| format!("{there} of {maximum} groups with limits"));
+    let monitors = state.capabilities.monitors.map(|maximum| format!("{all} of {maximum} monitors"));
     let parts: Vec<String> = [groups, monitors].into_iter().flatten().collect();
     if parts.is_empty() { String::new() } else { format!("\n  In use: {}.\n", parts.join(", ")) }
 }
 
-fn controls(offer: &Offer) -> Table {
-    let row = |(name, control): (&String, &Control)| {
+fn controls(capabilities: &Capabilities) -> Table {
+    let row = |(name, control): (&String, &ControlLine)| {
         vec![
             name.clone(),
             meaning(name).to_owned(),
-            domains(offer, name, control),
-            range(offer, name, control),
+            domains(capabilities, name, control),
+            range(capabilities, name, control),
         ]
     };
     let columns =
         [("line", Align::Left), ("what", Align::Left), ("domains", Align::Left), ("values", Align::Left)];
-    table(&columns, offer.controls.iter().map(row).collect())
+    table(&columns, capabilities.controls.iter().map(row).collect())
 }
 
 /// Describes a line of `schemata`, with the option of `qos set` that writes it.
@@ -105,44 +105,46 @@ fn meaning(line: &str) -> &'static str {
     }
 }
 
-fn domains(offer: &Offer, line: &str, control: &Control) -> String {
+fn domains(capabilities: &Capabilities, line: &str, control: &ControlLine) -> String {
     let set: CpuSet = control.domains.iter().copied().collect();
-    let word = match offer.dialect.scope(line) {
-        Scope::Node => "node",
-        Scope::Cache(_) => "cache",
+    let word = match capabilities.dialect.domain_kind(line) {
+        DomainKind::Node => "node",
+        DomainKind::Cache(_) => "cache",
     };
     format!("{word} {}", set.brief())
 }
 
-fn range(offer: &Offer, line: &str, control: &Control) -> String {
+fn range(capabilities: &Capabilities, line: &str, control: &ControlLine) -> String {
     match &control.bounds {
-        Bounds::Mask { full, least_bits, sparse } => {
+        ValueRange::Mask { full, min_bits, sparse } => {
             let gaps = if *sparse { "gaps allowed" } else { "no gaps" };
-            format!("{full:x} ({} ways), at least {least_bits}, {gaps}", full.count_ones())
+            format!("{full:x} ({} ways), at least {min_bits}, {gaps}", full.count_ones())
         }
-        Bounds::Number { .. } if line == "MB" && offer.megabytes => "any MB/s".to_owned(),
-        Bounds::Number { .. } if matches!(line, "MB" | "SMBA") && offer.dialect == Dialect::AmdPqos => {
+        ValueRange::Number { .. } if line == "MB" && capabilities.megabytes => "any MB/s".to_owned(),
+        ValueRange::Number { .. }
+            if matches!(line, "MB" | "SMBA") && capabilities.dialect == Dialect::AmdPqos =>
+        {
             format!("MB/s, in steps of {AMD_UNIT} MB/s")
         }
-        Bounds::Number { least, most, step } => {
+        ValueRange::Number { minimum, maximum, step } => {
             let unit = if matches!(line, "MB" | "MBMAX" | "MBMIN" | "L3MAX" | "L3MIN") { " %" } else { "" };
             let steps = if *step > 1 { format!(", in steps of {step}") } else { String::new() };
-            format!("{least} to {most}{unit}{steps}")
+            format!("{minimum} to {maximum}{unit}{steps}")
         }
     }
 }
 
-fn groups(state: &State) -> Table {
-    let row = |group: &Group| {
+fn groups(state: &QosState) -> Table {
+    let row = |group: &QosGroup| {
         let limits = match group.role {
-            Role::Monitor => "as its parent group".to_owned(),
-            _ => limits(&state.offer, group),
+            GroupRole::Monitor => "as its parent group".to_owned(),
+            _ => limits(&state.capabilities, group),
         };
         let mode = group.mode.as_deref().filter(|mode| *mode != "shareable");
         let mode = mode.map(|mode| format!(", {mode}")).unwrap_or_default();
         // A monitoring group is listed below its parent group.
-        let (above, name) = group.name.rsplit_once("mon_groups/").unwrap_or(("", group.title()));
-        let name = if group.role == Role::Monitor && state.groups.len() > 1 {
+        let (above, name) = group.name.rsplit_once("mon_groups/").unwrap_or(("", group.display_name()));
+        let name = if group.role == GroupRole::Monitor && state.groups.len() > 1 {
             format!("+ {name}")
         } else {
             format!("{above}{name}")
@@ -169,32 +171,32 @@ fn groups(state: &State) -> Table {
     table(&columns, state.groups.iter().map(row).collect())
 }
 
-fn owner(owner: &Owner) -> String {
+fn owner(owner: &GroupOwner) -> String {
     match owner {
-        Owner::Kernel => "-".to_owned(),
-        Owner::Manycore { .. } => "manycore".to_owned(),
-        Owner::Libvirt { domain, .. } => format!("libvirt: {domain}"),
-        Owner::Kubernetes => "Kubernetes".to_owned(),
-        Owner::Container { id } => format!("container {}", &id[..12]),
-        Owner::Unknown => "unknown".to_owned(),
+        GroupOwner::Kernel => "-".to_owned(),
+        GroupOwner::Manycore { .. } => "manycore".to_owned(),
+        GroupOwner::Libvirt { domain, .. } => format!("libvirt: {domain}"),
+        GroupOwner::Kubernetes => "Kubernetes".to_owned(),
+        GroupOwner::Container { id } => format!("container {}", &id[..12]),
+        GroupOwner::Unknown => "unknown".to_owned(),
     }
 }
 
 /// Returns the limits of a group: `MB: 50 %, L3 0: 3ff (10 of 20 ways)`. Domains with the same value are
 /// merged, and values that do not limit are left out.
-fn limits(offer: &Offer, group: &Group) -> String {
+fn limits(capabilities: &Capabilities, group: &QosGroup) -> String {
     let mut parts = Vec::new();
     for line in &group.schemata.0 {
-        let Some(control) = offer.control(&line.name) else { continue };
+        let Some(control) = capabilities.control(&line.name) else { continue };
         let mut values: Vec<u64> =
-            line.values.values().copied().filter(|value| *value != control.open).collect();
+            line.values.values().copied().filter(|value| *value != control.unlimited).collect();
         values.dedup();
         for value in values {
             let same = line.values.iter().filter(|(_, other)| **other == value).map(|(domain, _)| *domain);
             let same: CpuSet = same.collect();
             let on =
                 if same.len() == line.values.len() { String::new() } else { format!(" {}", same.brief()) };
-            let part = format!("{}{on}: {}", line.name, words(offer, &line.name, value));
+            let part = format!("{}{on}: {}", line.name, format_value(capabilities, &line.name, value));
             if !parts.contains(&part) {
                 parts.push(part);
             }
@@ -205,7 +207,7 @@ fn limits(offer: &Offer, group: &Group) -> String {
 
 /// Returns the sum over all domains. If a domain has no reading, its state is returned instead, since the sum
 /// would be too small.
-fn sum(monitors: &[Monitor], of: impl Fn(&Monitor) -> Option<Reading>) -> String {
+fn sum(monitors: &[MonitorReading], of: impl Fn(&MonitorReading) -> Option<Reading>) -> String {
     let readings: Vec<Reading> = monitors.iter().filter_map(of).collect();
     let (mut bytes, mut rate) = (None::<u64>, None::<u64>);
     for reading in &readings {
@@ -225,24 +227,27 @@ fn sum(monitors: &[Monitor], of: impl Fn(&Monitor) -> Option<Reading>) -> String
 }
 
 /// Returns the changes of `qos set`, made or planned, as text.
-pub fn applied(applied: &Applied) -> String {
-    let is_done = applied.journal.is_some();
-    let group = applied.group.as_deref().unwrap_or("manycore-PID");
-    let kind = if applied.made { "new group" } else { "group" };
+pub fn changes(changes: &LimitChanges) -> String {
+    let is_done = changes.journal.is_some();
+    let group = changes.group.as_deref().unwrap_or("manycore-PID");
+    let kind = if changes.created { "new group" } else { "group" };
     let would = if is_done { "" } else { "dry run: " };
-    let mut text = format!("{would}{kind} {group} for {} ({})\n\n", applied.target, applied.dialect.name());
-    let row = |told: &Told| {
+    let mut text = format!("{would}{kind} {group} for {} ({})\n\n", changes.target, changes.dialect.name());
+    let row = |outcome: &LimitOutcome| {
         let show = |value: Option<u64>| {
-            value.map_or_else(|| "-".to_owned(), |value| words(&applied.offer, &told.line, value))
+            value.map_or_else(
+                || "-".to_owned(),
+                |value| format_value(&changes.capabilities, &outcome.line, value),
+            )
         };
         let mut row = vec![
-            told.asked.clone(),
-            format!("{} {}", told.line, told.domain),
-            show(told.before),
-            show(Some(told.written)),
+            outcome.requested.clone(),
+            format!("{} {}", outcome.line, outcome.domain),
+            show(outcome.before),
+            show(Some(outcome.written)),
         ];
         if is_done {
-            row.push(show(told.in_force));
+            row.push(show(outcome.in_force));
         }
         row
     };
@@ -255,31 +260,36 @@ pub fn applied(applied: &Applied) -> String {
     if is_done {
         columns.push(("in force", Align::Left));
     }
-    text.push_str(&table(&columns, applied.limits.iter().map(row).collect()).text());
+    text.push_str(&table(&columns, changes.limits.iter().map(row).collect()).text());
     text.push('\n');
-    let mut reasons: Vec<String> = Vec::new();
-    for told in &applied.limits {
-        let Some(why) = &told.why else { continue };
-        let reason = format!("  {} ({}): {why}\n", told.asked, told.line);
-        if !reasons.contains(&reason) {
-            reasons.push(reason);
-        }
-    }
-    text.extend(reasons);
-    text.extend(applied.notes.iter().map(|note| format!("  {note}\n")));
-    text.push_str(&members(applied, is_done));
-    if let Some(journal) = &applied.journal {
+    text.extend(reasons(&changes.limits));
+    text.extend(changes.notes.iter().map(|note| format!("  {note}\n")));
+    text.push_str(&members(changes, is_done));
+    if let Some(journal) = &changes.journal {
         text.push_str(&format!("manycore undo {journal} restores the previous state.\n"));
     }
     text
 }
 
+/// Returns why values in force are not the requested ones, one line for all domains with the same reason.
+fn reasons(limits: &[LimitOutcome]) -> Vec<String> {
+    let mut reasons: Vec<String> = Vec::new();
+    for outcome in limits {
+        let Some(why) = &outcome.why else { continue };
+        let reason = format!("  {} ({}): {why}\n", outcome.requested, outcome.line);
+        if !reasons.contains(&reason) {
+            reasons.push(reason);
+        }
+    }
+    reasons
+}
+
 /// Describes the members of the group: `3 tasks: in it; threads and children inherit it`.
-fn members(applied: &Applied, is_done: bool) -> String {
+fn members(changes: &LimitChanges, is_done: bool) -> String {
     let verb = if is_done { "in it" } else { "to be put into it" };
-    match (applied.tasks, applied.cpus.is_empty()) {
+    match (changes.tasks, changes.cpus.is_empty()) {
         (0, true) => String::new(),
-        (0, false) => format!("  CPUs {}: {verb}\n", applied.cpus.brief()),
+        (0, false) => format!("  CPUs {}: {verb}\n", changes.cpus.brief()),
         (count, _) => {
             format!("  {}: {verb}; threads and children inherit it\n", units::counted(count, "task"))
         }

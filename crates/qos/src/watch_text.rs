@@ -1,26 +1,26 @@
 //! The usage of groups as text: a table for a terminal, and lines for pipes.
 
-use manycore_linux::resctrl::watch::{GroupUse, Missing, Moment};
+use manycore_linux::resctrl::watch::{GroupUse, MissingRate, UsageSnapshot};
 use manycore_render::table::{Align, Table};
 use manycore_text::{names::printable, units};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Number of readings in the history that is drawn.
-const COURSE: usize = 16;
+const HISTORY: usize = 16;
 
 /// The latest rates of each group.
 #[derive(Debug, Default)]
-pub struct Courses(BTreeMap<String, VecDeque<Option<f64>>>);
+pub struct RateHistory(BTreeMap<String, VecDeque<Option<f64>>>);
 
-impl Courses {
+impl RateHistory {
     /// Adds one reading. Groups that no longer exist are removed.
-    pub fn add(&mut self, moment: &Moment) {
-        self.0.retain(|name, _| moment.groups.iter().any(|group| group.name == *name));
-        for group in &moment.groups {
-            let course = self.0.entry(group.name.clone()).or_default();
-            course.push_back(group.memory);
-            if course.len() > COURSE {
-                course.pop_front();
+    pub fn add(&mut self, snapshot: &UsageSnapshot) {
+        self.0.retain(|name, _| snapshot.groups.iter().any(|group| group.name == *name));
+        for group in &snapshot.groups {
+            let history = self.0.entry(group.name.clone()).or_default();
+            history.push_back(group.memory);
+            if history.len() > HISTORY {
+                history.pop_front();
             }
         }
     }
@@ -39,16 +39,16 @@ impl Courses {
 }
 
 /// Returns one reading of all groups as a table.
-pub fn table(moment: &Moment, courses: &Courses, root: &str) -> String {
-    let domains = moment.domains();
+pub fn table(snapshot: &UsageSnapshot, rates: &RateHistory, root: &str) -> String {
+    let domains = snapshot.domains();
     let single = domains.len() < 2;
     let mut head = vec!["memory", "local", "cache"];
     if !single {
         head.extend(domains.iter().map(String::as_str));
     }
     let mut table = Table::figures("", ("group", Align::Left), &head);
-    table.head.push(("course".to_owned(), Align::Left));
-    for group in &moment.groups {
+    table.head.push(("history".to_owned(), Align::Left));
+    for group in &snapshot.groups {
         let mut row = vec![
             printable(&group.name),
             memory(group, units::rate),
@@ -58,10 +58,10 @@ pub fn table(moment: &Moment, courses: &Courses, root: &str) -> String {
         if !single {
             row.extend(domains.iter().map(|domain| in_domain(group, domain, units::rate)));
         }
-        row.push(courses.bars(&group.name));
+        row.push(rates.bars(&group.name));
         table.rows.push(row);
     }
-    let all = &moment.all;
+    let all = &snapshot.all;
     let mut row = vec![
         "(all)".to_owned(),
         all.memory.map_or_else(dash, units::rate),
@@ -74,36 +74,36 @@ pub fn table(moment: &Moment, courses: &Courses, root: &str) -> String {
         );
     }
     table.rows.push(row);
-    let without = match all.without {
+    let without = match all.groups_without_rate {
         0 => String::new(),
         count => format!("\n  (all): excludes {} without a rate\n", units::counted(count, "group")),
     };
     format!(
         "{}  {root}, {}\n\n{}{without}",
-        moment.time,
-        units::counted(moment.groups.len(), "group"),
+        snapshot.time,
+        units::counted(snapshot.groups.len(), "group"),
         table.text()
     )
 }
 
 /// Returns the column names of [`lines`] for the domains of this reading.
-pub fn head(moment: &Moment) -> String {
+pub fn head(snapshot: &UsageSnapshot) -> String {
     let mut line = format!(
         "{:<20}  {:<24}  {:>11}  {:>10}  {:>10}",
         "time", "group", "memory MB/s", "local MB/s", "cache KiB"
     );
-    line.extend(moment.domains().iter().map(|domain| format!("  {domain:>11}")));
+    line.extend(snapshot.domains().iter().map(|domain| format!("  {domain:>11}")));
     line + "\n"
 }
 
 /// Returns one line per group, and a line for the sum if there are several groups.
-pub fn lines(moment: &Moment) -> String {
+pub fn lines(snapshot: &UsageSnapshot) -> String {
     let megabytes = |rate: f64| format!("{:.1}", rate / 1e6);
-    let domains = moment.domains();
+    let domains = snapshot.domains();
     let line = |group: &GroupUse| {
         let mut line = format!(
             "{:<20}  {:<24}  {:>11}  {:>10}  {:>10}",
-            moment.time,
+            snapshot.time,
             printable(&group.name),
             memory(group, megabytes),
             group.local.map_or_else(dash, megabytes),
@@ -112,12 +112,12 @@ pub fn lines(moment: &Moment) -> String {
         line.extend(domains.iter().map(|domain| format!("  {:>11}", in_domain(group, domain, megabytes))));
         line + "\n"
     };
-    let mut lines: String = moment.groups.iter().map(line).collect();
-    if moment.groups.len() > 1 {
-        let all = &moment.all;
+    let mut lines: String = snapshot.groups.iter().map(line).collect();
+    if snapshot.groups.len() > 1 {
+        let all = &snapshot.all;
         lines.push_str(&format!(
             "{:<20}  {:<24}  {:>11}  {:>10}  {:>10}",
-            moment.time,
+            snapshot.time,
             "(all)",
             all.memory.map_or_else(dash, megabytes),
             "-",
@@ -135,17 +135,17 @@ fn memory(group: &GroupUse, show: impl Fn(f64) -> String) -> String {
 }
 
 fn in_domain(group: &GroupUse, title: &str, show: impl Fn(f64) -> String) -> String {
-    let domain = group.domains.iter().find(|domain| domain.title() == title);
+    let domain = group.domains.iter().find(|domain| domain.display_name() == title);
     domain.map_or_else(dash, |domain| domain.memory.map_or_else(|| why(domain.missing), show))
 }
 
 /// Returns the word that is shown in place of a missing figure.
-fn why(missing: Option<Missing>) -> String {
+fn why(missing: Option<MissingRate>) -> String {
     match missing {
-        Some(Missing::New) => "new",
-        Some(Missing::Unavailable) => "unavailable",
-        Some(Missing::Unassigned) => "unassigned",
-        Some(Missing::Error) => "error",
+        Some(MissingRate::New) => "new",
+        Some(MissingRate::Unavailable) => "unavailable",
+        Some(MissingRate::Unassigned) => "unassigned",
+        Some(MissingRate::Error) => "error",
         None => "-",
     }
     .to_owned()
@@ -159,22 +159,22 @@ fn dash() -> String {
 mod tests {
     use super::*;
     use manycore_linux::resctrl::{
-        rates::{Monitor, Reading},
-        watch::{Look, Readings},
+        rates::{MonitorReading, Reading},
+        watch::{GroupReadings, MonitorReadings},
     };
 
-    fn look(at: u64, groups: &[(&str, [Reading; 2])]) -> Look {
+    fn readings_at(at: u64, groups: &[(&str, [Reading; 2])]) -> MonitorReadings {
         let readings = |totals: &[Reading; 2]| {
-            let monitor = |(domain, total): (usize, &Reading)| Monitor {
+            let monitor = |(domain, total): (usize, &Reading)| MonitorReading {
                 resource: "L3".to_owned(),
                 domain: domain as u32,
                 occupancy: Some(Reading::Bytes(3 << 20)),
                 total: Some(*total),
                 local: Some(*total),
             };
-            Readings {
+            GroupReadings {
                 at_ns: at * 1_000_000_000,
-                making: 1,
+                instance: 1,
                 monitors: totals.iter().enumerate().map(monitor).collect(),
             }
         };
@@ -182,13 +182,13 @@ mod tests {
     }
 
     #[test]
-    fn groups_read_well() {
+    fn usage_as_text() {
         use Reading::{Bytes, Unavailable};
-        let before = look(
+        let before = readings_at(
             0,
             &[("", [Bytes(0), Bytes(0)]), ("qemu-10-web", [Bytes(5), Bytes(5)]), ("x", [Bytes(1), Bytes(1)])],
         );
-        let after = look(
+        let after = readings_at(
             1,
             &[
                 ("", [Bytes(2_000_000), Bytes(0)]),
@@ -197,11 +197,11 @@ mod tests {
                 ("x", [Bytes(1), Unavailable]),
             ],
         );
-        let moment = Moment::between("2026-11-22T10:00:00Z".to_owned(), &before, &after, |_| true);
-        let mut courses = Courses::default();
-        courses.add(&moment);
-        courses.add(&moment);
-        insta::assert_snapshot!("table", table(&moment, &courses, "/sys/fs/resctrl"));
-        insta::assert_snapshot!("lines", head(&moment) + &lines(&moment));
+        let snapshot = UsageSnapshot::between("2026-11-22T10:00:00Z".to_owned(), &before, &after, |_| true);
+        let mut rates = RateHistory::default();
+        rates.add(&snapshot);
+        rates.add(&snapshot);
+        insta::assert_snapshot!("table", table(&snapshot, &rates, "/sys/fs/resctrl"));
+        insta::assert_snapshot!("lines", head(&snapshot) + &lines(&snapshot));
     }
 }

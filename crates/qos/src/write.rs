@@ -1,13 +1,15 @@
 //! Changes resctrl. Each change is recorded in the journal before it is made.
 
-use crate::translate::Write;
+use crate::translate::SchemataWrite;
 use manycore_control::journal::{Change, Journal};
-use manycore_linux::resctrl::schemata::{Line, Schemata};
-use manycore_linux::resctrl::{
-    put::{add_cpus, is_gone, put},
-    read::path,
+use manycore_linux::{
+    resctrl::{
+        put::{add_cpus, is_gone, put},
+        read::path,
+        schemata::{Schemata, SchemataLine},
+    },
+    tasks,
 };
-use manycore_linux::tasks;
 use manycore_topology::CpuSet;
 use rustix::io::Errno;
 use std::{
@@ -17,7 +19,7 @@ use std::{
 
 /// Why the kernel refused a change.
 #[derive(Debug, thiserror::Error)]
-pub enum Refused {
+pub enum WriteError {
     /// EACCES, EPERM.
     #[error("no permission to change {0}: run it as root (sudo)")]
     NoRight(PathBuf),
@@ -32,7 +34,7 @@ pub enum Refused {
              left the caches; try again later", said(.0.as_deref()))]
     Busy(Option<String>),
     /// Another process has created a group of that name meanwhile.
-    #[error("another process has created {0} meanwhile: try again with another --name")]
+    #[error("another process has created {0} meanwhile: choose another name")]
     Exists(PathBuf),
     /// Another process has removed the group meanwhile.
     #[error("another process has removed {0} meanwhile: 'manycore qos show' lists the groups")]
@@ -74,16 +76,16 @@ impl<'a> Writer<'a> {
     ///
     /// # Errors
     /// Why it cannot be created.
-    pub fn make(&self, name: &str) -> Result<(), Refused> {
+    pub fn create_group(&self, name: &str) -> Result<(), WriteError> {
         let folder = self.root.join(name);
-        self.note(&Change::ResctrlGroup { path: folder.clone() })?;
+        self.record(&Change::ResctrlGroup { path: folder.clone() })?;
         let older = self.status();
         fs::create_dir(&folder).map_err(|error| {
             // A directory of this name that exists now was not created by manycore and must not be removed by
             // undo.
-            let noted = self.journal.record(&Change::ResctrlGroupNotCreated { path: folder.clone() });
-            match noted {
-                Err(error) => Refused::Journal(error),
+            let recorded = self.journal.record(&Change::ResctrlGroupNotCreated { path: folder.clone() });
+            match recorded {
+                Err(error) => WriteError::Journal(error),
                 Ok(()) => {
                     self.refused(&folder, format!("to create {}", folder.display()), error, older.as_deref())
                 }
@@ -94,15 +96,20 @@ impl<'a> Writer<'a> {
     /// Writes a line of a group's schemata. `before` are the old limits, for a group that existed before.
     ///
     /// Both the written values and the values expected from the kernel's rounding are recorded. If the
-    /// process is killed before [`Writer::note_in_force`], undo recognises either of them.
+    /// process is killed before [`Writer::record_in_force`], undo recognises either of them.
     ///
     /// # Errors
     /// Why the kernel refused it; then nothing of the line is in force.
-    pub fn limit(&self, name: &str, write: &Write, before: Option<&Schemata>) -> Result<(), Refused> {
+    pub fn write_limit(
+        &self,
+        name: &str,
+        write: &SchemataWrite,
+        before: Option<&Schemata>,
+    ) -> Result<(), WriteError> {
         let (folder, line) = (self.root.join(name), &write.line);
         if let Some(before) = before {
             for values in [&line.values, &write.expected] {
-                self.note_limits(&folder, &line.name, &values.iter().collect::<Vec<_>>(), before)?;
+                self.record_limits(&folder, &line.name, &values.iter().collect::<Vec<_>>(), before)?;
             }
         }
         let older = self.status();
@@ -116,30 +123,30 @@ impl<'a> Writer<'a> {
     ///
     /// # Errors
     /// The journal cannot be written.
-    pub fn note_in_force(
+    pub fn record_in_force(
         &self,
         name: &str,
-        line: &Line,
+        line: &SchemataLine,
         before: &Schemata,
         now: &Schemata,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), WriteError> {
         let Some(seen) = now.line(&line.name) else { return Ok(()) };
         let differs =
             |(domain, value): &(&u32, &u64)| line.values.get(domain).is_some_and(|written| written != *value);
         let values: Vec<(&u32, &u64)> = seen.values.iter().filter(differs).collect();
-        self.note_limits(&self.root.join(name), &line.name, &values, before)
+        self.record_limits(&self.root.join(name), &line.name, &values, before)
     }
 
-    fn note_limits(
+    fn record_limits(
         &self,
         folder: &Path,
         line: &str,
         values: &[(&u32, &u64)],
         before: &Schemata,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), WriteError> {
         for &(&domain, &new) in values {
             let Some(old) = before.value(line, domain).filter(|&old| old != new) else { continue };
-            self.note(&Change::Limit { path: folder.to_owned(), line: line.to_owned(), domain, old, new })?;
+            self.record(&Change::Limit { path: folder.to_owned(), line: line.to_owned(), domain, old, new })?;
         }
         Ok(())
     }
@@ -148,10 +155,10 @@ impl<'a> Writer<'a> {
     ///
     /// # Errors
     /// Why it was not moved.
-    pub fn assign(&self, name: &str, tid: u32, from: &str) -> Result<bool, Refused> {
+    pub fn move_task(&self, name: &str, tid: u32, from: &str) -> Result<bool, WriteError> {
         let Some(start) = tasks::start_time(tid) else { return Ok(false) };
         let (from, to) = (self.root.join(from), self.root.join(name));
-        self.note(&Change::TaskMoved { tid, start, from, to: to.clone() })?;
+        self.record(&Change::TaskMoved { tid, start, from, to: to.clone() })?;
         let file = to.join("tasks");
         match put(&file, &format!("{tid}\n")) {
             Ok(()) => Ok(true),
@@ -164,9 +171,9 @@ impl<'a> Writer<'a> {
     ///
     /// # Errors
     /// Why they were not moved, for example because they are offline.
-    pub fn claim(&self, name: &str, cpus: &CpuSet, from: &str) -> Result<(), Refused> {
+    pub fn move_cpus(&self, name: &str, cpus: &CpuSet, from: &str) -> Result<(), WriteError> {
         let (from, to) = (self.root.join(from), self.root.join(name));
-        self.note(&Change::CpusMoved { cpus: cpus.clone(), from, to: to.clone() })?;
+        self.record(&Change::CpusMoved { cpus: cpus.clone(), from, to: to.clone() })?;
         let older = self.status();
         let file = to.join("cpus_list");
         add_cpus(&file, cpus).map_err(|error| {
@@ -179,13 +186,13 @@ impl<'a> Writer<'a> {
     ///
     /// # Errors
     /// The journal cannot be written.
-    pub fn note_lost(&self, name: &str, cpus: &CpuSet, from: &str) -> Result<(), Refused> {
+    pub fn record_lost(&self, name: &str, cpus: &CpuSet, from: &str) -> Result<(), WriteError> {
         let (from, to) = (self.root.join(from), self.root.join(name));
-        self.note(&Change::CpusMoved { cpus: cpus.clone(), from, to })
+        self.record(&Change::CpusMoved { cpus: cpus.clone(), from, to })
     }
 
-    fn note(&self, change: &Change) -> Result<(), Refused> {
-        self.journal.record(change).map_err(Refused::Journal)
+    fn record(&self, change: &Change) -> Result<(), WriteError> {
+        self.journal.record(change).map_err(WriteError::Journal)
     }
 
     /// Returns the kernel's message about the last command; absent if there is none.
@@ -196,19 +203,19 @@ impl<'a> Writer<'a> {
 
     /// Converts an error. `older` is the kernel's message before: if it is still the same, it may refer to an
     /// earlier command.
-    fn refused(&self, file: &Path, what: String, error: io::Error, older: Option<&str>) -> Refused {
+    fn refused(&self, file: &Path, what: String, error: io::Error, older: Option<&str>) -> WriteError {
         let status = self.status().map(|status| match older {
             Some(older) if older == status => format!("{status}; this message may be of an earlier command"),
             _ => status,
         });
         match Errno::from_io_error(&error) {
-            Some(Errno::ACCESS | Errno::PERM) => Refused::NoRight(file.to_owned()),
-            Some(Errno::ROFS) => Refused::ReadOnly(self.root.to_owned()),
-            Some(Errno::NOSPC) => Refused::Full(status),
-            Some(Errno::BUSY) => Refused::Busy(status),
-            Some(Errno::EXIST) => Refused::Exists(file.to_owned()),
-            Some(Errno::NOENT | Errno::NODEV) => Refused::Gone(file.to_owned()),
-            _ => Refused::Other { what, error, status },
+            Some(Errno::ACCESS | Errno::PERM) => WriteError::NoRight(file.to_owned()),
+            Some(Errno::ROFS) => WriteError::ReadOnly(self.root.to_owned()),
+            Some(Errno::NOSPC) => WriteError::Full(status),
+            Some(Errno::BUSY) => WriteError::Busy(status),
+            Some(Errno::EXIST) => WriteError::Exists(file.to_owned()),
+            Some(Errno::NOENT | Errno::NODEV) => WriteError::Gone(file.to_owned()),
+            _ => WriteError::Other { what, error, status },
         }
     }
 }
@@ -217,12 +224,12 @@ impl<'a> Writer<'a> {
 ///
 /// # Errors
 /// Errors of `mount(2)`, or the journal cannot be written.
-pub fn mount(journal: &Journal, point: &Path) -> Result<(), Refused> {
-    journal.record(&Change::Mount { point: point.to_owned() }).map_err(Refused::Journal)?;
+pub fn mount(journal: &Journal, point: &Path) -> Result<(), WriteError> {
+    journal.record(&Change::Mount { point: point.to_owned() }).map_err(WriteError::Journal)?;
     let flags = rustix::mount::MountFlags::empty();
     rustix::mount::mount("resctrl", point, "resctrl", flags, None).map_err(|errno| match errno {
-        Errno::PERM | Errno::ACCESS => Refused::NoRight(point.to_owned()),
-        errno => Refused::Other {
+        Errno::PERM | Errno::ACCESS => WriteError::NoRight(point.to_owned()),
+        errno => WriteError::Other {
             what: format!("to mount {}", point.display()),
             error: errno.into(),
             status: None,

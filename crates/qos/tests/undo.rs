@@ -3,9 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use manycore_control::journal::{Change, Journal, pending};
-use manycore_linux::resctrl::schemata::{Line, Schemata};
-use manycore_qos::translate::Write;
-use manycore_qos::write::{Refused, Writer};
+use manycore_linux::resctrl::schemata::{Schemata, SchemataLine};
+use manycore_qos::{
+    translate::SchemataWrite,
+    write::{WriteError, Writer},
+};
 use std::{fs, path::Path};
 use tempfile::TempDir;
 
@@ -31,10 +33,15 @@ fn limit(root: &Path, journal: &Journal, text: &str) {
 /// Writes a limit that the kernel changes to another one.
 fn limit_that_becomes(root: &Path, journal: &Journal, text: &str, becomes: &str) {
     let before = Schemata::parse(&now(root));
-    let line = |text| Line::parse(text).unwrap();
-    let write = Write { asked: String::new(), line: line(text), expected: line(becomes).values, note: None };
+    let line = |text| SchemataLine::parse(text).unwrap();
+    let write = SchemataWrite {
+        requested: String::new(),
+        line: line(text),
+        expected: line(becomes).values,
+        note: None,
+    };
     // The kernel replaces a single line; here the whole file is replaced.
-    Writer::new(root, journal).limit("theirs", &write, Some(&before)).unwrap();
+    Writer::new(root, journal).write_limit("theirs", &write, Some(&before)).unwrap();
     fs::write(root.join("theirs/schemata"), format!("{becomes}\n")).unwrap();
 }
 
@@ -43,7 +50,7 @@ fn begin(root: &Path) -> Journal {
 }
 
 #[test]
-fn a_limit_is_as_before() {
+fn the_original_limit_is_restored() {
     let root = place();
     let journal = begin(root.path());
     limit(root.path(), &journal, "MB:0=50");
@@ -58,20 +65,20 @@ fn a_limit_is_as_before() {
 }
 
 #[test]
-fn a_limit_that_was_rounded_is_known_by_what_was_seen() {
+fn a_rounded_limit_is_recognised_by_the_value_in_force() {
     let root = place();
     let journal = begin(root.path());
     limit(root.path(), &journal, "MB:0=55");
     fs::write(root.path().join("theirs/schemata"), "MB:0=60\n").unwrap();
-    let (line, now_is) = (Line::parse("MB:0=55").unwrap(), Schemata::parse("MB:0=60"));
+    let (line, now_is) = (SchemataLine::parse("MB:0=55").unwrap(), Schemata::parse("MB:0=60"));
     let writer = Writer::new(root.path(), &journal);
-    writer.note_in_force("theirs", &line, &Schemata::parse("MB:0=100"), &now_is).unwrap();
+    writer.record_in_force("theirs", &line, &Schemata::parse("MB:0=100"), &now_is).unwrap();
     assert_eq!(journal.undo().unwrap().limits, 1);
     assert!(now(root.path()).starts_with("MB:0=100"));
 }
 
 #[test]
-fn a_rounded_limit_is_taken_back_although_its_writer_was_killed_before_it_looked() {
+fn a_rounded_limit_is_undone_after_its_writer_was_killed() {
     let root = place();
     let journal = begin(root.path());
     limit_that_becomes(root.path(), &journal, "MB:0=55", "MB:0=60");
@@ -81,7 +88,7 @@ fn a_rounded_limit_is_taken_back_although_its_writer_was_killed_before_it_looked
 }
 
 #[test]
-fn what_somebody_else_has_limited_since_is_left() {
+fn limits_changed_by_others_are_left() {
     let root = place();
     let journal = begin(root.path());
     limit(root.path(), &journal, "MB:0=50");
@@ -92,7 +99,7 @@ fn what_somebody_else_has_limited_since_is_left() {
 }
 
 #[test]
-fn whoever_ends_last_restores_the_first() {
+fn the_last_undo_restores_the_original_value() {
     let root = place();
     let (first, second) = (begin(root.path()), begin(root.path()));
     limit(root.path(), &first, "MB:0=50");
@@ -109,11 +116,11 @@ fn whoever_ends_last_restores_the_first() {
 }
 
 #[test]
-fn a_group_that_we_did_not_make_stays() {
+fn a_group_of_another_owner_is_not_removed() {
     let root = place();
     let journal = begin(root.path());
-    let refused = Writer::new(root.path(), &journal).make("theirs").unwrap_err();
-    assert!(matches!(refused, Refused::Exists(_)), "{refused}");
+    let refused = Writer::new(root.path(), &journal).create_group("theirs").unwrap_err();
+    assert!(matches!(refused, WriteError::Exists(_)), "{refused}");
     // The change was recorded before the kernel refused it.
     let (left, _) = pending(&root.path().join("state")).unwrap();
     assert!(matches!(
@@ -125,17 +132,17 @@ fn a_group_that_we_did_not_make_stays() {
 }
 
 #[test]
-fn a_group_of_ours_goes() {
+fn a_created_group_is_removed() {
     let root = place();
     let journal = begin(root.path());
-    Writer::new(root.path(), &journal).make("held").unwrap();
+    Writer::new(root.path(), &journal).create_group("held").unwrap();
     assert!(root.path().join("held").is_dir());
     assert_eq!(journal.undo().unwrap().resctrl_groups, 1);
     assert!(!root.path().join("held").exists());
 }
 
 #[test]
-fn a_monitoring_group_has_its_cpus_back() {
+fn a_monitoring_group_gets_its_cpus_back() {
     let root = place();
     let list = |group: &str| root.path().join(group).join("cpus_list");
     let shows = |group: &str, cpus: &str| fs::write(list(group), cpus).unwrap();
@@ -147,8 +154,8 @@ fn a_monitoring_group_has_its_cpus_back() {
     shows("theirs/mon_groups/watched", "5");
     let journal = begin(root.path());
     let (writer, five) = (Writer::new(root.path(), &journal), "5".parse().unwrap());
-    writer.note_lost("held", &five, "theirs/mon_groups/watched").unwrap();
-    writer.claim("held", &five, "theirs").unwrap();
+    writer.record_lost("held", &five, "theirs/mon_groups/watched").unwrap();
+    writer.move_cpus("held", &five, "theirs").unwrap();
     // The kernel removes the CPU from the monitoring group as well.
     shows("theirs", "4");
     shows("theirs/mon_groups/watched", "");
@@ -159,12 +166,12 @@ fn a_monitoring_group_has_its_cpus_back() {
 }
 
 #[test]
-fn a_mount_that_others_use_is_undone_later() {
+fn a_mount_in_use_is_undone_later() {
     let root = place();
     let point = root.path();
     let journal = begin(point);
     journal.record(&Change::Mount { point: point.to_owned() }).unwrap();
-    Writer::new(point, &journal).make("held").unwrap();
+    Writer::new(point, &journal).create_group("held").unwrap();
     fs::write(point.join("schemata"), "").unwrap();
     let restored = journal.undo().unwrap();
     assert_eq!(

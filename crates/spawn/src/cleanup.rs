@@ -47,7 +47,8 @@ impl Cleanup {
         self.groups += 1;
         let journal = self.journal.as_ref().map_err(Clone::clone)?;
         // The journal lists the group before it is created; processes enter it only later.
-        let group = MemoryGroup::make(journal, &self.groups.to_string(), limit)?;
+        let group = MemoryGroup::create(journal, &self.groups.to_string(), limit)
+            .map_err(|error| error.to_string())?;
         let announced = self.process.add(Leftover::Group(group.folder().to_owned()));
         announced.map_err(|error| error.to_string())?;
         Ok(group)

@@ -15,7 +15,7 @@ const LAYERS: [(&str, &[&str]); 5] = [
 ];
 
 /// Uses within a layer.
-const ARROWS: [(&str, &str); 12] = [
+const ARROWS: [(&str, &str); 11] = [
     ("stats", "text"),
     ("topology", "text"),
     ("linux", "text"),
@@ -26,7 +26,6 @@ const ARROWS: [(&str, &str); 12] = [
     ("topo", "placement"),
     ("experiment", "workload"),
     ("analysis", "experiment"),
-    ("report", "experiment"),
     ("report", "analysis"),
 ];
 

@@ -5,7 +5,7 @@ mod overlap;
 mod pins;
 mod threads;
 
-use super::{Confinement, Facts, Finding, Process, Severity, Subject, Thread, find};
+use super::{AuditFacts, Finding, FindingKind, GroupLimits, Process, Severity, Thread, find};
 use manycore_topology::CpuSet;
 
 fn set(list: &str) -> CpuSet {
@@ -13,8 +13,8 @@ fn set(list: &str) -> CpuSet {
 }
 
 /// A machine of eight CPUs with these processes.
-fn eight(processes: Vec<Process>) -> Facts {
-    Facts { online: set("0-7"), processes, ..Facts::default() }
+fn eight(processes: Vec<Process>) -> AuditFacts {
+    AuditFacts { online: set("0-7"), processes, ..AuditFacts::default() }
 }
 
 /// A process whose threads may run on these CPUs; a child of process 1.
@@ -42,22 +42,22 @@ fn busy(mut process: Process, share: f64) -> Process {
 
 /// The same process in a control group with these CPUs; `tenant` is the outermost group with the same CPUs.
 fn within(mut process: Process, group: &str, tenant: &str, cpus: &str) -> Process {
-    process.confinement = Confinement {
+    process.limits = GroupLimits {
         group: group.to_owned(),
         tenant: tenant.to_owned(),
         cpus: Some(set(cpus)),
         cpus_file: format!("/cg{group}/cpuset.cpus.effective"),
-        ..process.confinement
+        ..process.limits
     };
     process
 }
 
 /// Returns the headlines of all findings.
-fn headlines(facts: &Facts) -> Vec<String> {
+fn headlines(facts: &AuditFacts) -> Vec<String> {
     find(facts).into_iter().map(|finding| finding.headline).collect()
 }
 
-fn only(facts: &Facts) -> Finding {
+fn only(facts: &AuditFacts) -> Finding {
     let mut findings = find(facts);
     assert_eq!(findings.len(), 1, "{findings:#?}");
     findings.remove(0)
@@ -73,12 +73,12 @@ fn the_worst_comes_first() {
     ]);
     let found = find(&facts);
     let severities: Vec<Severity> = found.iter().map(|finding| finding.severity).collect();
-    assert_eq!(severities, [Severity::Harm, Severity::Risk]);
+    assert_eq!(severities, [Severity::Problem, Severity::Risk]);
     assert!(found[0].headline.contains("CPU 5"));
     let json = serde_json::to_value(&found[0]).unwrap();
     assert_eq!((json["kind"].as_str(), json["cpus"].as_str()), (Some("overlapping_pins"), Some("5")));
     assert_eq!(
         (json["severity"].as_str(), json["claims"][0]["processes"][0]["pid"].as_u64()),
-        (Some("harm"), Some(30))
+        (Some("problem"), Some(30))
     );
 }

@@ -10,13 +10,13 @@ fn two_processes_on_one_cpu_are_named() {
         process(30, "cron", &["0-7"]),
     ]));
     assert_eq!(finding.headline, "redis (pid 10) and nginx (pid 20) have overlapping pinning on CPU 3");
-    assert_eq!(finding.severity, Severity::Harm);
+    assert_eq!(finding.severity, Severity::Problem);
     assert_eq!(
         finding.evidence[1],
         "nginx (pid 20) is pinned to CPU 3: 1 pinned thread; used 0.40 CPUs during the audit, 4.0 s in total"
     );
-    assert_eq!(finding.cure, "separate them: taskset -acp 0-2,4-7 20 (no pinning on these CPUs)");
-    let Subject::OverlappingPins { cpus, claims } = finding.subject else { panic!("{finding:?}") };
+    assert_eq!(finding.fix, "separate them: taskset -acp 0-2,4-7 20 (no pinning on these CPUs)");
+    let FindingKind::OverlappingPins { cpus, claims } = finding.subject else { panic!("{finding:?}") };
     assert_eq!((cpus, claims.len()), (set("3"), 2));
 }
 
@@ -28,7 +28,7 @@ fn different_cpus_do_not_overlap() {
 }
 
 #[test]
-fn whoever_inherits_a_pin_shares_it() {
+fn inherited_pins_are_shared() {
     let mut child = process(20, "cc1", &["3"]);
     child.parent = 10;
     let mut grandchild = process(30, "as", &["3"]);
@@ -41,7 +41,7 @@ fn whoever_inherits_a_pin_shares_it() {
 #[test]
 fn a_service_that_is_pinned_as_a_whole_is_one_tenant() {
     let of = |mut process: Process| {
-        process.confinement.service = Some("/system.slice/db.service".to_owned());
+        process.limits.service = Some("/system.slice/db.service".to_owned());
         process
     };
     let workers = vec![of(process(10, "db", &["3"])), of(process(20, "db", &["3"]))];
@@ -51,11 +51,11 @@ fn a_service_that_is_pinned_as_a_whole_is_one_tenant() {
 }
 
 #[test]
-fn one_cpu_in_all_is_no_pin() {
-    let facts = Facts {
+fn a_machine_with_one_cpu_has_no_pins() {
+    let facts = AuditFacts {
         online: set("0"),
         processes: vec![process(10, "a", &["0"]), process(20, "b", &["0"])],
-        ..Facts::default()
+        ..AuditFacts::default()
     };
     assert!(find(&facts).is_empty());
     // A container with one CPU of a large machine, as seen from inside the container.
@@ -72,13 +72,13 @@ fn containers_that_overlap_are_found() {
         finding.headline,
         "group /docker/one and group /docker/two have overlapping pinning on CPUs 2-3"
     );
-    assert!(finding.cure.contains("docker update --cpuset-cpus 6-7 two"), "{}", finding.cure);
+    assert!(finding.fix.contains("docker update --cpuset-cpus 6-7 two"), "{}", finding.fix);
     let apart = within(process(20, "b", &["4-5"]), "/docker/two", "/docker/two", "4-5");
     assert!(find(&eight(vec![one, apart])).is_empty());
 }
 
 #[test]
-fn threads_within_a_container_are_its_own() {
+fn threads_of_a_container_do_not_conflict_with_it() {
     let one = within(process(10, "a", &["0-3", "2"]), "/docker/one", "/docker/one", "0-3");
     assert!(find(&eight(vec![one.clone()])).is_empty());
     let nested = within(process(30, "c", &["0-3"]), "/docker/one/init", "/docker/one", "0-3");
@@ -91,7 +91,7 @@ fn threads_within_a_container_are_its_own() {
 }
 
 #[test]
-fn two_processes_of_one_container_meet_too() {
+fn two_processes_of_one_container_conflict() {
     let inside = |pid, name| within(process(pid, name, &["2"]), "/docker/one", "/docker/one", "0-3");
     assert_eq!(
         only(&eight(vec![inside(10, "a"), inside(20, "b")])).headline,
@@ -100,7 +100,7 @@ fn two_processes_of_one_container_meet_too() {
 }
 
 #[test]
-fn pods_share_a_pool_and_its_cpus_must_not_be_anybodys_own() {
+fn pool_cpus_must_not_be_exclusive() {
     let pod = |pid, name: &str, cpus: &str| {
         let group = format!("/kubepods.slice/pod{name}/cri-containerd-{name}.scope");
         within(process(pid, name, &[cpus]), &group, &group, cpus)
@@ -110,7 +110,7 @@ fn pods_share_a_pool_and_its_cpus_must_not_be_anybodys_own() {
     // A daemon of the host that is pinned to a CPU of the pool does not conflict with an exclusive claim.
     assert!(find(&eight([pool.clone(), vec![process(40, "d", &["4"])]].concat())).is_empty());
     let finding = only(&eight([pool, vec![pod(30, "c", "2-3")]].concat()));
-    assert!(matches!(finding.subject, Subject::OverlappingPins { ref cpus, .. } if *cpus == set("3")));
+    assert!(matches!(finding.subject, FindingKind::OverlappingPins { ref cpus, .. } if *cpus == set("3")));
 }
 
 #[test]
@@ -121,20 +121,20 @@ fn a_virtual_machine_is_one_tenant() {
         let mut guest = within(process(pid, "qemu", &["0-1", cpus[0], cpus[1]]), &emulator, &emulator, "0-1");
         for (at, thread) in guest.threads.iter_mut().enumerate().skip(1) {
             let group = format!("{}/libvirt/vcpu{}", scope(id), at - 1);
-            let own = Confinement {
+            let own = GroupLimits {
                 group: group.clone(),
                 tenant: group,
                 cpus: Some(thread.cpus.clone()),
-                ..Confinement::default()
+                ..GroupLimits::default()
             };
-            thread.confinement = Some(own);
+            thread.limits = Some(own);
         }
         guest
     };
     // Emulators share CPUs 0 and 1 on purpose.
     assert!(find(&eight(vec![guest(10, 1, ["2", "3"]), guest(20, 2, ["4", "5"])])).is_empty());
     let finding = only(&eight(vec![guest(10, 1, ["2", "3"]), guest(20, 2, ["3", "4"])]));
-    assert!(matches!(finding.subject, Subject::OverlappingPins { ref cpus, .. } if *cpus == set("3")));
+    assert!(matches!(finding.subject, FindingKind::OverlappingPins { ref cpus, .. } if *cpus == set("3")));
     assert!(
         finding.headline.contains(&scope(1)) && finding.headline.contains(&scope(2)),
         "{}",
@@ -152,7 +152,7 @@ fn idle_helpers_on_every_cpu_claim_none() {
 }
 
 #[test]
-fn one_finding_names_all_that_meet() {
+fn one_finding_names_all_conflicting_tenants() {
     let many: Vec<Process> = (1..=5).map(|n| process(10 * n, "w", &["0"])).collect();
     assert_eq!(
         headlines(&eight(many)),

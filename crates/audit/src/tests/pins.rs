@@ -13,7 +13,7 @@ fn busy_threads_on_one_cpu_beside_unused_ones_are_crowded() {
         finding.headline,
         "2 busy threads of solver (pid 10) share CPU 2 while its CPUs 0-1,4-7 are unused"
     );
-    assert_eq!(finding.cure, "move one of them to an unused CPU: taskset -cp 0 12");
+    assert_eq!(finding.fix, "move one of them to an unused CPU: taskset -cp 0 12");
     assert!(find(&crowd(0.1)).is_empty());
 }
 
@@ -30,7 +30,7 @@ fn threads_outside_of_their_group_are_found() {
         finding.headline,
         "a (pid 10) may run on CPUs 0-1,4-7, outside of its control group's CPUs 2-3"
     );
-    assert_eq!(finding.cure, "restrict it to its group: taskset -acp 2-3 10");
+    assert_eq!(finding.fix, "restrict it to its group: taskset -acp 2-3 10");
     assert_eq!(finding.evidence[1], "/cg/job/cpuset.cpus.effective holds 2-3");
     // Offline CPUs do not count.
     let inside = within(process(10, "a", &["2-3,64-127"]), "/job", "/job", "2-3");
@@ -42,7 +42,7 @@ fn pins_to_offline_cpus_are_found() {
     let finding = only(&eight(vec![process(10, "a", &["6-9", "6-9"]), process(20, "b", &["6-9"])]));
     assert_eq!(finding.headline, "a (pid 10) and b (pid 20): pinned to CPUs 6-9, of which 8-9 are offline");
     assert_eq!(finding.evidence[0], "affinity mask 6-9; only CPUs 6-7 are online");
-    let Subject::OfflineCpus { processes, offline, .. } = finding.subject else { panic!() };
+    let FindingKind::OfflineCpus { processes, offline, .. } = finding.subject else { panic!() };
     assert_eq!((processes[0].threads, processes[1].threads, offline), (2, 1, set("8-9")));
     // A mask that covers all online CPUs, or all CPUs of its group, is not a pin.
     assert!(find(&eight(vec![process(10, "a", &["0-127"])])).is_empty());
@@ -51,21 +51,22 @@ fn pins_to_offline_cpus_are_found() {
 
 #[test]
 fn pins_to_several_isolated_cpus_are_found() {
-    let isolated = |masks: &[&str]| Facts { isolated: set("4-7"), ..eight(vec![process(10, "a", masks)]) };
+    let isolated =
+        |masks: &[&str]| AuditFacts { isolated: set("4-7"), ..eight(vec![process(10, "a", masks)]) };
     let finding = only(&isolated(&["3-5"]));
     assert!(finding.headline.starts_with("a (pid 10): pinned to CPUs 3-5, of which 4-5 are isolated"));
-    assert!(finding.cure.contains("taskset -acp 3 10"), "{}", finding.cure);
-    let cure = only(&isolated(&["6-7", "6-7", "0-7"])).cure;
-    assert_eq!(cure, "pin each thread to one CPU: taskset -cp 6 10; taskset -cp 7 11");
+    assert!(finding.fix.contains("taskset -acp 3 10"), "{}", finding.fix);
+    let fix = only(&isolated(&["6-7", "6-7", "0-7"])).fix;
+    assert_eq!(fix, "pin each thread to one CPU: taskset -cp 6 10; taskset -cp 7 11");
     for fine in [["5"], ["0-3"], ["0-7"]] {
         assert!(find(&isolated(&fine)).is_empty(), "{fine:?}");
     }
 }
 
 #[test]
-fn the_mask_that_isolcpus_leaves_at_boot_is_no_pin() {
+fn the_mask_of_isolcpus_is_not_a_pin() {
     // CPU 3 is offline, 4-7 are isolated, and the kernel supports 128 CPUs.
-    let facts = |mask: &str| Facts {
+    let facts = |mask: &str| AuditFacts {
         online: set("0-2,4-7"),
         offline: set("3"),
         isolated: set("4-7"),
@@ -74,16 +75,16 @@ fn the_mask_that_isolcpus_leaves_at_boot_is_no_pin() {
     assert!(find(&facts("0-3,8-127")).is_empty());
     let finding = only(&facts("1,3"));
     assert_eq!(
-        finding.cure,
+        finding.fix,
         "bring them online: echo 1 > /sys/devices/system/cpu/cpu3/online; or change the pinning: taskset -acp 1 1"
     );
     // CPUs that the machine does not have cannot be brought online, and the pin has no other CPU.
-    assert_eq!(only(&facts("9")).cure, "change the pinning: taskset -acp 0-2 1");
+    assert_eq!(only(&facts("9")).fix, "change the pinning: taskset -acp 0-2 1");
 }
 
 #[test]
 fn throttled_groups_are_found_whatever_runs_in_them() {
-    let facts = |throttled| Facts {
+    let facts = |throttled| AuditFacts {
         throttling: vec![Throttling {
             folder: "/sys/fs/cgroup/batch".to_owned(),
             quota_file: "/sys/fs/cgroup/batch/cpu.max".to_owned(),
@@ -102,27 +103,27 @@ fn throttled_groups_are_found_whatever_runs_in_them() {
     );
     assert!(finding.evidence[1].ends_with("processes: awk (pid 10)"), "{:?}", finding.evidence);
     assert_eq!(
-        finding.cure,
+        finding.fix,
         "raise the quota: echo '300000 100000' > /sys/fs/cgroup/batch/cpu.max; or run fewer threads"
     );
     assert!(find(&facts(0)).is_empty() && find(&facts(1)).is_empty(), "one throttled period is a burst");
 }
 
-fn two_nodes(process: Process) -> Facts {
+fn two_nodes(process: Process) -> AuditFacts {
     let node = |id, cpus| Node { id, cpus: set(cpus), memory_bytes: Some(1 << 30), ..Node::default() };
-    Facts { nodes: vec![node(0, "0-3"), node(1, "4-7")], ..eight(vec![process]) }
+    AuditFacts { nodes: vec![node(0, "0-3"), node(1, "4-7")], ..eight(vec![process]) }
 }
 
-fn holding(mask: &str, mib: [u64; 2]) -> Facts {
+fn holding(mask: &str, mib: [u64; 2]) -> AuditFacts {
     let memory = BTreeMap::from([(0, mib[0] << 20), (1, mib[1] << 20)]);
     two_nodes(Process { memory: Some(memory), ..process(10, "db", &[mask]) })
 }
 
 #[test]
-fn memory_of_the_other_node_is_far() {
+fn remote_memory_is_found() {
     let finding = only(&holding("0-1", [100, 60]));
     assert_eq!(finding.headline, "38 % of the memory of db (pid 10) is on node 1, remote from its CPUs 0-1");
-    assert!(finding.cure.starts_with("move its memory: migratepages 10 1 0;"), "{}", finding.cure);
+    assert!(finding.fix.starts_with("move its memory: migratepages 10 1 0;"), "{}", finding.fix);
     assert_eq!(finding.evidence[1], "/proc/10/numa_maps: 100 MiB on node 0, 60 MiB on node 1");
     // Exactly a quarter; too little to matter; and memory of a node with one of the CPUs.
     for (mask, mib) in [("0-1", [75, 25]), ("0-1", [5, 15]), ("3-4", [0, 100])] {
@@ -133,13 +134,13 @@ fn memory_of_the_other_node_is_far() {
 }
 
 #[test]
-fn one_node_has_no_far_memory() {
+fn one_node_has_no_remote_memory() {
     let mut facts = holding("0-1", [0, 100]);
     facts.nodes[1].memory_bytes = Some(0);
     assert!(find(&facts).is_empty());
 }
 
-fn interrupted(process: Process, per_second: &[(&str, f64)]) -> Facts {
+fn interrupted(process: Process, per_second: &[(&str, f64)]) -> AuditFacts {
     let irq = |(at, (name, rate)): (usize, &(&str, f64))| Interrupt {
         number: 40 + at as u32,
         name: (*name).to_owned(),
@@ -147,7 +148,7 @@ fn interrupted(process: Process, per_second: &[(&str, f64)]) -> Facts {
         device: Some(name.chars().take(4).collect()),
         managed: name.starts_with("nvme"),
     };
-    Facts { interrupts: per_second.iter().enumerate().map(irq).collect(), ..eight(vec![process]) }
+    AuditFacts { interrupts: per_second.iter().enumerate().map(irq).collect(), ..eight(vec![process]) }
 }
 
 #[test]
@@ -156,8 +157,8 @@ fn devices_that_interrupt_a_pinned_worker_are_found() {
     let finding = only(&interrupted(worker.clone(), &[("nvme0q4", 80.0), ("eth0-TxRx-3", 900.0)]));
     assert_eq!(finding.headline, "980 interrupts per second hit CPU 2, to which poller (pid 10) is pinned");
     assert_eq!(finding.evidence[1], "irq 41 (eth0-TxRx-3) occurred 900 times per second");
-    assert_eq!(finding.cure, "manycore irq place --device eth0 --cpus 0-1,3-7");
-    let managed = only(&interrupted(worker.clone(), &[("nvme0q4", 900.0)])).cure;
+    assert_eq!(finding.fix, "manycore irq place --device eth0 --cpus 0-1,3-7");
+    let managed = only(&interrupted(worker.clone(), &[("nvme0q4", 900.0)])).fix;
     assert_eq!(managed, "the kernel manages this interrupt itself: move the thread with taskset -cp 0 10");
     assert!(find(&interrupted(worker, &[("eth0-TxRx-3", 100.0)])).is_empty());
     assert!(find(&interrupted(busy(process(10, "idle", &["2"]), 0.01), &[("eth0", 900.0)])).is_empty());

@@ -19,7 +19,7 @@ Examples:
   sudo manycore audit                              also the environment and the memory of other users' processes
   manycore audit --pid $(pgrep -o qemu)            one process and its descendants
   manycore audit --for 10s                         count interrupts and CPU time for longer
-  manycore audit --format json | jq '.findings[] | {kind, cure}'
+  manycore audit --format json | jq '.findings[] | {kind, fix}'
 
 Exit codes: 0 if nothing is wrong, 1 if there are findings.")]
 pub struct Audit {

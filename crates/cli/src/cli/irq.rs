@@ -37,7 +37,7 @@ Examples:
   manycore irq show --device eth0            all of one device, also idle ones
   manycore irq show --all --for 10s          also timers, inter-processor interrupts and the like
   manycore irq show --root host7             from copied files of another machine: since its boot
-  manycore irq show --format json | jq '.devices[] | select(.fixed)'")]
+  manycore irq show --format json | jq '.devices[] | select(.unmovable)'")]
 pub struct IrqShow {
     /// Only interrupts of this device: PCI address, network interface, disk, or name of an interrupt
     #[arg(long, value_name = "NAME")]

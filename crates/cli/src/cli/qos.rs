@@ -4,7 +4,10 @@ use super::{Format, Results, audit::interval, measure::share as measured_share};
 use clap::{ArgAction, Args, Subcommand, builder::NonEmptyStringValueParser};
 use manycore_analysis::limits::LimitCheck;
 use manycore_linux::targets::Target;
-use manycore_qos::wish::{Bandwidth, CacheWish, On, Wish, share};
+use manycore_qos::{
+    request::{Bandwidth, CacheRequest, DomainSelector, LimitRequest, share},
+    set::LimitTarget,
+};
 use manycore_topology::CpuSet;
 use std::{path::PathBuf, time::Duration};
 
@@ -89,7 +92,7 @@ pub struct QosSet {
     #[command(flatten)]
     pub target: TargetArgs,
     #[command(flatten)]
-    pub wish: WishArgs,
+    pub limits: LimitArgs,
     /// Name of the new group [default: manycore-PID]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
@@ -138,8 +141,17 @@ pub struct TargetArgs {
 }
 
 impl TargetArgs {
+    /// Returns what is limited.
+    pub fn limit_target(&self) -> LimitTarget {
+        match (self.target(), &self.cpus) {
+            (Some(target), _) => LimitTarget::Tasks(target),
+            (None, Some(cpus)) => LimitTarget::Cpus(cpus.clone()),
+            (None, None) => LimitTarget::Group(self.group.clone().unwrap_or_default()),
+        }
+    }
+
     /// Returns the target whose tasks are limited; absent for CPUs and groups.
-    pub fn target(&self) -> Option<Target> {
+    fn target(&self) -> Option<Target> {
         let named = |name: &Option<String>, of: fn(String) -> Target| name.clone().map(of);
         (!self.pid.is_empty())
             .then(|| Target::Pids(self.pid.clone()))
@@ -151,17 +163,23 @@ impl TargetArgs {
 
     /// Returns the target as it is written on the command line.
     pub fn words(&self) -> String {
-        match (self.target(), &self.cpus, &self.group) {
-            (Some(target), ..) => target.words(),
-            (None, Some(cpus), _) => format!("--cpus {cpus}"),
-            (None, None, group) => format!("--group {}", group.as_deref().unwrap_or("/")),
+        match (self.target(), &self.cpus) {
+            (Some(Target::Pids(pids)), _) => {
+                format!("--pid {}", pids.iter().map(u32::to_string).collect::<Vec<_>>().join(","))
+            }
+            (Some(Target::Cgroup(path)), _) => format!("--cgroup {path}"),
+            (Some(Target::Container(id)), _) => format!("--container {id}"),
+            (Some(Target::Domain(name)), _) => format!("--domain {name}"),
+            (Some(Target::Unit(name)), _) => format!("--unit {name}"),
+            (None, Some(cpus)) => format!("--cpus {cpus}"),
+            (None, None) => format!("--group {}", self.group.as_deref().unwrap_or("/")),
         }
     }
 }
 
 /// The requested limits.
 #[derive(Debug, Args)]
-pub struct WishArgs {
+pub struct LimitArgs {
     /// Maximum memory bandwidth: 50%, or 2000MB/s if the kernel counts in MB/s; 100% removes the limit
     #[arg(long, value_name = "MOST")]
     pub bandwidth: Option<Bandwidth>,
@@ -177,16 +195,16 @@ pub struct WishArgs {
     /// Portion of a cache: l3=50%, l3=4ways, l3=0xff0, l2=...; with the mount option cdp also l3code=...,
     /// l3data=...
     #[arg(long, value_name = "CACHE=PORTION", action = ArgAction::Append, value_delimiter = ',')]
-    pub cache: Vec<CacheWish>,
+    pub cache: Vec<CacheRequest>,
     /// Set the limits only on these NUMA nodes or caches: node=0-1, cache=0
     #[arg(long, value_name = "WHERE")]
-    pub on: Option<On>,
+    pub on: Option<DomainSelector>,
 }
 
-impl WishArgs {
+impl LimitArgs {
     /// Returns the limits as a request, independent of the kernel's syntax.
-    pub fn wish(&self) -> Wish {
-        Wish {
+    pub fn request(&self) -> LimitRequest {
+        LimitRequest {
             bandwidth: self.bandwidth,
             min_bandwidth: self.min_bandwidth,
             hard_limit: self.hardlimit,

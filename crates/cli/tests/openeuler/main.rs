@@ -2,8 +2,8 @@
 //! system imitates them with their silent rounding.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
-mod brake;
 mod kernel;
+mod limit_enforcer;
 mod mount;
 mod prove;
 mod targets;
@@ -18,7 +18,7 @@ use std::{
 use tempfile::TempDir;
 
 /// A mounted file system, a directory for journals, and a process to be limited.
-struct Place {
+struct TestMount {
     /// Unmounts when it is dropped, before the directory is removed.
     #[allow(dead_code, reason = "held, not used")]
     session: fuser::BackgroundSession,
@@ -26,18 +26,18 @@ struct Place {
     state: TempDir,
     /// Working directory of the commands, in which they save their results.
     results: TempDir,
-    victim: Child,
+    process: Child,
 }
 
-impl Place {
+impl TestMount {
     /// Returns `None` if file systems cannot be mounted here.
     fn new(kernel: Kernel) -> Option<Self> {
         let root = tempfile::tempdir().unwrap();
         match mount::mount(kernel, root.path()) {
             Ok(session) => {
-                let victim = Command::new("sleep").arg("1000").spawn().unwrap();
+                let process = Command::new("sleep").arg("1000").spawn().unwrap();
                 let [state, results] = [(); 2].map(|()| tempfile::tempdir().unwrap());
-                Some(Self { session, root, state, results, victim })
+                Some(Self { session, root, state, results, process })
             }
             Err(error) => {
                 eprintln!("SKIPPED: no FUSE file system can be mounted here: {error}");
@@ -57,7 +57,7 @@ impl Place {
 
     /// Runs `qos set` on the process.
     fn set(&self, code: i32, limits: &[&str]) -> String {
-        let (root, pid) = (self.root.path().to_str().unwrap(), self.victim.id().to_string());
+        let (root, pid) = (self.root.path().to_str().unwrap(), self.process.id().to_string());
         let head = ["qos", "set", "--resctrl", root, "--pid", &pid, "--name", "held"];
         self.done(code, &[&head, limits].concat())
     }
@@ -70,7 +70,7 @@ impl Place {
         let said = String::from_utf8(said).unwrap();
         assert_eq!(run.status.code(), Some(code), "{arguments:?}: {said}");
         said.replace(self.root.path().to_str().unwrap(), "[ROOT]")
-            .replace(&self.victim.id().to_string(), "[PID]")
+            .replace(&self.process.id().to_string(), "[PID]")
             .lines()
             .map(|line| match line.strip_prefix("manycore undo qos-") {
                 Some(_) => "manycore undo [JOURNAL] restores the previous state.\n".to_owned(),
@@ -104,91 +104,91 @@ fn journals(folder: &Path) -> bool {
     fs::read_dir(folder).unwrap().next().is_some()
 }
 
-impl Drop for Place {
+impl Drop for TestMount {
     fn drop(&mut self) {
-        self.victim.kill().unwrap();
-        self.victim.wait().unwrap();
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
     }
 }
 
 #[test]
-fn all_controls_of_6_6_are_set_and_what_was_rounded_is_told() {
-    let Some(place) = Place::new(Kernel::default()) else { return };
+fn all_controls_of_6_6_are_set_and_rounding_is_reported() {
+    let Some(mount) = TestMount::new(Kernel::default()) else { return };
     let limits = ["--bandwidth", "55%", "--min-bandwidth", "10%", "--hardlimit", "off", "--priority", "7"];
-    let told = place.set(0, &[&limits[..], &["--on", "node=0"]].concat());
-    insta::assert_snapshot!("openeuler_6_6_set", told);
-    let schemata = place.text("held/schemata");
+    let output = mount.set(0, &[&limits[..], &["--on", "node=0"]].concat());
+    insta::assert_snapshot!("openeuler_6_6_set", output);
+    let schemata = mount.text("held/schemata");
     assert!(schemata.contains("MB:0=0000056;1=0000100"), "{schemata}");
     assert!(schemata.contains("MBMIN:0=0000009;1=0000000") && schemata.contains("MBPRI:0=0000007;1=0000003"));
     assert!(schemata.contains("MBHDL:0=0000000;1=0000001"));
-    assert_eq!(place.text("held/tasks"), format!("{}\n", place.victim.id()));
-    let root = place.root.path().to_str().unwrap();
-    insta::assert_snapshot!("openeuler_6_6_show", place.done(0, &["qos", "show", "--resctrl", root]));
-    place.done(0, &["qos", "clear", "held"]);
-    place.is_untouched();
-    assert_eq!(place.text("tasks"), format!("{}\n", place.victim.id()));
+    assert_eq!(mount.text("held/tasks"), format!("{}\n", mount.process.id()));
+    let root = mount.root.path().to_str().unwrap();
+    insta::assert_snapshot!("openeuler_6_6_show", mount.done(0, &["qos", "show", "--resctrl", root]));
+    mount.done(0, &["qos", "clear", "held"]);
+    mount.is_untouched();
+    assert_eq!(mount.text("tasks"), format!("{}\n", mount.process.id()));
 }
 
 #[test]
 fn caches_of_6_6_are_named_by_their_id() {
-    let Some(place) = Place::new(Kernel::default()) else { return };
-    place.set(0, &["--cache", "l3=0x5", "--on", "cache=122"]);
-    assert!(place.text("held/schemata").contains("L3:1=7fff;122=0005"), "gaps are allowed");
-    place.done(0, &["undo"]);
-    place.is_untouched();
-    let refusal = place.set(2, &["--bandwidth", "50%", "--on", "cache=122"]);
+    let Some(mount) = TestMount::new(Kernel::default()) else { return };
+    mount.set(0, &["--cache", "l3=0x5", "--on", "cache=122"]);
+    assert!(mount.text("held/schemata").contains("L3:1=7fff;122=0005"), "gaps are allowed");
+    mount.done(0, &["undo"]);
+    mount.is_untouched();
+    let refusal = mount.set(2, &["--bandwidth", "50%", "--on", "cache=122"]);
     assert!(refusal.contains("--on node="), "{refusal}");
-    let refusal = place.set(2, &["--bandwidth", "2000MB/s"]);
+    let refusal = mount.set(2, &["--bandwidth", "2000MB/s"]);
     assert!(refusal.contains("percent"), "{refusal}");
-    let refusal = place.set(2, &["--priority", "8"]);
+    let refusal = mount.set(2, &["--priority", "8"]);
     assert!(refusal.contains("0 to 7"), "{refusal}");
-    place.is_untouched();
+    mount.is_untouched();
 }
 
 #[test]
-fn limits_that_are_taken_and_not_done_are_told() {
-    let Some(place) = Place::new(Kernel { ignores: Some("MBPRI"), ..Kernel::default() }) else { return };
-    let told = place.set(1, &["--priority", "7", "--bandwidth", "50%"]);
-    assert!(told.contains("nothing changed"), "{told}");
-    assert!(told.contains("2 of 4 limits"), "{told}");
-    place.done(0, &["undo"]);
-    place.is_untouched();
+fn ignored_limits_are_reported() {
+    let Some(mount) = TestMount::new(Kernel { ignores: Some("MBPRI"), ..Kernel::default() }) else { return };
+    let output = mount.set(1, &["--priority", "7", "--bandwidth", "50%"]);
+    assert!(output.contains("nothing changed"), "{output}");
+    assert!(output.contains("2 of 4 limits"), "{output}");
+    mount.done(0, &["undo"]);
+    mount.is_untouched();
 }
 
 #[test]
-fn what_5_10_raises_is_told() {
+fn values_that_5_10_raises_are_reported() {
     let old = Kernel { old: true, mounted: vec!["MBHDL"], ..Kernel::default() };
-    let Some(place) = Place::new(old) else { return };
-    insta::assert_snapshot!("openeuler_5_10_set", place.set(0, &["--bandwidth", "2%", "--hardlimit", "off"]));
-    place.done(0, &["qos", "clear", "--all"]);
-    place.is_untouched();
-    let root = place.root.path().to_str().unwrap();
-    let shown = place.done(0, &["qos", "show", "--resctrl", root]);
+    let Some(mount) = TestMount::new(old) else { return };
+    insta::assert_snapshot!("openeuler_5_10_set", mount.set(0, &["--bandwidth", "2%", "--hardlimit", "off"]));
+    mount.done(0, &["qos", "clear", "--all"]);
+    mount.is_untouched();
+    let root = mount.root.path().to_str().unwrap();
+    let shown = mount.done(0, &["qos", "show", "--resctrl", root]);
     assert!(shown.contains("openEuler 5.10") && shown.contains("240 MB/s"), "{shown}");
     for (option, word) in [(["--min-bandwidth", "10%"], "mbMin"), (["--priority", "7"], "mbPrio")] {
-        let refusal = place.set(3, &option);
+        let refusal = mount.set(3, &option);
         assert!(refusal.contains(&format!("-o {word}")), "{refusal}");
     }
-    place.is_untouched();
+    mount.is_untouched();
 }
 
 #[test]
 fn silent_refusals_of_5_10_leave_nothing() {
     let old = Kernel { old: true, mounted: vec!["MBPRI"], refuses: Some("MBPRI"), ..Kernel::default() };
-    let Some(place) = Place::new(old) else { return };
-    let refusal = place.set(3, &["--bandwidth", "50%", "--priority", "7"]);
+    let Some(mount) = TestMount::new(old) else { return };
+    let refusal = mount.set(3, &["--bandwidth", "50%", "--priority", "7"]);
     assert!(refusal.contains("MBPRI:0=7;1=7") && refusal.contains("Invalid argument"), "{refusal}");
     assert!(!refusal.contains("(ok)") && refusal.contains("all changes were undone"), "{refusal}");
-    place.is_untouched();
+    mount.is_untouched();
 }
 
 #[test]
-fn hardware_without_room_is_told() {
-    let Some(place) = Place::new(Kernel::default()) else { return };
+fn full_hardware_is_reported() {
+    let Some(mount) = TestMount::new(Kernel::default()) else { return };
     for name in ["a", "b", "c"] {
-        fs::create_dir(place.root.path().join(name)).unwrap();
+        fs::create_dir(mount.root.path().join(name)).unwrap();
     }
-    let refusal = place.set(3, &["--bandwidth", "50%"]);
+    let refusal = mount.set(3, &["--bandwidth", "50%"]);
     assert!(refusal.contains("room for 4 groups"), "{refusal}");
-    place.is_untouched();
+    mount.is_untouched();
 }

@@ -1,10 +1,10 @@
 //! Tests of `manycore qos prove` on hardware that enforces limits, and on hardware that does not.
 
-use super::{Place, brake::Brake, kernel::Kernel};
+use super::{TestMount, kernel::Kernel, limit_enforcer::LimitEnforcer};
 use serde_json::Value;
 use std::{thread::available_parallelism, time::Duration};
 
-impl Place {
+impl TestMount {
     /// Runs `qos prove`; returns the exit code and the results.
     fn proved(&self, arguments: &[&str]) -> (Option<i32>, Vec<Value>) {
         let root = self.root.path().to_str().unwrap();
@@ -18,79 +18,79 @@ impl Place {
 }
 
 #[test]
-fn limits_that_limit_are_shown() {
-    let Some(place) = Place::new(Kernel::default()) else { return };
+fn enforced_limits_hold() {
+    let Some(mount) = TestMount::new(Kernel::default()) else { return };
     if available_parallelism().is_ok_and(|cpus| cpus.get() < 2) {
         return eprintln!("SKIPPED: needs a second CPU");
     }
-    let brake = Brake::on(place.root.path());
-    let (code, proofs) = place.proved(&["--seconds", "4"]);
-    drop(brake);
+    let enforcer = LimitEnforcer::on(mount.root.path());
+    let (code, proofs) = mount.proved(&["--seconds", "4"]);
+    drop(enforcer);
     let holds = proofs.len() == 3 && proofs.iter().all(|proof| proof["answer"] == "holds");
     assert!(code == Some(0) && holds, "{code:?} {proofs:#?}");
     let limit = &proofs[0]["limits"][0];
     assert_eq!((limit["line"].as_str(), limit["written"].as_u64()), (Some("MB"), Some(10)), "{limit}");
-    place.is_untouched();
+    mount.is_untouched();
 }
 
 #[test]
-fn limits_that_do_not_limit_are_not_called_proven() {
-    let Some(place) = Place::new(Kernel::default()) else { return };
-    let (code, proofs) = place.proved(&["bandwidth", "--seconds", "4"]);
+fn limits_that_are_not_enforced_do_not_hold() {
+    let Some(mount) = TestMount::new(Kernel::default()) else { return };
+    let (code, proofs) = mount.proved(&["bandwidth", "--seconds", "4"]);
     // On a noisy machine the result is inconclusive.
     assert!(matches!(code, Some(1 | 3)) && proofs[0]["answer"] != "holds", "{code:?} {proofs:#?}");
-    place.is_untouched();
+    mount.is_untouched();
 }
 
 #[test]
-fn the_usual_limit_is_the_least_where_a_tenth_cannot_be_set() {
-    let Some(place) = Place::new(Kernel { least: Some(13), ..Kernel::default() }) else { return };
-    let (code, proofs) = place.proved(&["bandwidth", "--seconds", "1"]);
+fn the_default_limit_is_the_minimum_if_that_is_above_a_tenth() {
+    let Some(mount) = TestMount::new(Kernel { least: Some(13), ..Kernel::default() }) else { return };
+    let (code, proofs) = mount.proved(&["bandwidth", "--seconds", "1"]);
     let limit = &proofs[0]["limits"][0];
     assert_eq!(limit["written"].as_u64(), Some(13), "{code:?} {proofs:#?}");
-    place.is_untouched();
+    mount.is_untouched();
 }
 
 #[test]
-fn what_cannot_be_shown_is_told_and_changes_nothing() {
+fn unmeasurable_checks_are_reported_without_changes() {
     let old = Kernel { old: true, ..Kernel::default() };
-    let Some(place) = Place::new(old) else { return };
-    let (code, proofs) = place.proved(&["priority"]);
+    let Some(mount) = TestMount::new(old) else { return };
+    let (code, proofs) = mount.proved(&["priority"]);
     let why = proofs[0]["why"].as_str().unwrap();
     // If the tests have only one CPU, that is the first reason.
     let has_rivals = manycore_linux::affinity::allowed().unwrap().len() > 1;
     let reason = if has_rivals { "mbPrio" } else { "needs a second CPU" };
     assert!(code == Some(3) && why.contains(reason), "{proofs:#?}");
-    place.is_untouched();
-    for (arguments, said) in [
+    mount.is_untouched();
+    for (arguments, text) in [
         (&["prove", "everything"][..], "expected bandwidth, min or priority"),
         (&["prove", "--node", "99"], "--node 99: no such node"),
         (&["prove", "--seconds", "0"], "expected 1 to 86400"),
         (&["prove", "--priority", "8"], "0..=7"),
     ] {
-        let root = place.root.path().to_str().unwrap();
-        let run = place.manycore(&[&["qos"], arguments, &["--resctrl", root]].concat());
+        let root = mount.root.path().to_str().unwrap();
+        let run = mount.manycore(&[&["qos"], arguments, &["--resctrl", root]].concat());
         let error = String::from_utf8_lossy(&run.stderr);
-        assert!(run.status.code() == Some(2) && error.contains(said), "{arguments:?}: {error}");
+        assert!(run.status.code() == Some(2) && error.contains(text), "{arguments:?}: {error}");
     }
-    place.is_untouched();
+    mount.is_untouched();
 }
 
 #[test]
-fn a_proof_that_is_killed_leaves_nothing_after_undo() {
-    let Some(place) = Place::new(Kernel::default()) else { return };
-    let root = place.root.path().to_str().unwrap();
+fn undo_removes_the_groups_of_a_killed_check() {
+    let Some(mount) = TestMount::new(Kernel::default()) else { return };
+    let root = mount.root.path().to_str().unwrap();
     let mut prove = std::process::Command::new(assert_cmd::cargo::cargo_bin!("manycore"))
         .args(["qos", "prove", "bandwidth", "--quiet", "--seconds", "600", "--resctrl", root])
-        .current_dir(place.results.path())
-        .env(manycore_control::journal::FOLDER_VARIABLE, place.state.path())
+        .current_dir(mount.results.path())
+        .env(manycore_control::journal::FOLDER_VARIABLE, mount.state.path())
         .spawn()
         .unwrap();
     let tasks = || {
-        place
+        mount
             .groups()
             .iter()
-            .map(|group| place.text(&format!("{group}/tasks")).lines().count())
+            .map(|group| mount.text(&format!("{group}/tasks")).lines().count())
             .sum::<usize>()
     };
     while tasks() < 2 {
@@ -99,7 +99,7 @@ fn a_proof_that_is_killed_leaves_nothing_after_undo() {
     }
     prove.kill().unwrap();
     prove.wait().unwrap();
-    place.done(0, &["undo"]);
-    assert!(place.groups().is_empty());
-    place.is_untouched();
+    mount.done(0, &["undo"]);
+    assert!(mount.groups().is_empty());
+    mount.is_untouched();
 }

@@ -1,7 +1,7 @@
 //! Tests of the targets of `manycore qos set`: virtual machines, with and without groups of libvirt, and
 //! processes that end meanwhile.
 
-use super::{Place, kernel::Kernel};
+use super::{TestMount, kernel::Kernel};
 use manycore_control::journal;
 use std::{
     fs,
@@ -41,7 +41,7 @@ impl Drop for Guest {
     }
 }
 
-impl Place {
+impl TestMount {
     fn make(&self, group: &str) {
         fs::create_dir(self.root.path().join(group)).unwrap();
     }
@@ -55,62 +55,62 @@ impl Place {
 
 #[test]
 fn limits_of_a_domain_go_to_the_group_that_libvirt_made() {
-    let Some(place) = Place::new(Kernel::default()) else { return };
+    let Some(mount) = TestMount::new(Kernel::default()) else { return };
     let guest = Guest::start("web", 1);
     let (its, another) = (guest.group("0-3"), format!("qemu-{}0-{}-vcpus_0", guest.number, guest.name));
     for group in [&its, &another] {
-        place.make(group);
+        mount.make(group);
     }
     // Selected by name and by number.
     for (word, limit, shown) in
         [(&guest.name, "50%", "0000050"), (&guest.number.to_string(), "25%", "0000025")]
     {
-        let told = place.set_domain(0, word, &["--bandwidth", limit]);
-        assert!(told.contains("libvirt has made the group"), "{told}");
-        let schemata = place.text(&format!("{its}/schemata"));
+        let output = mount.set_domain(0, word, &["--bandwidth", limit]);
+        assert!(output.contains("libvirt has made the group"), "{output}");
+        let schemata = mount.text(&format!("{its}/schemata"));
         assert!(schemata.contains(&format!("MB:0={shown};1={shown}")), "{schemata}");
     }
-    assert!(place.text(&format!("{another}/schemata")).contains("MB:0=0000100;1=0000100"));
-    assert!(place.groups().is_empty() && place.text(&format!("{its}/tasks")).is_empty());
-    place.done(0, &["undo"]);
-    assert!(place.text(&format!("{its}/schemata")).contains("MB:0=0000100;1=0000100"));
-    place.is_untouched();
+    assert!(mount.text(&format!("{another}/schemata")).contains("MB:0=0000100;1=0000100"));
+    assert!(mount.groups().is_empty() && mount.text(&format!("{its}/tasks")).is_empty());
+    mount.done(0, &["undo"]);
+    assert!(mount.text(&format!("{its}/schemata")).contains("MB:0=0000100;1=0000100"));
+    mount.is_untouched();
 }
 
 #[test]
 fn of_several_groups_that_libvirt_made_one_has_to_be_named() {
-    let Some(place) = Place::new(Kernel::default()) else { return };
+    let Some(mount) = TestMount::new(Kernel::default()) else { return };
     let guest = Guest::start("parts", 2);
     for vcpus in ["0-3", "4-7"] {
-        place.make(&guest.group(vcpus));
+        mount.make(&guest.group(vcpus));
     }
-    let refusal = place.set_domain(2, &guest.name, &["--bandwidth", "50%"]);
+    let refusal = mount.set_domain(2, &guest.name, &["--bandwidth", "50%"]);
     let both = format!("{}, {}", guest.group("0-3"), guest.group("4-7"));
     assert!(refusal.contains(&both) && refusal.contains("--group"), "{refusal}");
-    place.is_untouched();
+    mount.is_untouched();
 }
 
 #[test]
 fn following_a_group_that_is_there_is_refused_before_it_is_changed() {
-    let Some(place) = Place::new(Kernel::default()) else { return };
+    let Some(mount) = TestMount::new(Kernel::default()) else { return };
     let guest = Guest::start("held", 3);
-    place.make(&guest.group("0"));
-    let refusal = place.set_domain(2, &guest.name, &["--bandwidth", "50%", "--follow"]);
+    mount.make(&guest.group("0"));
+    let refusal = mount.set_domain(2, &guest.name, &["--bandwidth", "50%", "--follow"]);
     assert!(refusal.contains("leave --follow out"), "{refusal}");
-    assert!(place.text(&format!("{}/schemata", guest.group("0"))).contains("MB:0=0000100;1=0000100"));
-    place.is_untouched();
+    assert!(mount.text(&format!("{}/schemata", guest.group("0"))).contains("MB:0=0000100;1=0000100"));
+    mount.is_untouched();
 }
 
 #[test]
-fn following_ends_with_nothing_changed_where_nobody_reads_what_was_done() {
-    let Some(place) = Place::new(Kernel::default()) else { return };
+fn follow_undoes_everything_if_stdout_is_closed() {
+    let Some(mount) = TestMount::new(Kernel::default()) else { return };
     let guest = Guest::start("unread", 4);
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let run = Command::new(assert_cmd::cargo::cargo_bin!("manycore"))
-        .args(["qos", "set", "--resctrl", place.root.path().to_str().unwrap(), "--domain", &guest.name])
+        .args(["qos", "set", "--resctrl", mount.root.path().to_str().unwrap(), "--domain", &guest.name])
         .args(["--bandwidth", "50%", "--follow"])
-        .env(journal::FOLDER_VARIABLE, place.state.path())
+        .env(journal::FOLDER_VARIABLE, mount.state.path())
         .stdout(writer)
         .stderr(Stdio::piped())
         .output()
@@ -121,8 +121,8 @@ fn following_ends_with_nothing_changed_where_nobody_reads_what_was_done() {
         "{:?} {said}",
         run.status
     );
-    assert!(place.groups().is_empty());
-    place.is_untouched();
+    assert!(mount.groups().is_empty());
+    mount.is_untouched();
 }
 
 #[test]
@@ -130,12 +130,12 @@ fn a_process_that_ends_meanwhile_leaves_no_empty_group() {
     let doomed = Arc::new(Mutex::new(Command::new("sleep").arg("1000").spawn().unwrap()));
     let pid = doomed.lock().unwrap().id().to_string();
     let kernel = Kernel { ends: Some(Arc::clone(&doomed)), ..Kernel::default() };
-    if let Some(place) = Place::new(kernel) {
-        let root = place.root.path().to_str().unwrap();
-        let refusal = place
+    if let Some(mount) = TestMount::new(kernel) {
+        let root = mount.root.path().to_str().unwrap();
+        let refusal = mount
             .done(2, &["qos", "set", "--resctrl", root, "--pid", &pid, "--name", "held", "--priority", "7"]);
         assert!(refusal.contains("has ended meanwhile; all changes were undone"), "{refusal}");
-        place.is_untouched();
+        mount.is_untouched();
     }
     let mut doomed = doomed.lock().unwrap();
     drop(doomed.kill());
@@ -144,24 +144,24 @@ fn a_process_that_ends_meanwhile_leaves_no_empty_group() {
 
 #[test]
 fn a_target_that_is_set_again_keeps_its_group() {
-    let Some(place) = Place::new(Kernel::default()) else { return };
-    let (root, pid) = (place.root.path().to_str().unwrap(), place.victim.id().to_string());
+    let Some(mount) = TestMount::new(Kernel::default()) else { return };
+    let (root, pid) = (mount.root.path().to_str().unwrap(), mount.process.id().to_string());
     let set = |code, limit| {
-        place.done(code, &["qos", "set", "--resctrl", root, "--pid", &pid, "--bandwidth", limit])
+        mount.done(code, &["qos", "set", "--resctrl", root, "--pid", &pid, "--bandwidth", limit])
     };
     // More attempts than the four groups that the hardware supports.
     for (turn, limit) in ["50%", "25%", "75%", "100%", "50%"].into_iter().enumerate() {
-        let told = set(0, limit);
-        assert_eq!(told.contains("was made for this target before"), turn > 0, "{told}");
-        assert_eq!(place.groups().len(), 1, "{told}");
+        let output = set(0, limit);
+        assert_eq!(output.contains("was made for this target before"), turn > 0, "{output}");
+        assert_eq!(mount.groups().len(), 1, "{output}");
     }
-    let group = &place.groups()[0];
-    assert!(place.text(&format!("{group}/schemata")).contains("MB:0=0000050;1=0000050"));
-    assert_eq!(place.text(&format!("{group}/tasks")), format!("{pid}\n"));
+    let group = &mount.groups()[0];
+    assert!(mount.text(&format!("{group}/schemata")).contains("MB:0=0000050;1=0000050"));
+    assert_eq!(mount.text(&format!("{group}/tasks")), format!("{pid}\n"));
     let other = ["qos", "set", "--resctrl", root, "--pid", &pid, "--name", "other", "--priority", "7"];
-    assert!(place.done(2, &other).contains("keeps its name"));
-    place.done(0, &["undo"]);
-    assert!(place.groups().is_empty());
-    assert_eq!(place.text("tasks"), format!("{pid}\n"));
-    place.is_untouched();
+    assert!(mount.done(2, &other).contains("keeps its name"));
+    mount.done(0, &["undo"]);
+    assert!(mount.groups().is_empty());
+    assert_eq!(mount.text("tasks"), format!("{pid}\n"));
+    mount.is_untouched();
 }

@@ -108,7 +108,8 @@ impl CgroupEntry {
 /// enter.
 fn enter(journal: &Journal, roots: &[u32], cpus: &CpuSet, nodes: &CpuSet) -> Result<String, String> {
     let first = *roots.first().ok_or("nothing runs")?;
-    let group = cpuset::CpusetGroup::create(journal, first, cpus, nodes)?;
+    let group =
+        cpuset::CpusetGroup::create(journal, first, cpus, nodes).map_err(|error| error.to_string())?;
     let (mut inside, mut outside) = (BTreeSet::new(), BTreeMap::new());
     for _ in 0..ENTER_ROUNDS {
         for pid in tasks::with_descendants(roots) {

@@ -1,5 +1,5 @@
 use super::*;
-use manycore_linux::interrupts::{INTERRUPTS_SCHEMA, MOVES_SCHEMA};
+use crate::report::{INTERRUPTS_SCHEMA, MOVES_SCHEMA};
 use manycore_render::table::WIDTH;
 use proptest::prelude::*;
 
@@ -7,7 +7,7 @@ fn cpus(list: &str) -> Option<CpuSet> {
     list.parse().ok()
 }
 
-fn queue(irq: u32, taken: &[(CpuId, u64)]) -> Interrupt {
+fn queue(irq: u32, counts: &[(CpuId, u64)]) -> Interrupt {
     Interrupt {
         irq,
         name: format!("eth0-TxRx-{irq}"),
@@ -16,8 +16,8 @@ fn queue(irq: u32, taken: &[(CpuId, u64)]) -> Interrupt {
         node: Some(1),
         allowed: cpus("0-7"),
         handled_on: cpus("3"),
-        fixed: irq == 2,
-        taken: taken.iter().copied().collect(),
+        unmovable: irq == 2,
+        counts: counts.iter().copied().collect(),
     }
 }
 
@@ -30,14 +30,14 @@ fn some() -> Interrupts {
             queue(2, &[(3, 50)]),
             Interrupt { irq: 4, name: "ttyS0".to_owned(), ..Interrupt::default() },
         ],
-        architecture: vec![Kind {
+        architecture: vec![ArchitectureInterrupt {
             name: "LOC".to_owned(),
-            what: "Local timer interrupts".to_owned(),
-            taken: BTreeMap::from([(0, 500), (1, 2000)]),
+            description: "Local timer interrupts".to_owned(),
+            counts: BTreeMap::from([(0, 500), (1, 2000)]),
         }],
         cpus: vec![
-            OnCpu { cpu: 0, devices: 6, architecture: 500 },
-            OnCpu { cpu: 1, devices: 4000, architecture: 2000 },
+            CpuInterrupts { cpu: 0, devices: 6, architecture: 500 },
+            CpuInterrupts { cpu: 1, devices: 4000, architecture: 2000 },
         ],
     }
 }
@@ -48,23 +48,23 @@ fn all_interrupts_with_their_cpus() {
 }
 
 #[test]
-fn those_of_one_device_since_the_start() {
+fn interrupts_of_one_device_since_boot() {
     let all = Interrupts { seconds: None, architecture: Vec::new(), ..some() };
     insta::assert_snapshot!(interrupts(&all, &Machine::default(), Some("eth0")));
 }
 
 #[test]
-fn moves_say_what_the_kernel_made_of_them() {
-    let moved = |irq, allowed, handled, refused: Option<&str>| Move {
+fn moves_show_the_cpus_in_force() {
+    let moved = |irq, allowed, handled, refused: Option<&str>| InterruptMove {
         irq,
         name: format!("eth0-TxRx-{irq}"),
-        asked: CpuSet::single(5),
+        requested: CpuSet::single(5),
         before: cpus("0-7"),
         allowed: cpus(allowed),
         handled_on: cpus(handled),
         refused: refused.map(str::to_owned),
     };
-    let all = Moves {
+    let all = InterruptMoves {
         schema: MOVES_SCHEMA.to_owned(),
         device: "eth0".to_owned(),
         moves: vec![
@@ -75,7 +75,7 @@ fn moves_say_what_the_kernel_made_of_them() {
         journal: Some("irq-812".to_owned()),
     };
     insta::assert_snapshot!(moves(&all));
-    let unchanged = Moves { moves: vec![moved(1, "5", "5", None)], journal: None, ..all };
+    let unchanged = InterruptMoves { moves: vec![moved(1, "5", "5", None)], journal: None, ..all };
     assert!(moves(&unchanged).ends_with("nothing was changed.\n"));
 }
 
@@ -84,10 +84,10 @@ proptest! {
     fn no_line_is_too_long(
         name in "\\PC{0,120}",
         irq in any::<u32>(),
-        taken in prop::collection::btree_map(any::<CpuId>(), any::<u64>(), 0..9),
+        counts in prop::collection::btree_map(any::<CpuId>(), any::<u64>(), 0..9),
         seconds in prop::option::of(1e-3..1e6),
     ) {
-        let odd = Interrupt { name, taken, ..queue(irq, &[]) };
+        let odd = Interrupt { name, counts, ..queue(irq, &[]) };
         let text = interrupts(&Interrupts { devices: vec![odd], seconds, ..some() }, &Machine::default(), None);
         for line in text.lines() {
             prop_assert!(line.chars().count() <= WIDTH, "{}", line);

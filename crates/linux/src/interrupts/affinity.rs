@@ -1,10 +1,8 @@
 //! Reads which interrupts belong to a device, and reads and sets the CPUs that may handle them (`/proc/irq`,
 //! `Documentation/core-api/irq/irq-affinity.rst`).
 
-use crate::interrupts::Interrupt;
-use crate::interrupts::counts::Counts;
-use manycore_topology::{CpuSet, Machine, machine::Device};
-use manycore_topology::{Error, sys_tree::SysTree};
+use crate::interrupts::{Interrupt, counts::InterruptCounts};
+use manycore_topology::{CpuSet, Error, Machine, machine::Device, sys_tree::SysTree};
 use rustix::io::Errno;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,19 +18,19 @@ use std::{
 ///
 /// # Errors
 /// An affinity in the tree is not a CPU list.
-pub fn read(tree: &SysTree, machine: &Machine, counts: &Counts) -> Result<Vec<Interrupt>, Error> {
+pub fn read(tree: &SysTree, machine: &Machine, counts: &InterruptCounts) -> Result<Vec<Interrupt>, Error> {
     let owners = owners(tree, machine);
     let mut found = Vec::new();
     for row in &counts.rows {
         let Some(irq) = row.irq() else { continue };
-        let interrupt = Interrupt { name: row.what.clone(), ..setting(tree, irq)? };
+        let interrupt = Interrupt { name: row.handlers.clone(), ..read_affinity(tree, irq)? };
         let is_its = |device: &&Device| device.names.iter().any(|name| interrupt.is_named_after(name));
         let device = owners.get(&irq).copied().or_else(|| machine.devices.iter().find(is_its));
         found.push(Interrupt {
             device: device.map(|device| device.address.clone()),
             device_names: device.map(|device| device.names.clone()).unwrap_or_default(),
             node: device.and_then(|device| device.node),
-            taken: counts.taken(row),
+            counts: counts.by_cpu(row),
             ..interrupt
         });
     }
@@ -43,12 +41,12 @@ pub fn read(tree: &SysTree, machine: &Machine, counts: &Counts) -> Result<Vec<In
 ///
 /// # Errors
 /// The affinity is not a CPU list.
-pub fn setting(tree: &SysTree, irq: u32) -> Result<Interrupt, Error> {
+pub fn read_affinity(tree: &SysTree, irq: u32) -> Result<Interrupt, Error> {
     let folder = format!("proc/irq/{irq}");
     let allowed = format!("{folder}/smp_affinity_list");
     Ok(Interrupt {
         irq,
-        fixed: tree.is_read_only(&allowed) || debug_says_fixed(tree, irq),
+        unmovable: tree.is_read_only(&allowed) || is_unmovable_in_debugfs(tree, irq),
         allowed: tree.cpu_list(&allowed)?,
         handled_on: tree.cpu_list(&format!("{folder}/effective_affinity_list"))?,
         ..Interrupt::default()
@@ -83,7 +81,7 @@ fn of_device(tree: &SysTree, device: &Device) -> BTreeSet<u32> {
 }
 
 /// Whether debugfs (`CONFIG_GENERIC_IRQ_DEBUGFS`) shows a flag of an interrupt that cannot be moved.
-fn debug_says_fixed(tree: &SysTree, irq: u32) -> bool {
+fn is_unmovable_in_debugfs(tree: &SysTree, irq: u32) -> bool {
     const FIXED: [&str; 3] = ["IRQD_AFFINITY_MANAGED", "IRQD_PER_CPU", "IRQD_NO_BALANCING"];
     let text = tree.read(&format!("sys/kernel/debug/irq/irqs/{irq}")).unwrap_or_default();
     text.split_whitespace().any(|word| FIXED.contains(&word))
@@ -91,11 +89,11 @@ fn debug_says_fixed(tree: &SysTree, irq: u32) -> bool {
 
 /// Why an interrupt cannot be moved.
 #[derive(Debug, thiserror::Error)]
-pub enum Refusal {
+pub enum AffinityError {
     /// Its affinity is managed: the kernel distributes the queues of a device itself. EIO, since Linux 6.11
     /// EPERM.
     #[error("the kernel manages it, so it cannot be moved")]
-    Fixed,
+    Managed,
     /// The file cannot be opened for writing.
     #[error("no permission to move interrupts: run it as root (sudo)")]
     NoRight,
@@ -116,11 +114,11 @@ pub enum Refusal {
     Other(io::Error),
 }
 
-impl From<io::Error> for Refusal {
+impl From<io::Error> for AffinityError {
     fn from(error: io::Error) -> Self {
         match Errno::from_io_error(&error) {
             Some(Errno::ACCESS) => Self::NoRight,
-            Some(Errno::IO | Errno::PERM) => Self::Fixed,
+            Some(Errno::IO | Errno::PERM) => Self::Managed,
             Some(Errno::ROFS) => Self::ReadOnly,
             Some(Errno::INVAL) => Self::Offline,
             Some(Errno::NOSPC) => Self::NoVector,
@@ -143,7 +141,7 @@ impl Affinity {
     ///
     /// # Errors
     /// Why it cannot be written.
-    pub fn open(root: &Path, irq: u32) -> Result<Self, Refusal> {
+    pub fn open(root: &Path, irq: u32) -> Result<Self, AffinityError> {
         let path = root.join(format!("proc/irq/{irq}/smp_affinity_list"));
         let mut old = String::new();
         File::open(&path)?.read_to_string(&mut old)?;
@@ -165,9 +163,9 @@ impl Affinity {
     ///
     /// # Errors
     /// Why the kernel refuses it.
-    pub fn write(&mut self, cpus: &CpuSet) -> Result<(), Refusal> {
+    pub fn write(&mut self, cpus: &CpuSet) -> Result<(), AffinityError> {
         // In one call: the kernel treats each call as a setting of its own.
-        self.file.write_all(cpus.to_string().as_bytes()).map_err(Refusal::from)
+        self.file.write_all(cpus.to_string().as_bytes()).map_err(AffinityError::from)
     }
 }
 

@@ -1,7 +1,6 @@
 //! Reads how many interrupts each CPU took (`/proc/interrupts`, `Documentation/filesystems/proc.rst`).
 
-use manycore_topology::CpuId;
-use manycore_topology::{Error, sys_tree::SysTree};
+use manycore_topology::{CpuId, Error, sys_tree::SysTree};
 use std::collections::BTreeMap;
 
 const FILE: &str = "proc/interrupts";
@@ -11,36 +10,36 @@ const LARGEST: usize = 256 << 20;
 
 /// Counters since boot, or their increase.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct InterruptCounts {
     /// CPUs that are online, in the order of the columns.
     pub cpus: Vec<CpuId>,
     /// Interrupts of devices by number, then those of the architecture by name.
-    pub rows: Vec<Row>,
+    pub rows: Vec<InterruptRow>,
 }
 
 /// One line of the event log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Row {
+pub struct InterruptRow {
     /// A number (`/proc/irq/N`) for a device, a name (`LOC`) for the architecture.
     pub name: String,
-    /// Counts by CPU, in the order of [`Counts::cpus`]. Fewer if the kernel counts for the whole machine
+    /// Counts by CPU, in the order of [`InterruptCounts::cpus`]. Fewer if the kernel counts for the whole machine
     /// (`ERR`).
     pub counts: Vec<u64>,
     /// Names of the handlers (actions, separated by `, `), or the kernel's description. Empty without a
     /// handler.
-    pub what: String,
+    pub handlers: String,
 }
 
 /// Reads the current counters; absent if the tree has no such file.
 ///
 /// # Errors
 /// The first line does not name CPUs.
-pub fn counts(tree: &SysTree) -> Result<Option<Counts>, Error> {
+pub fn counts(tree: &SysTree) -> Result<Option<InterruptCounts>, Error> {
     let Some(text) = tree.read_part(FILE, LARGEST, str::to_owned) else { return Ok(None) };
     parse(&text).map(Some).map_err(|problem| tree.malformed(FILE, &problem))
 }
 
-fn parse(text: &str) -> Result<Counts, String> {
+fn parse(text: &str) -> Result<InterruptCounts, String> {
     let (head, rest) = text.split_once('\n').unwrap_or((text, ""));
     let cpu = |word: &str| word.strip_prefix("CPU")?.parse::<CpuId>().ok();
     let cpus: Option<Vec<CpuId>> = head.split_whitespace().map(cpu).collect();
@@ -48,10 +47,10 @@ fn parse(text: &str) -> Result<Counts, String> {
         .filter(|cpus| !cpus.is_empty())
         .ok_or_else(|| format!("the first line is {head:?}, expected CPU0 CPU1 ..."))?;
     let rows = rest.lines().filter_map(|line| row(line, cpus.len())).collect();
-    Ok(Counts { cpus, rows })
+    Ok(InterruptCounts { cpus, rows })
 }
 
-fn row(line: &str, cpus: usize) -> Option<Row> {
+fn row(line: &str, cpus: usize) -> Option<InterruptRow> {
     let (name, rest) = line.split_once(':')?;
     let (mut counts, mut rest) = (Vec::new(), rest.trim());
     while counts.len() < cpus {
@@ -60,9 +59,9 @@ fn row(line: &str, cpus: usize) -> Option<Row> {
         counts.push(count);
         rest = rest[word.len()..].trim_start();
     }
-    let mut row = Row { name: name.trim().to_owned(), counts, what: rest.to_owned() };
+    let mut row = InterruptRow { name: name.trim().to_owned(), counts, handlers: rest.to_owned() };
     if row.irq().is_some() {
-        actions(rest).clone_into(&mut row.what);
+        actions(rest).clone_into(&mut row.handlers);
     }
     (!row.name.is_empty()).then_some(row)
 }
@@ -103,21 +102,22 @@ fn is_number_on_chip(word: &str) -> bool {
     !word.is_empty() && (trigger.is_empty() || trigger.starts_with('-'))
 }
 
-impl Row {
+impl InterruptRow {
     /// Returns the interrupt number; absent for interrupts of the architecture.
     pub fn irq(&self) -> Option<u32> {
         self.name.parse().ok()
     }
 }
 
-impl Counts {
+impl InterruptCounts {
     /// Returns the increase since `before`. A counter that is smaller than before has restarted (it wraps at
     /// 2^32, and is freed with its device), so its value is the increase.
     pub fn since(&self, before: &Self) -> Self {
         let columns: BTreeMap<CpuId, usize> =
             before.cpus.iter().enumerate().map(|(column, &cpu)| (cpu, column)).collect();
-        let rows: BTreeMap<&str, &Row> = before.rows.iter().map(|row| (row.name.as_str(), row)).collect();
-        let grown = |row: &Row| {
+        let rows: BTreeMap<&str, &InterruptRow> =
+            before.rows.iter().map(|row| (row.name.as_str(), row)).collect();
+        let grown = |row: &InterruptRow| {
             let earlier = |column: usize| {
                 let old = rows.get(row.name.as_str())?;
                 old.counts.get(*columns.get(self.cpus.get(column)?)?)
@@ -126,14 +126,14 @@ impl Counts {
             let counts = counts.map(|(column, &now)| {
                 earlier(column).and_then(|&before| now.checked_sub(before)).unwrap_or(now)
             });
-            Row { counts: counts.collect(), ..row.clone() }
+            InterruptRow { counts: counts.collect(), ..row.clone() }
         };
         Self { cpus: self.cpus.clone(), rows: self.rows.iter().map(grown).collect() }
     }
 
     /// Returns the counts of a row by CPU; CPUs without any are left out, and so is a count of the whole
     /// machine.
-    pub fn taken(&self, row: &Row) -> BTreeMap<CpuId, u64> {
+    pub fn by_cpu(&self, row: &InterruptRow) -> BTreeMap<CpuId, u64> {
         let whole_machine = row.counts.len() < self.cpus.len();
         let counts = self.cpus.iter().copied().zip(row.counts.iter().copied());
         counts.filter(|(_, count)| *count > 0 && !whole_machine).collect()
@@ -157,10 +157,10 @@ ERR:          3";
     fn a_guests_lines_are_read() {
         let counts = parse(GUEST).unwrap();
         assert_eq!(counts.cpus, [0, 2]);
-        let row = |name: &str, counts: &[u64], what: &str| Row {
+        let row = |name: &str, counts: &[u64], handlers: &str| InterruptRow {
             name: name.to_owned(),
             counts: counts.to_owned(),
-            what: what.to_owned(),
+            handlers: handlers.to_owned(),
         };
         assert_eq!(
             counts.rows,
@@ -173,13 +173,13 @@ ERR:          3";
                 row("ERR", &[3], ""),
             ]
         );
-        assert_eq!(counts.taken(&counts.rows[2]), BTreeMap::from([(2, 1_019_376)]));
-        assert!(counts.taken(&counts.rows[5]).is_empty());
+        assert_eq!(counts.by_cpu(&counts.rows[2]), BTreeMap::from([(2, 1_019_376)]));
+        assert!(counts.by_cpu(&counts.rows[5]).is_empty());
     }
 
     /// Lines of x86-64 and aarch64, old and new kernels, Xen and Hyper-V.
     #[test]
-    fn actions_are_told_from_chips() {
+    fn actions_are_distinguished_from_chips() {
         for (text, expected) in [
             (
                 "IR-PCI-MSIX-0000:3b:00.0    4-edge      mlx5_comp3@pci:0000:3b:00.0",
@@ -243,7 +243,7 @@ ERR:          3";
             let read = parse(&text).unwrap();
             prop_assert_eq!(read.rows[0].irq(), Some(irq));
             prop_assert_eq!(&read.rows[0].counts, &counts.iter().map(|&c| u64::from(c)).collect::<Vec<_>>());
-            prop_assert_eq!(&read.rows[0].what, &names.join(", "));
+            prop_assert_eq!(&read.rows[0].handlers, &names.join(", "));
         }
     }
 }

@@ -10,7 +10,7 @@
 //! | masks | contiguous | any | any | any | any |
 //! | `mon_MB_NN` | - | - | bytes | current MB/s | current MB/s, a file |
 
-use super::schemata::{Kind, Schemata};
+use super::schemata::{Schemata, SchemataKind};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -45,7 +45,7 @@ const LINES_66: [&str; 6] = ["MBMIN", "MBHDL", "MBPRI", "L3PRI", "L3MAX", "L3MIN
 
 /// The properties by which dialects are recognised.
 #[derive(Clone, Copy, Debug)]
-pub struct Signs<'a> {
+pub struct DialectSigns<'a> {
     /// `vendor_id` of `/proc/cpuinfo`; absent on Arm.
     pub vendor: Option<&'a str>,
     /// The mount options.
@@ -60,7 +60,7 @@ pub struct Signs<'a> {
 
 impl Dialect {
     /// Returns the dialect of a file system with these properties.
-    pub fn recognise(signs: &Signs) -> Self {
+    pub fn recognise(signs: &DialectSigns) -> Self {
         let has = |names: &[&str]| names.iter().any(|name| signs.schemata.line(name).is_some());
         let has_all = LINES_66.iter().all(|name| signs.schemata.line(name).is_some());
         let old_options = signs.options.iter().any(|option| OPTIONS_510.contains(&option.as_str()));
@@ -94,7 +94,7 @@ impl Dialect {
     }
 
     /// Whether `mon_MB_NN` holds the current rate in MB/s instead of bytes since the mount.
-    pub fn monitors_tell_rates(self) -> bool {
+    pub fn monitors_report_rates(self) -> bool {
         self.is_openeuler()
     }
 
@@ -105,27 +105,27 @@ impl Dialect {
     }
 
     /// Returns what the domains of a line are.
-    pub fn scope(self, line: &str) -> Scope {
+    pub fn domain_kind(self, line: &str) -> DomainKind {
         match () {
-            () if line.starts_with("L2") => Scope::Cache(2),
-            () if line.starts_with("MB") && self.is_openeuler() => Scope::Node,
-            () => Scope::Cache(3),
+            () if line.starts_with("L2") => DomainKind::Cache(2),
+            () if line.starts_with("MB") && self.is_openeuler() => DomainKind::Node,
+            () => DomainKind::Cache(3),
         }
     }
 }
 
 /// What a domain is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum DomainKind {
     /// A cache of this level, by `cache/indexN/id`.
     Cache(u32),
     /// A NUMA node.
     Node,
 }
 
-impl Scope {
+impl DomainKind {
     /// Returns the name of one such domain for display.
-    pub fn word(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         match self {
             Self::Cache(2) => "L2 cache",
             Self::Cache(_) => "L3 cache",
@@ -144,13 +144,13 @@ pub struct Info {
     /// The mask of all portions (`cbm_mask`).
     pub mask: Option<u64>,
     /// Minimum number of bits of a mask (`min_cbm_bits`).
-    pub least_bits: Option<u32>,
+    pub min_bits: Option<u32>,
     /// Portions that other units of the machine use as well, such as I/O (`shareable_bits`).
     pub shared: Option<u64>,
     /// Whether masks may have gaps (`sparse_masks`, since Linux 6.7).
     pub sparse: Option<bool>,
     /// Minimum bandwidth, in the unit of the line (`min_bandwidth`).
-    pub least: Option<u64>,
+    pub minimum: Option<u64>,
     /// Step to which bandwidth is rounded up (`bandwidth_gran`).
     pub step: Option<u64>,
     /// Events that can be counted (`mon_features`).
@@ -160,13 +160,13 @@ pub struct Info {
 /// The valid values of a line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Bounds {
-    /// A number from `least` to `most`; the kernel rounds up to a multiple of `step`.
+pub enum ValueRange {
+    /// A number from `minimum` to `maximum`; the kernel rounds up to a multiple of `step`.
     Number {
         /// The minimum; smaller values are refused, or raised ([`Dialect::OpenEuler510`]).
-        least: u64,
+        minimum: u64,
         /// The maximum; larger values are refused.
-        most: u64,
+        maximum: u64,
         /// Step size; at least 1.
         step: u64,
     },
@@ -175,7 +175,7 @@ pub enum Bounds {
         /// The mask of all portions.
         full: u64,
         /// Minimum number of bits.
-        least_bits: u32,
+        min_bits: u32,
         /// Whether the mask may have gaps.
         sparse: bool,
     },
@@ -183,31 +183,31 @@ pub enum Bounds {
 
 /// Returns the properties of a line that can be written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Control {
+pub struct ControlLine {
     /// Its valid values.
-    pub bounds: Bounds,
+    pub bounds: ValueRange,
     /// Its domains, in ascending order.
     pub domains: Vec<u32>,
     /// The value of a group without a limit.
-    pub open: u64,
+    pub unlimited: u64,
 }
 
 /// The capabilities of a mounted resctrl file system.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Offer {
+pub struct Capabilities {
     /// The dialect.
     pub dialect: Dialect,
     /// Whether `MB` is in MB/s (mount option `mba_MBps`).
     pub megabytes: bool,
     /// The lines that can be written.
-    pub controls: BTreeMap<String, Control>,
+    pub controls: BTreeMap<String, ControlLine>,
     /// Maximum number of groups with limits, including the default group; absent if the kernel does not report it.
     pub groups: Option<u32>,
     /// Maximum number of monitors, one per group of either kind; absent if the kernel does not report it, as on Arm.
     pub monitors: Option<u32>,
 }
 
-impl Offer {
+impl Capabilities {
     /// Derives the capabilities from `info`, the mount options and `root`, the schemata of the root group.
     pub fn new(dialect: Dialect, options: &[String], root: &Schemata, info: &BTreeMap<String, Info>) -> Self {
         let megabytes = options.iter().any(|option| option == "mba_MBps");
@@ -220,8 +220,8 @@ impl Offer {
             let bounds =
                 bounds(dialect, megabytes, &line.name, &of(&line.name), line.values.values().copied());
             let domains = line.values.keys().copied().collect();
-            let open = open(&line.name, &bounds);
-            (line.name.clone(), Control { bounds, domains, open })
+            let unlimited = unlimited(&line.name, &bounds);
+            (line.name.clone(), ControlLine { bounds, domains, unlimited })
         });
         Self {
             dialect,
@@ -236,7 +236,7 @@ impl Offer {
     }
 
     /// Returns the properties of a line that can be written.
-    pub fn control(&self, line: &str) -> Option<&Control> {
+    pub fn control(&self, line: &str) -> Option<&ControlLine> {
         self.controls.get(line)
     }
 }
@@ -249,23 +249,23 @@ fn bounds(
     name: &str,
     info: &Info,
     values: impl Iterator<Item = u64>,
-) -> Bounds {
-    let number = |least, most, step| Bounds::Number { least, most, step };
-    let most_now = values.max().unwrap_or(0);
-    match Kind::of(name) {
-        Kind::Mask => Bounds::Mask {
-            full: info.mask.unwrap_or(most_now),
-            least_bits: info.least_bits.unwrap_or(u32::from(dialect != Dialect::AmdPqos)),
+) -> ValueRange {
+    let number = |minimum, maximum, step| ValueRange::Number { minimum, maximum, step };
+    let largest = values.max().unwrap_or(0);
+    match SchemataKind::of(name) {
+        SchemataKind::Mask => ValueRange::Mask {
+            full: info.mask.unwrap_or(largest),
+            min_bits: info.min_bits.unwrap_or(u32::from(dialect != Dialect::AmdPqos)),
             sparse: info.sparse.unwrap_or(dialect != Dialect::IntelRdt),
         },
         // Bandwidth and the additional lines of openEuler, whose ranges are not in info.
-        Kind::Number => match name {
+        SchemataKind::Number => match name {
             "MB" if megabytes => number(1, u64::from(u32::MAX), 1),
             "MB" | "MBMAX" if dialect != Dialect::AmdPqos => {
-                number(info.least.unwrap_or(1).max(1), 100, info.step.unwrap_or(1).max(1))
+                number(info.minimum.unwrap_or(1).max(1), 100, info.step.unwrap_or(1).max(1))
             }
             // No file holds the maximum; a value with one bit more than the kernel's default means no limit.
-            "MB" | "SMBA" => number(info.least.unwrap_or(0), most_now.max(AMD_OPEN), 1),
+            "MB" | "SMBA" => number(info.minimum.unwrap_or(0), largest.max(AMD_UNLIMITED), 1),
             "MBMIN" | "L3MIN" | "L3MAX" => number(0, 100, 1),
             "MBHDL" => number(0, 1, 1),
             "MBPRI" => number(0, 7, 1),
@@ -276,27 +276,27 @@ fn bounds(
 }
 
 /// The value that AMD's kernel shows for "no limit" if limits have eleven bits, as on all machines so far.
-pub const AMD_OPEN: u64 = 2048;
+pub const AMD_UNLIMITED: u64 = 2048;
 
 /// Unit of AMD's limits in MB/s: an eighth of a GB/s.
 pub const AMD_UNIT: u64 = 125;
 
-fn open(name: &str, bounds: &Bounds) -> u64 {
+fn unlimited(name: &str, bounds: &ValueRange) -> u64 {
     match (name, bounds) {
         ("MBHDL", _) => 1,
         ("MBPRI", _) => 3,
         ("MBMIN" | "L3MIN" | "L3PRI", _) => 0,
-        (_, Bounds::Number { most, .. }) => *most,
-        (_, Bounds::Mask { full, .. }) => *full,
+        (_, ValueRange::Number { maximum, .. }) => *maximum,
+        (_, ValueRange::Mask { full, .. }) => *full,
     }
 }
 
-impl Bounds {
+impl ValueRange {
     /// Returns the value that is in force after `value` was written: numbers are rounded up to the step.
     pub fn rounded(&self, value: u64) -> u64 {
         match *self {
-            Self::Number { least, most, step } => {
-                value.max(least).div_ceil(step).saturating_mul(step).min(most)
+            Self::Number { minimum, maximum, step } => {
+                value.max(minimum).div_ceil(step).saturating_mul(step).min(maximum)
             }
             Self::Mask { .. } => value,
         }
@@ -308,55 +308,64 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn signs<'a>(schemata: &'a Schemata, options: &'a [String]) -> Signs<'a> {
-        Signs { vendor: None, options, schemata, monitor_file: false, bare_monitor: false }
+    fn signs<'a>(schemata: &'a Schemata, options: &'a [String]) -> DialectSigns<'a> {
+        DialectSigns { vendor: None, options, schemata, monitor_file: false, bare_monitor: false }
     }
 
     #[test]
-    fn dialects_are_told_apart() {
+    fn dialects_are_distinguished() {
         let plain = Schemata::parse("L3:0=fffff\nMB:0=100");
         let full = Schemata::parse(
             "L3:1=7fff\nMB:0=0000100\nMBMIN:0=0\nMBHDL:0=1\nMBPRI:0=3\nL3PRI:1=0\nL3MAX:1=100\nL3MIN:1=0",
         );
         let some = Schemata::parse("L3:1=7fff\nMB:0=0000100\nMBHDL:0=1");
         let old = ["rw", "mbHdl"].map(str::to_owned);
-        let seen = |signs: &Signs| Dialect::recognise(signs);
-        assert_eq!(seen(&Signs { vendor: Some("GenuineIntel"), ..signs(&plain, &[]) }), Dialect::IntelRdt);
-        assert_eq!(seen(&Signs { vendor: Some("HygonGenuine"), ..signs(&plain, &[]) }), Dialect::AmdPqos);
+        let seen = |signs: &DialectSigns| Dialect::recognise(signs);
+        assert_eq!(
+            seen(&DialectSigns { vendor: Some("GenuineIntel"), ..signs(&plain, &[]) }),
+            Dialect::IntelRdt
+        );
+        assert_eq!(
+            seen(&DialectSigns { vendor: Some("HygonGenuine"), ..signs(&plain, &[]) }),
+            Dialect::AmdPqos
+        );
         assert_eq!(seen(&signs(&plain, &[])), Dialect::Mpam);
         assert_eq!(seen(&signs(&full, &[])), Dialect::OpenEuler66);
         assert_eq!(seen(&signs(&some, &[])), Dialect::OpenEuler510);
         assert_eq!(seen(&signs(&plain, &old)), Dialect::OpenEuler510);
-        assert_eq!(seen(&Signs { monitor_file: true, ..signs(&plain, &[]) }), Dialect::OpenEuler510);
-        assert_eq!(seen(&Signs { bare_monitor: true, ..signs(&plain, &[]) }), Dialect::OpenEuler66);
+        assert_eq!(seen(&DialectSigns { monitor_file: true, ..signs(&plain, &[]) }), Dialect::OpenEuler510);
+        assert_eq!(seen(&DialectSigns { bare_monitor: true, ..signs(&plain, &[]) }), Dialect::OpenEuler66);
     }
 
     #[test]
-    fn bounds_come_from_info_where_it_tells() {
+    fn bounds_come_from_info() {
         let info = BTreeMap::from([
             (
                 "L3".to_owned(),
-                Info { mask: Some(0xfffff), least_bits: Some(1), groups: Some(16), ..Info::default() },
+                Info { mask: Some(0xfffff), min_bits: Some(1), groups: Some(16), ..Info::default() },
             ),
-            ("MB".to_owned(), Info { least: Some(10), step: Some(10), groups: Some(8), ..Info::default() }),
+            ("MB".to_owned(), Info { minimum: Some(10), step: Some(10), groups: Some(8), ..Info::default() }),
         ]);
         let root = Schemata::parse("L3:0=fff;1=ff\nMB:0=90;1=80");
-        let offer = Offer::new(Dialect::IntelRdt, &[], &root, &info);
-        assert_eq!(offer.groups, Some(8));
-        let mask = &offer.control("L3").unwrap().bounds;
-        assert_eq!(*mask, Bounds::Mask { full: 0xfffff, least_bits: 1, sparse: false });
-        let band = offer.control("MB").unwrap();
-        assert_eq!((&band.bounds, band.open), (&Bounds::Number { least: 10, most: 100, step: 10 }, 100));
+        let capabilities = Capabilities::new(Dialect::IntelRdt, &[], &root, &info);
+        assert_eq!(capabilities.groups, Some(8));
+        let mask = &capabilities.control("L3").unwrap().bounds;
+        assert_eq!(*mask, ValueRange::Mask { full: 0xfffff, min_bits: 1, sparse: false });
+        let band = capabilities.control("MB").unwrap();
+        assert_eq!(
+            (&band.bounds, band.unlimited),
+            (&ValueRange::Number { minimum: 10, maximum: 100, step: 10 }, 100)
+        );
         assert_eq!(band.bounds.rounded(55), 60, "as seen on Linux 7.2");
-        let megabytes = Offer::new(Dialect::IntelRdt, &["mba_MBps".to_owned()], &root, &info);
+        let megabytes = Capabilities::new(Dialect::IntelRdt, &["mba_MBps".to_owned()], &root, &info);
         assert_eq!(megabytes.control("MB").unwrap().bounds.rounded(55), 55);
     }
 
     #[test]
-    fn the_rmids_of_arm_are_no_count_of_monitors() {
+    fn rmids_of_arm_do_not_count_monitors() {
         let info = BTreeMap::from([("L3_MON".to_owned(), Info { monitors: Some(1), ..Info::default() })]);
         let root = Schemata::parse("L3:0=ffff\nMB:0=100");
-        let monitors = |dialect| Offer::new(dialect, &[], &root, &info).monitors;
+        let monitors = |dialect| Capabilities::new(dialect, &[], &root, &info).monitors;
         for dialect in [Dialect::Mpam, Dialect::OpenEuler66, Dialect::OpenEuler510] {
             assert_eq!(monitors(dialect), None, "{dialect:?}");
         }
@@ -365,8 +374,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rounding_twice_is_rounding_once(value: u32, least in 0u64..50, step in 1u64..40) {
-            let bounds = Bounds::Number { least, most: 100, step };
+        fn rounding_twice_is_rounding_once(value: u32, minimum in 0u64..50, step in 1u64..40) {
+            let bounds = ValueRange::Number { minimum, maximum: 100, step };
             let once = bounds.rounded(u64::from(value));
             prop_assert_eq!(bounds.rounded(once), once);
             prop_assert!(once <= 100);

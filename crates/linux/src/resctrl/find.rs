@@ -9,7 +9,7 @@ pub const DEFAULT: &str = "/sys/fs/resctrl";
 /// A mounted resctrl file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
-    /// Returns the mount point.
+    /// The mount point.
     pub point: PathBuf,
     /// The mount options: `rw`, `cdp`, `mba_MBps`.
     pub options: Vec<String>,
@@ -17,7 +17,7 @@ pub struct Mount {
 
 /// Why no resctrl file system was found.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Missing {
+pub enum FindError {
     /// The kernel supports it, but it is not mounted.
     #[error("cache and bandwidth control is not mounted: mount -t resctrl resctrl {DEFAULT}")]
     NotMounted,
@@ -30,7 +30,7 @@ pub enum Missing {
     Unsupported,
     /// The given directory is not a resctrl file system.
     #[error("{0} is not a resctrl file system: expected a file 'schemata' and a directory 'info'")]
-    NotThere(PathBuf),
+    NotResctrl(PathBuf),
 }
 
 /// Returns the mounted file system: the one at `wanted`, else the one at [`DEFAULT`], else any. `system` is
@@ -38,12 +38,12 @@ pub enum Missing {
 ///
 /// # Errors
 /// There is no such file system.
-pub fn find(system: &SysTree, wanted: Option<&Path>) -> Result<Mount, Missing> {
+pub fn find(system: &SysTree, wanted: Option<&Path>) -> Result<Mount, FindError> {
     let mounts = mounts(system);
     if let Some(point) = wanted {
         let there = point.join("schemata").is_file() && point.join("info").is_dir();
         let there = there.then(|| point.canonicalize().ok()).flatten();
-        let point = there.ok_or_else(|| Missing::NotThere(point.to_owned()))?;
+        let point = there.ok_or_else(|| FindError::NotResctrl(point.to_owned()))?;
         let options = mounts.into_iter().rfind(|(_, mount)| mount.point == point);
         return Ok(Mount { point, options: options.map(|(_, mount)| mount.options).unwrap_or_default() });
     }
@@ -52,8 +52,8 @@ pub fn find(system: &SysTree, wanted: Option<&Path>) -> Result<Mount, Missing> {
     ours.sort_by_key(|mount| mount.point != Path::new(DEFAULT));
     match ours.into_iter().next() {
         Some(mount) => Ok(mount),
-        None if is_supported(system) => Err(Missing::NotMounted),
-        None => Err(Missing::Unsupported),
+        None if is_supported(system) => Err(FindError::NotMounted),
+        None => Err(FindError::Unsupported),
     }
 }
 
@@ -118,12 +118,12 @@ mod tests {
     }
 
     #[test]
-    fn it_is_told_why_there_is_none() {
-        assert_eq!(find(&system(&[]), None), Err(Missing::Unsupported));
+    fn the_reason_for_a_missing_mount_is_reported() {
+        assert_eq!(find(&system(&[]), None), Err(FindError::Unsupported));
         let tree = system(&[("proc/filesystems", "nodev\tsysfs\nnodev\tresctrl\n\text4")]);
-        assert_eq!(find(&tree, None), Err(Missing::NotMounted));
+        assert_eq!(find(&tree, None), Err(FindError::NotMounted));
         let folder = tempfile::tempdir().unwrap();
-        let missing = Missing::NotThere(folder.path().to_owned());
+        let missing = FindError::NotResctrl(folder.path().to_owned());
         assert_eq!(find(&tree, Some(folder.path())), Err(missing));
     }
 }

@@ -2,10 +2,9 @@
 //! kernels have their own dialects of it, see [`crate::resctrl::dialect`]).
 
 pub mod dialect;
-pub mod domains;
+pub mod domain_cpus;
 mod find;
 pub mod monitors;
-mod places;
 pub mod put;
 pub mod rates;
 pub mod read;
@@ -14,8 +13,8 @@ pub mod schemata;
 pub mod state;
 pub mod watch;
 
-pub use find::{DEFAULT, Missing, Mount, find, vendor};
-pub use monitors::Watch;
-pub use places::places;
+pub use domain_cpus::domain_cpus;
+pub use find::{DEFAULT, FindError, Mount, find, vendor};
+pub use monitors::OpenMonitors;
 pub use read::Files;
 pub use sampler::Sampler;

@@ -1,19 +1,19 @@
 //! Reads `mon_data`: a directory per domain on all kernels but openEuler's 5.10, where it is a file.
 
 use super::{Files, read::path};
-use crate::resctrl::rates::{Monitor, Reading};
+use crate::resctrl::rates::{MonitorReading, Reading};
 use manycore_topology::sys_tree::SysTree;
 use std::{fs::File, os::unix::fs::FileExt};
 
 /// Files in a domain's directory, and the events that they count.
-const EVENTS: [(&str, Event); 3] = [
-    ("llc_occupancy", Event::Occupancy),
-    ("mbm_total_bytes", Event::Total),
-    ("mbm_local_bytes", Event::Local),
+const EVENTS: [(&str, MonitorEvent); 3] = [
+    ("llc_occupancy", MonitorEvent::Occupancy),
+    ("mbm_total_bytes", MonitorEvent::Total),
+    ("mbm_local_bytes", MonitorEvent::Local),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Event {
+enum MonitorEvent {
     Occupancy,
     Total,
     Local,
@@ -21,19 +21,19 @@ enum Event {
 
 /// A file that counts one event of one domain.
 #[derive(Debug)]
-struct Place {
+struct MonitorFile {
     resource: String,
     domain: u32,
-    event: Event,
+    event: MonitorEvent,
     path: String,
 }
 
 /// Reads the monitors of a group once.
-pub(super) fn read(tree: &SysTree, group: &str, tells_rates: bool) -> Vec<Monitor> {
+pub(super) fn read(tree: &SysTree, group: &str, reports_rates: bool) -> Vec<MonitorReading> {
     let mut monitors = Vec::new();
-    for place in places(tree, group) {
-        let text = tree.read(&place.path).unwrap_or_default();
-        add(&mut monitors, &place, Reading::parse(&text, place.is_rate(tells_rates)));
+    for source in monitor_files(tree, group) {
+        let text = tree.read(&source.path).unwrap_or_default();
+        add(&mut monitors, &source, Reading::parse(&text, source.is_rate(reports_rates)));
     }
     monitors
 }
@@ -41,21 +41,21 @@ pub(super) fn read(tree: &SysTree, group: &str, tells_rates: bool) -> Vec<Monito
 /// The monitors of one group, with their files kept open for repeated readings: a reading takes one system
 /// call per file.
 #[derive(Debug)]
-pub struct Watch {
-    /// The file's place, whether it holds a rate, and the open file; none if the limit of open files is
+pub struct OpenMonitors {
+    /// The file, whether it holds a rate, and the open file; none if the limit of open files is
     /// reached.
-    files: Vec<(Place, bool, Option<File>)>,
+    files: Vec<(MonitorFile, bool, Option<File>)>,
 }
 
-impl Watch {
+impl OpenMonitors {
     /// Opens the monitors of the group `name`; empty if the group is gone.
     pub fn open(files: &Files, name: &str) -> Self {
-        let tells_rates = files.offer().dialect.monitors_tell_rates();
-        let open = |place: Place| {
-            let (is_rate, file) = (place.is_rate(tells_rates), files.tree.file(&place.path));
-            (place, is_rate, file)
+        let reports_rates = files.capabilities().dialect.monitors_report_rates();
+        let open = |source: MonitorFile| {
+            let (is_rate, file) = (source.is_rate(reports_rates), files.tree.file(&source.path));
+            (source, is_rate, file)
         };
-        Self { files: places(&files.tree, name).into_iter().map(open).collect() }
+        Self { files: monitor_files(&files.tree, name).into_iter().map(open).collect() }
     }
 
     /// Whether the group has no monitors.
@@ -64,9 +64,9 @@ impl Watch {
     }
 
     /// Reads the current values; absent if the group is gone.
-    pub fn read(&self, files: &Files) -> Option<Vec<Monitor>> {
+    pub fn read(&self, files: &Files) -> Option<Vec<MonitorReading>> {
         let mut monitors = Vec::new();
-        for (place, is_rate, file) in &self.files {
+        for (source, is_rate, file) in &self.files {
             let mut bytes = [0; 32];
             let text = match file.as_ref().map(|file| file.read_at(&mut bytes, 0)) {
                 Some(Ok(length)) => String::from_utf8_lossy(&bytes[..length]),
@@ -74,62 +74,69 @@ impl Watch {
                     return None;
                 }
                 Some(Err(_)) => "".into(),
-                None => files.tree.read(&place.path)?.into(),
+                None => files.tree.read(&source.path)?.into(),
             };
-            add(&mut monitors, place, Reading::parse(&text, *is_rate));
+            add(&mut monitors, source, Reading::parse(&text, *is_rate));
         }
         Some(monitors)
     }
 }
 
-impl Place {
+impl MonitorFile {
     /// Whether the file holds a rate: only memory bandwidth is reported as one.
-    fn is_rate(&self, tells_rates: bool) -> bool {
-        tells_rates && self.resource == "MB" && self.event != Event::Occupancy
+    fn is_rate(&self, reports_rates: bool) -> bool {
+        reports_rates && self.resource == "MB" && self.event != MonitorEvent::Occupancy
     }
 }
 
 /// Returns all monitor files of a group, by resource and domain.
-fn places(tree: &SysTree, group: &str) -> Vec<Place> {
+fn monitor_files(tree: &SysTree, group: &str) -> Vec<MonitorFile> {
     let folder = path(group, "mon_data");
-    let mut places = Vec::new();
+    let mut monitor_files = Vec::new();
     for name in tree.list(&folder) {
         let Some((resource, domain)) = name.strip_prefix("mon_").and_then(|rest| rest.rsplit_once('_'))
         else {
             continue;
         };
         let Ok(domain) = domain.parse() else { continue };
-        let place = |event, path| Place { resource: resource.to_owned(), domain, event, path };
+        let source = |event, path| MonitorFile { resource: resource.to_owned(), domain, event, path };
         let inside = format!("{folder}/{name}");
         if tree.is_folder(&inside) {
             let files = tree.list(&inside);
             let known = EVENTS.iter().filter(|(file, _)| files.iter().any(|name| name == file));
-            places.extend(known.map(|(file, event)| place(*event, format!("{inside}/{file}"))));
+            monitor_files.extend(known.map(|(file, event)| source(*event, format!("{inside}/{file}"))));
         } else {
-            places.push(place(if resource == "MB" { Event::Total } else { Event::Occupancy }, inside));
+            monitor_files.push(source(
+                if resource == "MB" { MonitorEvent::Total } else { MonitorEvent::Occupancy },
+                inside,
+            ));
         }
     }
-    places
+    monitor_files
 }
 
-fn add(monitors: &mut Vec<Monitor>, place: &Place, reading: Reading) {
-    let is_its =
-        |monitor: &&mut Monitor| monitor.resource == place.resource && monitor.domain == place.domain;
+fn add(monitors: &mut Vec<MonitorReading>, source: &MonitorFile, reading: Reading) {
+    let is_its = |monitor: &&mut MonitorReading| {
+        monitor.resource == source.resource && monitor.domain == source.domain
+    };
     match monitors.iter_mut().find(is_its) {
-        Some(monitor) => set(monitor, place.event, reading),
+        Some(monitor) => set(monitor, source.event, reading),
         None => {
-            let mut monitor =
-                Monitor { resource: place.resource.clone(), domain: place.domain, ..Monitor::default() };
-            set(&mut monitor, place.event, reading);
+            let mut monitor = MonitorReading {
+                resource: source.resource.clone(),
+                domain: source.domain,
+                ..MonitorReading::default()
+            };
+            set(&mut monitor, source.event, reading);
             monitors.push(monitor);
         }
     }
 }
 
-fn set(monitor: &mut Monitor, event: Event, reading: Reading) {
+fn set(monitor: &mut MonitorReading, event: MonitorEvent, reading: Reading) {
     match event {
-        Event::Occupancy => monitor.occupancy = Some(reading),
-        Event::Total => monitor.total = Some(reading),
-        Event::Local => monitor.local = Some(reading),
+        MonitorEvent::Occupancy => monitor.occupancy = Some(reading),
+        MonitorEvent::Total => monitor.total = Some(reading),
+        MonitorEvent::Local => monitor.local = Some(reading),
     }
 }

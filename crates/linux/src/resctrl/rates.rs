@@ -43,7 +43,7 @@ impl Reading {
 
 /// The readings of one domain of a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Monitor {
+pub struct MonitorReading {
     /// The monitored resource: `L3`, `MB`.
     pub resource: String,
     /// Number of the cache or NUMA node.
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_figure_is_not_0() {
+    fn a_state_is_not_a_figure() {
         for (text, reading) in [
             ("0\n", Reading::Bytes(0)),
             ("Unavailable\n", Reading::Unavailable),
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_that_went_back_make_no_rate() {
+    fn a_decreasing_counter_has_no_rate() {
         assert_eq!(rate(Some(Reading::Bytes(10)), Reading::Bytes(9), 1.0), None);
         assert_eq!(rate(Some(Reading::Bytes(9)), Reading::Bytes(10), 0.0), None);
         assert_eq!(rate(None, Reading::MegabytesPerSecond(3), 1.0), Some(3e6));

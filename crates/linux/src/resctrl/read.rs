@@ -2,12 +2,11 @@
 
 use super::{Mount, monitors, vendor};
 use crate::resctrl::{
-    dialect::{Dialect, Info, Offer, Signs},
+    dialect::{Capabilities, Dialect, DialectSigns, Info},
     schemata::{self, Schemata},
-    state::{Group, Owner, QOS_SCHEMA, Role, State},
+    state::{GroupOwner, GroupRole, QOS_SCHEMA, QosGroup, QosState},
 };
-use manycore_topology::CpuSet;
-use manycore_topology::{Error, sys_tree::SysTree};
+use manycore_topology::{CpuSet, Error, SysTree};
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
@@ -25,7 +24,7 @@ pub struct Files {
     pub(super) tree: SysTree,
     mount: Mount,
     info: BTreeMap<String, Info>,
-    offer: Offer,
+    capabilities: Capabilities,
 }
 
 impl Files {
@@ -48,15 +47,15 @@ impl Files {
         let root = Schemata::parse(&tree.read("schemata").unwrap_or_default());
         let monitored: Vec<String> =
             tree.list("mon_data").into_iter().filter(|name| name.starts_with("mon_MB_")).collect();
-        let dialect = Dialect::recognise(&Signs {
+        let dialect = Dialect::recognise(&DialectSigns {
             vendor,
             options: &mount.options,
             schemata: &root,
             monitor_file: monitored.iter().any(|name| !tree.is_folder(&format!("mon_data/{name}"))),
             bare_monitor: !monitored.is_empty() && !info.contains_key("MB_MON"),
         });
-        let offer = Offer::new(dialect, &mount.options, &root, &info);
-        Self { tree, mount, info, offer }
+        let capabilities = Capabilities::new(dialect, &mount.options, &root, &info);
+        Self { tree, mount, info, capabilities }
     }
 
     /// Returns the mount point.
@@ -65,19 +64,19 @@ impl Files {
     }
 
     /// Returns its capabilities.
-    pub fn offer(&self) -> &Offer {
-        &self.offer
+    pub fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
     }
 
-    /// Reads the current state. `ours` are the directories of groups that manycore created, with the names of
+    /// Reads the current state. `created` are the directories of groups that manycore created, with the names of
     /// their journals.
-    pub fn state(&self, ours: &BTreeMap<PathBuf, String>) -> State {
-        let groups = self.names().into_iter().filter_map(|name| self.group(&name, ours));
-        State {
+    pub fn state(&self, created: &BTreeMap<PathBuf, String>) -> QosState {
+        let groups = self.names().into_iter().filter_map(|name| self.group(&name, created));
+        QosState {
             schema: QOS_SCHEMA.to_owned(),
             root: self.mount.point.display().to_string(),
             options: self.mount.options.clone(),
-            offer: self.offer.clone(),
+            capabilities: self.capabilities.clone(),
             info: self.info.clone(),
             groups: groups.collect(),
         }
@@ -101,27 +100,27 @@ impl Files {
     }
 
     /// Reads one group; absent if it is gone.
-    pub fn group(&self, name: &str, ours: &BTreeMap<PathBuf, String>) -> Option<Group> {
+    pub fn group(&self, name: &str, created: &BTreeMap<PathBuf, String>) -> Option<QosGroup> {
         let read = |file: &str| self.tree.read(&path(name, file));
         if !name.is_empty() && !self.tree.is_folder(name) {
             return None;
         }
         let role = match name {
-            "" => Role::Default,
-            _ if is_monitoring(name) => Role::Monitor,
-            _ => Role::Control,
+            "" => GroupRole::Default,
+            _ if is_monitoring(name) => GroupRole::Monitor,
+            _ => GroupRole::Control,
         };
-        let journal = ours.get(&self.mount.point.join(name)).map(String::as_str);
-        Some(Group {
+        let journal = created.get(&self.mount.point.join(name)).map(String::as_str);
+        Some(QosGroup {
             name: name.to_owned(),
             role,
-            owner: Owner::of(name, journal),
+            owner: GroupOwner::of(name, journal),
             schemata: self.schemata(name),
             mode: read("mode"),
-            size: schemata::sizes(&read("size").unwrap_or_default()),
+            size: schemata::parse_sizes(&read("size").unwrap_or_default()),
             cpus: self.cpus(name),
             tasks: self.tasks(name).len(),
-            monitors: monitors::read(&self.tree, name, self.offer.dialect.monitors_tell_rates()),
+            monitors: monitors::read(&self.tree, name, self.capabilities.dialect.monitors_report_rates()),
         })
     }
 
@@ -145,7 +144,7 @@ impl Files {
     }
 
     /// Returns the group of each task: the monitoring group if the task is in one.
-    pub fn whereabouts(&self) -> BTreeMap<u32, String> {
+    pub fn group_of_tasks(&self) -> BTreeMap<u32, String> {
         // Monitoring groups come after their parent group and so overwrite it.
         let names = self.names();
         let tasks = names.iter().flat_map(|name| self.tasks(name).into_iter().map(|tid| (tid, name.clone())));
@@ -172,10 +171,10 @@ fn info(tree: &SysTree, folder: &str) -> Info {
         groups: small("num_closids"),
         monitors: small("num_rmids"),
         mask: mask("cbm_mask"),
-        least_bits: small("min_cbm_bits"),
+        min_bits: small("min_cbm_bits"),
         shared: mask("shareable_bits"),
         sparse: number("sparse_masks").map(|value| value != 0),
-        least: number("min_bandwidth"),
+        minimum: number("min_bandwidth"),
         step: number("bandwidth_gran"),
         events: text("mon_features").unwrap_or_default().lines().map(str::to_owned).collect(),
     }
@@ -184,7 +183,7 @@ fn info(tree: &SysTree, folder: &str) -> Info {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::resctrl::{dialect::Bounds, rates::Reading};
+    use crate::resctrl::{dialect::ValueRange, rates::Reading};
     use manycore_topology::capture::Capture;
     use proptest::prelude::*;
 
@@ -228,18 +227,18 @@ mod tests {
             Some("GenuineIntel"),
             &["rw"],
         );
-        let ours = BTreeMap::from([(PathBuf::from("/r/web"), "qos-3".to_owned())]);
-        let state = files.state(&ours);
-        let names: Vec<&str> = state.groups.iter().map(Group::title).collect();
+        let created = BTreeMap::from([(PathBuf::from("/r/web"), "qos-3".to_owned())]);
+        let state = files.state(&created);
+        let names: Vec<&str> = state.groups.iter().map(QosGroup::display_name).collect();
         assert_eq!(names, ["/", "qemu-1-a", "qemu-1-a/mon_groups/part", "web"]);
-        assert_eq!(state.offer.dialect, Dialect::IntelRdt);
-        assert_eq!(state.offer.groups, Some(8));
+        assert_eq!(state.capabilities.dialect, Dialect::IntelRdt);
+        assert_eq!(state.capabilities.groups, Some(8));
         assert_eq!(state.groups[0].tasks, 2);
         assert_eq!(state.groups[0].monitors[0].total, Some(Reading::Bytes(1000)));
         assert_eq!(state.groups[1].monitors[0].occupancy, Some(Reading::Unavailable));
         assert_eq!(state.groups[1].size["L3"][&0], 1 << 20);
-        assert_eq!((state.groups[2].role, state.groups[2].tasks), (Role::Monitor, 1));
-        assert_eq!(state.groups[3].owner, Owner::Manycore { journal: "qos-3".to_owned() });
+        assert_eq!((state.groups[2].role, state.groups[2].tasks), (GroupRole::Monitor, 1));
+        assert_eq!(state.groups[3].owner, GroupOwner::Manycore { journal: "qos-3".to_owned() });
     }
 
     #[test]
@@ -253,15 +252,18 @@ mod tests {
             None,
             &["rw"],
         );
-        assert_eq!(folder.offer().dialect, Dialect::OpenEuler66);
+        assert_eq!(folder.capabilities().dialect, Dialect::OpenEuler66);
         let monitors = folder.state(&BTreeMap::new()).groups.remove(0).monitors;
         assert_eq!(monitors[0].occupancy, Some(Reading::Bytes(4096)));
         assert_eq!(monitors[1].total, Some(Reading::MegabytesPerSecond(120)));
         let file = files(&[("schemata", "MB:0=0000100"), ("mon_data/mon_MB_00", "120")], None, &[]);
-        assert_eq!(file.offer().dialect, Dialect::OpenEuler510);
+        assert_eq!(file.capabilities().dialect, Dialect::OpenEuler510);
         let monitors = file.state(&BTreeMap::new()).groups.remove(0).monitors;
         assert_eq!(monitors[0].total, Some(Reading::MegabytesPerSecond(120)));
-        assert!(matches!(file.offer().control("MB").unwrap().bounds, Bounds::Number { most: 100, .. }));
+        assert!(matches!(
+            file.capabilities().control("MB").unwrap().bounds,
+            ValueRange::Number { maximum: 100, .. }
+        ));
     }
 
     proptest! {

@@ -1,16 +1,19 @@
 //! Repeated readings of the monitors of all groups.
 
-use super::{Files, Watch};
-use crate::resctrl::watch::{Look, Readings};
-use crate::{child::allow_many_files, clock::now_ns};
+use super::{Files, OpenMonitors};
+use crate::{
+    child::allow_many_files,
+    clock::now_ns,
+    resctrl::watch::{GroupReadings, MonitorReadings},
+};
 use std::collections::BTreeMap;
 
 /// Groups that come and go, with their monitors kept open.
 #[derive(Debug)]
 pub struct Sampler<'a> {
     files: &'a Files,
-    open: BTreeMap<String, (u64, Watch)>,
-    met: u64,
+    open: BTreeMap<String, (u64, OpenMonitors)>,
+    instances: u64,
 }
 
 impl<'a> Sampler<'a> {
@@ -18,32 +21,32 @@ impl<'a> Sampler<'a> {
     /// limit of open files.
     pub fn new(files: &'a Files) -> Self {
         allow_many_files();
-        Self { files, open: BTreeMap::new(), met: 0 }
+        Self { files, open: BTreeMap::new(), instances: 0 }
     }
 
     /// Reads the monitors of all groups for which `is_wanted` is true. Groups without monitors are left out.
-    pub fn look(&mut self, is_wanted: impl Fn(&str) -> bool) -> Look {
+    pub fn sample(&mut self, is_wanted: impl Fn(&str) -> bool) -> MonitorReadings {
         let names: Vec<String> = self.files.names().into_iter().filter(|name| is_wanted(name)).collect();
         self.open.retain(|name, _| names.contains(name));
         names.into_iter().filter_map(|name| Some((name.clone(), self.readings(&name)?))).collect()
     }
 
-    fn readings(&mut self, name: &str) -> Option<Readings> {
+    fn readings(&mut self, name: &str) -> Option<GroupReadings> {
         // A group that was removed and created again has other files; reading the old ones fails.
         for _ in 0..2 {
-            if let Some((making, watch)) = self.open.get(name) {
+            if let Some((instance, watch)) = self.open.get(name) {
                 let at_ns = now_ns();
                 if let Some(monitors) = watch.read(self.files) {
-                    return Some(Readings { at_ns, making: *making, monitors });
+                    return Some(GroupReadings { at_ns, instance: *instance, monitors });
                 }
             }
-            let watch = Watch::open(self.files, name);
+            let watch = OpenMonitors::open(self.files, name);
             if watch.is_empty() {
                 self.open.remove(name);
                 return None;
             }
-            self.met += 1;
-            self.open.insert(name.to_owned(), (self.met, watch));
+            self.instances += 1;
+            self.open.insert(name.to_owned(), (self.instances, watch));
         }
         None
     }
@@ -74,20 +77,20 @@ mod tests {
         let mount = Mount { point: root.to_owned(), options: Vec::new() };
         let files = Files::new(SysTree::open(root).unwrap(), None, mount);
         let mut sampler = Sampler::new(&files);
-        let first = sampler.look(|_| true);
+        let first = sampler.sample(|_| true);
         assert_eq!(first.keys().collect::<Vec<_>>(), ["", "web"]);
         assert_eq!(first["web"].monitors[0].total, Some(Reading::Bytes(7)));
         write(root, &total("web/"), "Unavailable\n");
         write(root, &total("late/mon_groups/part/"), "1\n");
-        let second = sampler.look(|_| true);
+        let second = sampler.sample(|_| true);
         assert_eq!(second.keys().collect::<Vec<_>>(), ["", "late/mon_groups/part", "web"]);
         assert_eq!(second["web"].monitors[0].total, Some(Reading::Unavailable));
-        assert_eq!(second["web"].making, first["web"].making);
+        assert_eq!(second["web"].instance, first["web"].instance);
         fs::remove_dir_all(root.join("web")).unwrap();
-        assert_eq!(sampler.look(|_| true).keys().collect::<Vec<_>>(), ["", "late/mon_groups/part"]);
+        assert_eq!(sampler.sample(|_| true).keys().collect::<Vec<_>>(), ["", "late/mon_groups/part"]);
         write(root, &total("web/"), "1\n");
-        let anew = sampler.look(|name| name == "web");
+        let anew = sampler.sample(|name| name == "web");
         assert_eq!(anew.len(), 1);
-        assert_ne!(anew["web"].making, first["web"].making);
+        assert_ne!(anew["web"].instance, first["web"].instance);
     }
 }

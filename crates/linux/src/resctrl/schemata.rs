@@ -11,16 +11,16 @@ use std::{collections::BTreeMap, fmt};
 
 /// What a line sets, which decides how its values are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum SchemataKind {
     /// Portions of a cache or of memory bandwidth, as a hexadecimal mask (`L2`, `L3`, `L3CODE`, `L3PBM`, `MBPBM`).
     Mask,
     /// A number (`MB`, `SMBA`, `MBMIN`, `MBHDL`, `L3PRI`, ...).
     Number,
 }
 
-/// One line of the event log.
+/// One line of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct SchemataLine {
     /// `L3`, `MB`, `MBHDL`.
     pub name: String,
     /// The value of each domain; a value that is not a number (`uninitialized`, of a group that is being locked)
@@ -30,9 +30,9 @@ pub struct Line {
 
 /// All lines, in the kernel's order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Schemata(pub Vec<Line>);
+pub struct Schemata(pub Vec<SchemataLine>);
 
-impl Kind {
+impl SchemataKind {
     /// Returns the kind of the line `name`.
     pub fn of(name: &str) -> Self {
         let rest = name.strip_prefix("L2").or_else(|| name.strip_prefix("L3"));
@@ -64,11 +64,11 @@ impl Kind {
 impl Schemata {
     /// Parses the text of the file. Text that is not a line of it is skipped.
     pub fn parse(text: &str) -> Self {
-        Self(text.lines().filter_map(Line::parse).collect())
+        Self(text.lines().filter_map(SchemataLine::parse).collect())
     }
 
     /// Returns the line of this name.
-    pub fn line(&self, name: &str) -> Option<&Line> {
+    pub fn line(&self, name: &str) -> Option<&SchemataLine> {
         self.0.iter().find(|line| line.name == name)
     }
 
@@ -78,7 +78,7 @@ impl Schemata {
     }
 }
 
-impl Line {
+impl SchemataLine {
     /// Parses one line: `MB:0=100;1=50`.
     pub fn parse(text: &str) -> Option<Self> {
         let (name, values) = text.split_once(':')?;
@@ -86,7 +86,7 @@ impl Line {
         if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
             return None;
         }
-        let kind = Kind::of(name);
+        let kind = SchemataKind::of(name);
         let value = |part: &str| {
             let (domain, value) = part.split_once('=')?;
             Some((domain.trim().parse().ok()?, kind.parse(value)?))
@@ -95,12 +95,12 @@ impl Line {
     }
 
     /// Returns the kind of its values.
-    pub fn kind(&self) -> Kind {
-        Kind::of(&self.name)
+    pub fn kind(&self) -> SchemataKind {
+        SchemataKind::of(&self.name)
     }
 }
 
-impl fmt::Display for Line {
+impl fmt::Display for SchemataLine {
     /// Formats the line for the kernel, without the newline that must follow.
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let kind = self.kind();
@@ -111,14 +111,14 @@ impl fmt::Display for Line {
 }
 
 /// Parses a group's `size` file: bytes of cache in decimal, by line and domain.
-pub fn sizes(text: &str) -> BTreeMap<String, BTreeMap<u32, u64>> {
+pub fn parse_sizes(text: &str) -> BTreeMap<String, BTreeMap<u32, u64>> {
     let line = |line: &str| {
         let (name, values) = line.split_once(':')?;
         let value = |part: &str| {
             let (domain, value) = part.split_once('=')?;
             Some((domain.trim().parse().ok()?, value.trim().parse().ok()?))
         };
-        let is_cache = Kind::of(name.trim()) == Kind::Mask;
+        let is_cache = SchemataKind::of(name.trim()) == SchemataKind::Mask;
         is_cache.then(|| (name.trim().to_owned(), values.split(';').filter_map(value).collect()))
     };
     text.lines().filter_map(line).collect()
@@ -147,14 +147,14 @@ mod tests {
         assert_eq!(schemata.value("MBPBM", 0), Some(15));
         assert_eq!(schemata.line("L2").map(|line| line.values.len()), Some(0));
         assert_eq!(schemata.line("L3").unwrap().to_string(), "L3:0=fffff;1=3ff");
-        let sizes = sizes("    L3:0=1048576;1=10\n    MB:0=100;1=50\n");
+        let sizes = parse_sizes("    L3:0=1048576;1=10\n    MB:0=100;1=50\n");
         assert_eq!(sizes, BTreeMap::from([("L3".to_owned(), BTreeMap::from([(0, 1_048_576), (1, 10)]))]));
     }
 
     proptest! {
         #[test]
         fn any_text_is_read(text in "([A-Z0-9:;= a-z]|\\PC|\n){0,200}") {
-            let _ = (Schemata::parse(&text), sizes(&text));
+            let _ = (Schemata::parse(&text), parse_sizes(&text));
         }
 
         #[test]
@@ -162,8 +162,8 @@ mod tests {
             name in prop::sample::select(vec!["L3", "L2CODE", "MB", "MBHDL", "L3PBM", "L3PRI"]),
             values in prop::collection::btree_map(any::<u32>(), any::<u64>(), 1..5),
         ) {
-            let line = Line { name: name.to_owned(), values };
-            prop_assert_eq!(Line::parse(&line.to_string()), Some(line));
+            let line = SchemataLine { name: name.to_owned(), values };
+            prop_assert_eq!(SchemataLine::parse(&line.to_string()), Some(line));
         }
     }
 }

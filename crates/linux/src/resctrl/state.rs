@@ -1,37 +1,37 @@
 //! Limits of cache and memory bandwidth for groups of tasks: the capabilities of a machine, the limits in
 //! force, the requests of a user, and their outcome (`Documentation/filesystems/resctrl.rst`).
 
-use super::dialect::{Info, Offer};
-use super::rates::Monitor;
+use super::dialect::{Capabilities, Info};
+use super::rates::MonitorReading;
 use super::schemata::Schemata;
 use manycore_topology::CpuSet;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Value of [`State::schema`] that this version writes.
+/// Value of [`QosState::schema`] that this version writes.
 pub const QOS_SCHEMA: &str = "manycore/qos/1";
 
 /// The state of a mounted resctrl file system at one time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct State {
+pub struct QosState {
     /// Always [`QOS_SCHEMA`].
     pub schema: String,
-    /// Returns the mount point.
+    /// The mount point.
     pub root: String,
     /// The mount options.
     pub options: Vec<String>,
     /// What can be set.
-    pub offer: Offer,
+    pub capabilities: Capabilities,
     /// The directories below `info`.
     pub info: BTreeMap<String, Info>,
     /// The default group first, each group followed by its monitoring groups.
-    pub groups: Vec<Group>,
+    pub groups: Vec<QosGroup>,
 }
 
 /// The purpose of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Role {
+pub enum GroupRole {
     /// The default group: all tasks that are in no other group.
     Default,
     /// It has limits, and monitors.
@@ -43,7 +43,7 @@ pub enum Role {
 /// The owner of a group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "by")]
-pub enum Owner {
+pub enum GroupOwner {
     /// The kernel: the default group.
     Kernel,
     /// manycore, according to this journal.
@@ -71,13 +71,13 @@ pub enum Owner {
 
 /// One control group.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Group {
+pub struct QosGroup {
     /// Its directory below the mount point: empty for the default group, `web`, `web/mon_groups/one`.
     pub name: String,
     /// Its purpose.
-    pub role: Role,
+    pub role: GroupRole,
     /// Its owner.
-    pub owner: Owner,
+    pub owner: GroupOwner,
     /// Its limits; empty for a monitoring group.
     pub schemata: Schemata,
     /// How its cache may be shared: `shareable`, `exclusive`, `pseudo-locked`.
@@ -89,10 +89,10 @@ pub struct Group {
     /// Number of tasks that were moved into it or inherited it.
     pub tasks: usize,
     /// The readings of its monitors.
-    pub monitors: Vec<Monitor>,
+    pub monitors: Vec<MonitorReading>,
 }
 
-impl Owner {
+impl GroupOwner {
     /// Returns the owner of a group, as far as the name shows it. A `journal` means that manycore created the group.
     pub fn of(name: &str, journal: Option<&str>) -> Self {
         if let Some(journal) = journal {
@@ -130,22 +130,22 @@ pub fn of_libvirt(group: &str) -> Option<(u32, &str)> {
 /// CPUs (`virResctrlDeterminePath`).
 pub const VCPUS: &str = "-vcpus_";
 
-impl State {
+impl QosState {
     /// Returns the group of this name; the default group is `/` or empty.
-    pub fn group(&self, name: &str) -> Option<&Group> {
+    pub fn group(&self, name: &str) -> Option<&QosGroup> {
         let name = if name == "/" { "" } else { name };
         self.groups.iter().find(|group| group.name == name)
     }
 
     /// Returns the groups with limits, including the default group.
-    pub fn control_groups(&self) -> impl Iterator<Item = &Group> {
-        self.groups.iter().filter(|group| group.role != Role::Monitor)
+    pub fn control_groups(&self) -> impl Iterator<Item = &QosGroup> {
+        self.groups.iter().filter(|group| group.role != GroupRole::Monitor)
     }
 }
 
-impl Group {
+impl QosGroup {
     /// Returns the name for display: the default group is `/`.
-    pub fn title(&self) -> &str {
+    pub fn display_name(&self) -> &str {
         if self.name.is_empty() { "/" } else { &self.name }
     }
 }
@@ -155,23 +155,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_tell_whose_a_group_is() {
+    fn owners_are_derived_from_group_names() {
         let id = "ab".repeat(32);
         for (name, owner) in [
-            ("", Owner::Kernel),
-            ("qemu-10-web-1", Owner::Libvirt { id: 10, domain: "web-1".to_owned() }),
-            ("qemu-10-web-1-vcpus_0-3,8", Owner::Libvirt { id: 10, domain: "web-1".to_owned() }),
-            ("qemu-10-web-vcpus_x", Owner::Libvirt { id: 10, domain: "web-vcpus_x".to_owned() }),
-            ("qemu-10-web-1/mon_groups/vcpus_0-3", Owner::Libvirt { id: 10, domain: "web-1".to_owned() }),
-            ("qemu-10", Owner::Unknown),
-            ("qemu-x-y", Owner::Unknown),
-            ("rubik_low", Owner::Kubernetes),
-            ("BestEffort", Owner::Kubernetes),
-            (&id, Owner::Container { id: id.clone() }),
-            ("COS1", Owner::Unknown),
+            ("", GroupOwner::Kernel),
+            ("qemu-10-web-1", GroupOwner::Libvirt { id: 10, domain: "web-1".to_owned() }),
+            ("qemu-10-web-1-vcpus_0-3,8", GroupOwner::Libvirt { id: 10, domain: "web-1".to_owned() }),
+            ("qemu-10-web-vcpus_x", GroupOwner::Libvirt { id: 10, domain: "web-vcpus_x".to_owned() }),
+            (
+                "qemu-10-web-1/mon_groups/vcpus_0-3",
+                GroupOwner::Libvirt { id: 10, domain: "web-1".to_owned() },
+            ),
+            ("qemu-10", GroupOwner::Unknown),
+            ("qemu-x-y", GroupOwner::Unknown),
+            ("rubik_low", GroupOwner::Kubernetes),
+            ("BestEffort", GroupOwner::Kubernetes),
+            (&id, GroupOwner::Container { id: id.clone() }),
+            ("COS1", GroupOwner::Unknown),
         ] {
-            assert_eq!(Owner::of(name, None), owner, "{name}");
+            assert_eq!(GroupOwner::of(name, None), owner, "{name}");
         }
-        assert_eq!(Owner::of("x", Some("qos-1")), Owner::Manycore { journal: "qos-1".to_owned() });
+        assert_eq!(GroupOwner::of("x", Some("qos-1")), GroupOwner::Manycore { journal: "qos-1".to_owned() });
     }
 }

@@ -1,33 +1,33 @@
 //! The usage of groups between two readings.
 
 use super::{
-    rates::{Monitor, Reading, rate},
-    state::Owner,
+    rates::{MonitorReading, Reading, rate},
+    state::GroupOwner,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Value of [`Moment::schema`] that this version writes.
+/// Value of [`UsageSnapshot::schema`] that this version writes.
 pub const WATCH_SCHEMA: &str = "manycore/qos-watch/1";
 
 /// The readings of all groups at one time, by name of the group.
-pub type Look = BTreeMap<String, Readings>;
+pub type MonitorReadings = BTreeMap<String, GroupReadings>;
 
 /// The readings of the monitors of one group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Readings {
+pub struct GroupReadings {
     /// Time of the reading, in nanoseconds.
     pub at_ns: u64,
     /// Instance number of the group: a group that was removed and created again under its name has another number.
-    pub making: u64,
+    pub instance: u64,
     /// The readings of each domain.
-    pub monitors: Vec<Monitor>,
+    pub monitors: Vec<MonitorReading>,
 }
 
 /// Why there is no rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Missing {
+pub enum MissingRate {
     /// The group or its figure was missing in the previous reading; a rate needs two readings.
     New,
     /// The hardware has no reading.
@@ -50,7 +50,7 @@ pub struct DomainUse {
     pub memory: Option<f64>,
     /// Why there is no `memory`, if the monitor should have one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub missing: Option<Missing>,
+    pub missing: Option<MissingRate>,
     /// The part of it that goes to the memory of the local NUMA node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub local: Option<f64>,
@@ -66,12 +66,12 @@ pub struct GroupUse {
     /// Its directory; `/` is the default group.
     pub name: String,
     /// Its owner.
-    pub owner: Owner,
+    pub owner: GroupOwner,
     /// Bytes per second to and from memory.
     pub memory: Option<f64>,
     /// Why there is no `memory`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub missing: Option<Missing>,
+    pub missing: Option<MissingRate>,
     /// The part of it that goes to the memory of the local NUMA node.
     pub local: Option<f64>,
     /// Bytes of caches that hold data of the group.
@@ -82,7 +82,7 @@ pub struct GroupUse {
 
 /// The usage of all groups between two readings.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Moment {
+pub struct UsageSnapshot {
     /// Always [`WATCH_SCHEMA`].
     pub schema: String,
     /// Time in UTC (RFC 3339).
@@ -92,33 +92,34 @@ pub struct Moment {
     /// The default group first, each group followed by its monitoring groups.
     pub groups: Vec<GroupUse>,
     /// Sum over all groups with limits. A monitoring group is counted in its parent group.
-    pub all: Sum,
+    pub all: UsageSum,
 }
 
 /// The usage of several groups together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Sum {
+pub struct UsageSum {
     /// Bytes per second of the groups that have a figure.
     pub memory: Option<f64>,
     /// Bytes of caches.
     pub cache: Option<u64>,
     /// Number of groups without a figure, which the sum does not include.
-    pub without: usize,
+    pub groups_without_rate: usize,
     /// By resource and domain: `L3 0`. Of the groups that have a figure.
     pub domains: BTreeMap<String, f64>,
 }
 
 impl DomainUse {
-    fn between(before: &[Monitor], now: &Monitor, seconds: f64) -> Self {
-        let is_same = |one: &&Monitor| one.domain == now.domain && one.resource == now.resource;
+    fn between(before: &[MonitorReading], now: &MonitorReading, seconds: f64) -> Self {
+        let is_same = |one: &&MonitorReading| one.domain == now.domain && one.resource == now.resource;
         let before = before.iter().find(is_same);
-        let rate_of = |of: fn(&Monitor) -> Option<Reading>| rate(before.and_then(of), of(now)?, seconds);
+        let rate_of =
+            |of: fn(&MonitorReading) -> Option<Reading>| rate(before.and_then(of), of(now)?, seconds);
         let memory = rate_of(|monitor| monitor.total);
         let missing = match now.total {
-            Some(Reading::Unavailable) => Some(Missing::Unavailable),
-            Some(Reading::Unassigned) => Some(Missing::Unassigned),
-            Some(Reading::Error) => Some(Missing::Error),
-            Some(_) if memory.is_none() => Some(Missing::New),
+            Some(Reading::Unavailable) => Some(MissingRate::Unavailable),
+            Some(Reading::Unassigned) => Some(MissingRate::Unassigned),
+            Some(Reading::Error) => Some(MissingRate::Error),
+            Some(_) if memory.is_none() => Some(MissingRate::New),
             _ => None,
         };
         Self {
@@ -132,7 +133,7 @@ impl DomainUse {
     }
 
     /// Returns resource and number: `L3 0`.
-    pub fn title(&self) -> String {
+    pub fn display_name(&self) -> String {
         format!("{} {}", self.resource, self.domain)
     }
 }
@@ -143,24 +144,24 @@ fn sum<T: std::iter::Sum>(parts: Vec<Option<T>>) -> Option<T> {
 }
 
 /// Returns the group whose limits apply: the parent of a monitoring group, else the group itself.
-pub fn outer(name: &str) -> &str {
+pub fn parent_group(name: &str) -> &str {
     match name.split_once("mon_groups/") {
         Some(("", _)) => "/",
-        Some((outer, _)) => outer.trim_end_matches('/'),
+        Some((parent_group, _)) => parent_group.trim_end_matches('/'),
         None => name,
     }
 }
 
 impl GroupUse {
     /// Returns the usage of the group `name`.
-    pub fn between(name: &str, before: Option<&Readings>, now: &Readings) -> Self {
-        let before = before.filter(|before| before.making == now.making);
+    pub fn between(name: &str, before: Option<&GroupReadings>, now: &GroupReadings) -> Self {
+        let before = before.filter(|before| before.instance == now.instance);
         let seconds = before.map_or(0.0, |before| now.at_ns.saturating_sub(before.at_ns) as f64 / 1e9);
         let old = before.map(|before| before.monitors.as_slice()).unwrap_or_default();
         let domains: Vec<DomainUse> =
             now.monitors.iter().map(|monitor| DomainUse::between(old, monitor, seconds)).collect();
         // Only monitors with such a file contribute to its sum.
-        let rates = |has: fn(&Monitor) -> bool, of: fn(&DomainUse) -> Option<f64>| {
+        let rates = |has: fn(&MonitorReading) -> bool, of: fn(&DomainUse) -> Option<f64>| {
             let with = now.monitors.iter().zip(&domains).filter(move |(monitor, _)| has(monitor));
             sum(with.map(|(_, domain)| of(domain)).collect())
         };
@@ -168,7 +169,7 @@ impl GroupUse {
         let memory = rates(|monitor| monitor.total.is_some(), |domain| domain.memory);
         Self {
             name: if name.is_empty() { "/" } else { name }.to_owned(),
-            owner: Owner::of(name, None),
+            owner: GroupOwner::of(name, None),
             memory,
             missing: if memory.is_none() { domains.iter().find_map(|domain| domain.missing) } else { None },
             local: rates(|monitor| monitor.local.is_some(), |domain| domain.local),
@@ -177,21 +178,26 @@ impl GroupUse {
         }
     }
 
-    fn outer(&self) -> &str {
-        outer(&self.name)
+    fn parent_group(&self) -> &str {
+        parent_group(&self.name)
     }
 }
 
-impl Moment {
+impl UsageSnapshot {
     /// Returns the usage of the groups for which `is_wanted` is true, from one reading to the next.
-    pub fn between(time: String, before: &Look, now: &Look, is_wanted: impl Fn(&str) -> bool) -> Self {
+    pub fn between(
+        time: String,
+        before: &MonitorReadings,
+        now: &MonitorReadings,
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> Self {
         let groups = now.iter().filter(|(name, _)| is_wanted(name));
         let mut groups: Vec<GroupUse> =
             groups.map(|(name, now)| GroupUse::between(name, before.get(name), now)).collect();
-        groups.sort_by(|a, b| a.outer().cmp(b.outer()).then_with(|| a.name.cmp(&b.name)));
-        let gap = |(name, now): (&String, &Readings)| now.at_ns.checked_sub(before.get(name)?.at_ns);
+        groups.sort_by(|a, b| a.parent_group().cmp(b.parent_group()).then_with(|| a.name.cmp(&b.name)));
+        let gap = |(name, now): (&String, &GroupReadings)| now.at_ns.checked_sub(before.get(name)?.at_ns);
         let seconds = now.iter().find_map(gap).unwrap_or(0) as f64 / 1e9;
-        let all = Sum::of(&groups);
+        let all = UsageSum::of(&groups);
         Self { schema: WATCH_SCHEMA.to_owned(), time, seconds, groups, all }
     }
 
@@ -205,24 +211,25 @@ impl Moment {
     }
 }
 
-impl Sum {
+impl UsageSum {
     fn of(groups: &[GroupUse]) -> Self {
         // A monitoring group is counted in its parent group, if that is shown too.
         let is_inside = |group: &GroupUse| {
-            group.outer() != group.name && groups.iter().any(|other| other.name == group.outer())
+            group.parent_group() != group.name
+                && groups.iter().any(|other| other.name == group.parent_group())
         };
         let mut all = Self::default();
         for group in groups.iter().filter(|group| !is_inside(group)) {
             match group.memory {
                 Some(memory) => all.memory = Some(all.memory.unwrap_or(0.0) + memory),
-                None => all.without += 1,
+                None => all.groups_without_rate += 1,
             }
             if let Some(cache) = group.cache {
                 all.cache = Some(all.cache.unwrap_or(0) + cache);
             }
             for domain in &group.domains {
                 if let Some(memory) = domain.memory {
-                    *all.domains.entry(domain.title()).or_default() += memory;
+                    *all.domains.entry(domain.display_name()).or_default() += memory;
                 }
             }
         }
@@ -235,31 +242,31 @@ mod tests {
     use super::*;
     use Reading::{Bytes, Unavailable};
 
-    fn readings(at: u64, making: u64, totals: &[Reading]) -> Readings {
-        let monitor = |(domain, total): (usize, &Reading)| Monitor {
+    fn readings(at: u64, instance: u64, totals: &[Reading]) -> GroupReadings {
+        let monitor = |(domain, total): (usize, &Reading)| MonitorReading {
             resource: "L3".to_owned(),
             domain: domain as u32,
             occupancy: Some(Bytes(1 << 20)),
             total: Some(*total),
             local: None,
         };
-        Readings {
+        GroupReadings {
             at_ns: at * 1_000_000_000,
-            making,
+            instance,
             monitors: totals.iter().enumerate().map(monitor).collect(),
         }
     }
 
-    fn look(at: u64, groups: &[(&str, u64, &[Reading])]) -> Look {
+    fn readings_at(at: u64, groups: &[(&str, u64, &[Reading])]) -> MonitorReadings {
         groups
             .iter()
-            .map(|(name, making, totals)| ((*name).to_owned(), readings(at, *making, totals)))
+            .map(|(name, instance, totals)| ((*name).to_owned(), readings(at, *instance, totals)))
             .collect()
     }
 
     #[test]
     fn domains_are_summed_and_groups_too() {
-        let before = look(
+        let before = readings_at(
             0,
             &[
                 ("", 1, &[Bytes(0), Bytes(10)]),
@@ -267,7 +274,7 @@ mod tests {
                 ("a/mon_groups/m", 3, &[Bytes(0), Bytes(0)]),
             ],
         );
-        let after = look(
+        let after = readings_at(
             2,
             &[
                 ("", 1, &[Bytes(20), Bytes(10)]),
@@ -275,44 +282,51 @@ mod tests {
                 ("a/mon_groups/m", 3, &[Bytes(50), Bytes(0)]),
             ],
         );
-        let moment = Moment::between(String::new(), &before, &after, |_| true);
-        let figures: Vec<_> = moment.groups.iter().map(|group| (group.name.as_str(), group.memory)).collect();
+        let snapshot = UsageSnapshot::between(String::new(), &before, &after, |_| true);
+        let figures: Vec<_> =
+            snapshot.groups.iter().map(|group| (group.name.as_str(), group.memory)).collect();
         assert_eq!(figures, [("/", Some(10.0)), ("a", Some(150.0)), ("a/mon_groups/m", Some(25.0))]);
-        assert_eq!((moment.all.memory, moment.all.without, moment.seconds), (Some(160.0), 0, 2.0));
         assert_eq!(
-            moment.all.domains,
+            (snapshot.all.memory, snapshot.all.groups_without_rate, snapshot.seconds),
+            (Some(160.0), 0, 2.0)
+        );
+        assert_eq!(
+            snapshot.all.domains,
             BTreeMap::from([("L3 0".to_owned(), 60.0), ("L3 1".to_owned(), 100.0)])
         );
-        assert_eq!(moment.groups[1].cache, Some(2 << 20));
-        assert_eq!(moment.groups[1].local, None);
-        assert_eq!(moment.domains(), ["L3 0", "L3 1"]);
+        assert_eq!(snapshot.groups[1].cache, Some(2 << 20));
+        assert_eq!(snapshot.groups[1].local, None);
+        assert_eq!(snapshot.domains(), ["L3 0", "L3 1"]);
         // Without its parent group, a monitoring group is counted.
-        let moment = Moment::between(String::new(), &before, &after, |name| name.contains("mon_groups"));
-        assert_eq!(moment.all.memory, Some(25.0));
+        let snapshot =
+            UsageSnapshot::between(String::new(), &before, &after, |name| name.contains("mon_groups"));
+        assert_eq!(snapshot.all.memory, Some(25.0));
     }
 
     #[test]
-    fn no_figure_is_not_0() {
-        let before =
-            look(0, &[("a", 1, &[Bytes(5), Bytes(5)]), ("gone", 2, &[Bytes(9)]), ("anew", 3, &[Bytes(9)])]);
-        let after = look(
-            1,
-            &[("a", 1, &[Bytes(6), Unavailable]), ("anew", 4, &[Bytes(11)]), ("born", 5, &[Bytes(3)])],
+    fn a_missing_figure_is_not_0() {
+        let before = readings_at(
+            0,
+            &[("a", 1, &[Bytes(5), Bytes(5)]), ("gone", 2, &[Bytes(9)]), ("anew", 3, &[Bytes(9)])],
         );
-        let moment = Moment::between(String::new(), &before, &after, |_| true);
+        let after = readings_at(
+            1,
+            &[("a", 1, &[Bytes(6), Unavailable]), ("anew", 4, &[Bytes(11)]), ("new", 5, &[Bytes(3)])],
+        );
+        let snapshot = UsageSnapshot::between(String::new(), &before, &after, |_| true);
         let figures: Vec<_> =
-            moment.groups.iter().map(|group| (group.name.as_str(), group.memory, group.missing)).collect();
+            snapshot.groups.iter().map(|group| (group.name.as_str(), group.memory, group.missing)).collect();
         assert_eq!(
             figures,
             [
-                ("a", None, Some(Missing::Unavailable)),
-                ("anew", None, Some(Missing::New)),
-                ("born", None, Some(Missing::New))
+                ("a", None, Some(MissingRate::Unavailable)),
+                ("anew", None, Some(MissingRate::New)),
+                ("new", None, Some(MissingRate::New))
             ]
         );
-        assert_eq!((moment.all.memory, moment.all.without), (None, 3));
-        assert_eq!(moment.groups[0].domains[0].memory, Some(1.0));
-        let json = serde_json::to_value(&moment).unwrap();
+        assert_eq!((snapshot.all.memory, snapshot.all.groups_without_rate), (None, 3));
+        assert_eq!(snapshot.groups[0].domains[0].memory, Some(1.0));
+        let json = serde_json::to_value(&snapshot).unwrap();
         assert_eq!(json["groups"][0]["memory"], serde_json::Value::Null);
         assert_eq!(json["groups"][0]["missing"], "unavailable");
     }

@@ -2,9 +2,9 @@
 
 use super::usage::{HostUsage, Identity, Usage};
 use crate::resctrl::{
-    domains::Places,
+    domain_cpus::DomainCpus,
     state::{VCPUS, of_libvirt},
-    watch::{Moment, outer},
+    watch::{UsageSnapshot, parent_group},
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,8 @@ pub fn groups(
     let holds = |tasks: &BTreeSet<u32>| !tasks.is_empty() && tasks.is_subset(threads);
     let is_own = |name: &String| is_named(name, identity) || tasks.get(name).is_some_and(holds);
     let own: BTreeSet<&String> = tasks.keys().filter(|name| !name.is_empty() && is_own(name)).collect();
-    let is_inside = |name: &str| outer(name) != name && own.iter().any(|other| *other == outer(name));
+    let is_inside =
+        |name: &str| parent_group(name) != name && own.iter().any(|other| *other == parent_group(name));
     own.iter().filter(|name| !is_inside(name)).map(|name| (*name).clone()).collect()
 }
 
@@ -37,7 +38,7 @@ pub fn is_named(group: &str, identity: &Identity) -> bool {
 
 /// Returns the location of a monitoring domain: `node 1` if its number is that of a NUMA node or of an L3
 /// cache within one node; `L3 7` if the node is unknown or the cache spans several nodes.
-pub fn place(resource: &str, number: u32, places: &Places) -> String {
+pub fn place(resource: &str, number: u32, places: &DomainCpus) -> String {
     if resource == "MB" {
         return format!("node {number}");
     }
@@ -49,7 +50,7 @@ pub fn place(resource: &str, number: u32, places: &Places) -> String {
 
 /// Adds the traffic of these groups of `moment` to a domain's figures. If a group has no figure, the sum
 /// becomes absent, since it would be too small.
-pub fn add(usage: &mut Usage, groups: &[String], moment: &Moment, places: &Places) {
+pub fn add(usage: &mut Usage, groups: &[String], moment: &UsageSnapshot, places: &DomainCpus) {
     let own = moment.groups.iter().filter(|group| groups.contains(&group.name));
     for (at, group) in own.enumerate() {
         usage.bandwidth = match (at, usage.bandwidth) {
@@ -65,9 +66,9 @@ pub fn add(usage: &mut Usage, groups: &[String], moment: &Moment, places: &Place
 }
 
 /// Adds the traffic of all groups with a figure to the host's figures, and the number of groups without one.
-pub fn add_all(host: &mut HostUsage, moment: &Moment, places: &Places) {
+pub fn add_all(host: &mut HostUsage, moment: &UsageSnapshot, places: &DomainCpus) {
     host.bandwidth = moment.all.memory;
-    host.bandwidth_without = moment.all.without;
+    host.bandwidth_without = moment.all.groups_without_rate;
     for (name, memory) in &moment.all.domains {
         let named =
             name.rsplit_once(' ').and_then(|(resource, number)| Some((resource, number.parse().ok()?)));
@@ -81,8 +82,8 @@ pub fn add_all(host: &mut HostUsage, moment: &Moment, places: &Places) {
 mod tests {
     use super::*;
     use crate::resctrl::{
-        rates::{Monitor, Reading},
-        watch::{Look, Readings},
+        rates::{MonitorReading, Reading},
+        watch::{GroupReadings, MonitorReadings},
     };
 
     fn identity(name: &str, id: u32) -> Identity {
@@ -126,7 +127,7 @@ mod tests {
     #[test]
     fn caches_of_a_node_are_summed_as_the_node() {
         let cpus = |list: &str| list.parse().unwrap();
-        let places = Places {
+        let places = DomainCpus {
             nodes: BTreeMap::from([(0, cpus("0-3")), (1, cpus("4-7"))]),
             caches: BTreeMap::from([
                 ((3, 0), cpus("0-1")),
@@ -138,16 +139,20 @@ mod tests {
         assert_eq!(place("MB", 1, &places), "node 1");
         assert_eq!((place("L3", 1, &places), place("L3", 9, &places)), ("node 0".into(), "L3 9".into()));
         let look = |at, bytes| {
-            let monitor = |domain| Monitor {
+            let monitor = |domain| MonitorReading {
                 resource: "L3".to_owned(),
                 domain,
                 total: Some(Reading::Bytes(bytes)),
-                ..Monitor::default()
+                ..MonitorReading::default()
             };
-            let readings = Readings { at_ns: at, making: 1, monitors: [0, 1, 7].map(monitor).to_vec() };
-            ["", "a", "b"].map(|name| (name.to_owned(), readings.clone())).into_iter().collect::<Look>()
+            let readings =
+                GroupReadings { at_ns: at, instance: 1, monitors: [0, 1, 7].map(monitor).to_vec() };
+            ["", "a", "b"]
+                .map(|name| (name.to_owned(), readings.clone()))
+                .into_iter()
+                .collect::<MonitorReadings>()
         };
-        let moment = Moment::between(String::new(), &look(0, 0), &look(1_000_000_000, 50), |_| true);
+        let moment = UsageSnapshot::between(String::new(), &look(0, 0), &look(1_000_000_000, 50), |_| true);
         let mut usage = Usage::default();
         add(&mut usage, &["a".to_owned(), "b".to_owned()], &moment, &places);
         assert_eq!(usage.bandwidth, Some(300.0));
@@ -160,7 +165,7 @@ mod tests {
         // reported.
         let mut late = look(0, 0);
         late.remove("b");
-        let without = Moment::between(String::new(), &late, &look(1_000_000_000, 50), |_| true);
+        let without = UsageSnapshot::between(String::new(), &late, &look(1_000_000_000, 50), |_| true);
         let mut host = HostUsage::default();
         add_all(&mut host, &without, &places);
         assert_eq!((host.bandwidth, host.bandwidth_without), (Some(300.0), 1));
@@ -169,7 +174,7 @@ mod tests {
         add(
             &mut first,
             &["a".to_owned()],
-            &Moment::between(String::new(), &Look::new(), &look(1, 5), |_| true),
+            &UsageSnapshot::between(String::new(), &MonitorReadings::new(), &look(1, 5), |_| true),
             &places,
         );
         assert_eq!((first.bandwidth, first.bandwidth_by_domain["node 1"]), (None, None));

@@ -1,5 +1,8 @@
 use super::*;
-use crate::proof::Proof;
+use crate::{
+    enforcement::{ENFORCEMENT_SCHEMA, EnforcementCheck, EnforcementReport},
+    limit_outcome::LimitOutcome,
+};
 use manycore_analysis::limits::{LimitCheck, LimitProof, LimitShown};
 use manycore_linux::resctrl::{Files, Mount};
 use manycore_stats::{
@@ -44,35 +47,35 @@ fn files() -> Files {
 }
 
 #[test]
-fn groups_of_a_host_read_well() {
-    let ours = BTreeMap::from([("/sys/fs/resctrl/held".into(), "qos-7".to_owned())]);
-    let mut shown = state(&files().state(&ours), None);
+fn groups_as_text() {
+    let created = BTreeMap::from([("/sys/fs/resctrl/held".into(), "qos-7".to_owned())]);
+    let mut shown = state(&files().state(&created), None);
     assert!(shown.lines().all(|line| line.chars().count() <= 110), "{shown}");
     insta::assert_snapshot!("qos_of_a_host", shown);
-    let mut one = files().state(&ours);
+    let mut one = files().state(&created);
     one.groups.retain(|group| group.name == "qemu-3-web1");
     shown = state(&one, Some(&[812, 813]));
     insta::assert_snapshot!("qos_of_a_group", shown);
 }
 
 #[test]
-fn what_was_shown_of_limits_reads_well() {
-    let offer = files().state(&BTreeMap::new()).offer;
+fn enforcement_as_text() {
+    let capabilities = files().state(&BTreeMap::new()).capabilities;
     // Twenty rates around the given one, and verdicts over twenty equal pairs.
     let rates =
         |rate: f64| Estimate::of(&(0..20).map(|n| rate * (0.99 + f64::from(n) / 1e3)).collect::<Vec<_>>());
     let verdict = |ratio: f64| Verdict::of(&[ratio.ln(); 20], Rule::default(), None);
-    let limit = Told {
+    let limit = LimitOutcome {
         line: "MB".to_owned(),
         domain: 0,
-        asked: "bandwidth 5%".to_owned(),
+        requested: "bandwidth 5%".to_owned(),
         before: Some(100),
         written: 5,
         in_force: Some(10),
         why: Some("the kernel raises it to the minimum".to_owned()),
         ignored: false,
     };
-    let measured = |check, shown, ratio: f64, alone| Proof {
+    let measured = |check, shown, ratio: f64, alone| EnforcementCheck {
         limits: vec![limit.clone()],
         measured: LimitProof {
             check,
@@ -90,9 +93,17 @@ fn what_was_shown_of_limits_reads_well() {
         measured(LimitCheck::Bandwidth, LimitShown::Holds, 0.11, None),
         measured(LimitCheck::Bandwidth, fails, 1.0, None),
         measured(LimitCheck::Priority, LimitShown::Inconclusive, 1.2, rates(2e10)),
-        Proof { measured: LimitProof::cannot(LimitCheck::Minimum, why), limits: Vec::new() },
+        EnforcementCheck { measured: LimitProof::cannot(LimitCheck::Minimum, why), limits: Vec::new() },
     ];
-    let text = proofs(&all, "node 0 (16 CPUs)", &offer);
+    let report = EnforcementReport {
+        schema: ENFORCEMENT_SCHEMA.to_owned(),
+        dialect: capabilities.dialect,
+        node: Some(0),
+        cpus: (0..16).collect(),
+        proofs: all.to_vec(),
+        capabilities,
+    };
+    let text = enforcement(&report);
     assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
     insta::assert_snapshot!("qos_proofs", text);
 }

@@ -3,14 +3,14 @@ use manycore_linux::resctrl::dialect::Info;
 use proptest::prelude::*;
 
 /// The capabilities of a machine with two sockets and a kernel of this dialect.
-fn offer(dialect: Dialect, options: &[&str]) -> Offer {
+fn capabilities(dialect: Dialect, options: &[&str]) -> Capabilities {
     let options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
     let has = |option: &str| options.iter().any(|one| one == option);
     let mut info = BTreeMap::from([(
         "L3".to_owned(),
-        Info { mask: Some(0xfffff), least_bits: Some(1), ..Info::default() },
+        Info { mask: Some(0xfffff), min_bits: Some(1), ..Info::default() },
     )]);
-    let mut band = Info { least: Some(10), step: Some(10), ..Info::default() };
+    let mut band = Info { minimum: Some(10), step: Some(10), ..Info::default() };
     let mut root = match dialect {
         Dialect::IntelRdt if has("cdp") => {
             "L3CODE:0=fffff;1=fffff\nL3DATA:0=fffff;1=fffff\nMB:0=100;1=100".to_owned()
@@ -29,97 +29,99 @@ fn offer(dialect: Dialect, options: &[&str]) -> Offer {
     }
     match dialect {
         Dialect::AmdPqos => {
-            band = Info { least: Some(0), step: Some(1), ..Info::default() };
-            info.entry("L3".to_owned()).and_modify(|l3| l3.least_bits = Some(0));
+            band = Info { minimum: Some(0), step: Some(1), ..Info::default() };
+            info.entry("L3".to_owned()).and_modify(|l3| l3.min_bits = Some(0));
         }
-        Dialect::OpenEuler66 => band = Info { least: Some(1), step: Some(1), ..Info::default() },
-        Dialect::OpenEuler510 => band = Info { least: Some(5), step: Some(2), ..Info::default() },
+        Dialect::OpenEuler66 => band = Info { minimum: Some(1), step: Some(1), ..Info::default() },
+        Dialect::OpenEuler510 => band = Info { minimum: Some(5), step: Some(2), ..Info::default() },
         _ => {}
     }
     info.insert("MB".to_owned(), band);
     for name in ["L3CODE", "L3DATA"] {
         info.insert(name.to_owned(), info["L3"].clone());
     }
-    Offer::new(dialect, &options, &Schemata::parse(&root), &info)
+    Capabilities::new(dialect, &options, &Schemata::parse(&root), &info)
 }
 
-fn places() -> Places {
+fn domain_cpus() -> DomainCpus {
     let cpus = |list: &str| list.parse::<CpuSet>().unwrap();
-    Places {
+    DomainCpus {
         nodes: [(0, "0-3"), (1, "4-7")].map(|(node, list)| (node, cpus(list))).into(),
         caches: [((3, 0), "0-3"), ((3, 1), "4-7")].map(|(cache, list)| (cache, cpus(list))).into(),
     }
 }
 
-fn lines(wish: &Wish, offer: &Offer) -> Vec<String> {
-    let writes = translate(wish, offer, &places(), &[]).unwrap();
+fn lines(request: &LimitRequest, capabilities: &Capabilities) -> Vec<String> {
+    let writes = translate(request, capabilities, &domain_cpus(), &[]).unwrap();
     writes.iter().map(|write| write.line.to_string()).collect()
 }
 
-fn refused(wish: &Wish, offer: &Offer) -> String {
-    let refusals = translate(wish, offer, &places(), &[]).unwrap_err();
-    refusals.iter().map(Refusal::text).collect::<Vec<_>>().join("\n")
+fn refused(request: &LimitRequest, capabilities: &Capabilities) -> String {
+    let refusals = translate(request, capabilities, &domain_cpus(), &[]).unwrap_err();
+    refusals.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
-fn bandwidth(text: &str) -> Wish {
-    Wish { bandwidth: Some(text.parse().unwrap()), ..Wish::default() }
+fn bandwidth(text: &str) -> LimitRequest {
+    LimitRequest { bandwidth: Some(text.parse().unwrap()), ..LimitRequest::default() }
 }
 
-fn cache(text: &str) -> Wish {
-    Wish { caches: vec![text.parse().unwrap()], ..Wish::default() }
+fn cache(text: &str) -> LimitRequest {
+    LimitRequest { caches: vec![text.parse().unwrap()], ..LimitRequest::default() }
 }
 
 #[test]
-fn bandwidth_is_said_in_each_kernels_units() {
-    let intel = offer(Dialect::IntelRdt, &[]);
+fn bandwidth_uses_the_units_of_each_kernel() {
+    let intel = capabilities(Dialect::IntelRdt, &[]);
     assert_eq!(lines(&bandwidth("50%"), &intel), ["MB:0=50;1=50"]);
     assert!(refused(&bandwidth("2000MB/s"), &intel).contains("mba_MBps"));
     assert!(refused(&bandwidth("5%"), &intel).contains("from 10 to 100"));
-    let megabytes = offer(Dialect::IntelRdt, &["mba_MBps"]);
+    let megabytes = capabilities(Dialect::IntelRdt, &["mba_MBps"]);
     assert_eq!(lines(&bandwidth("2000MB/s"), &megabytes), ["MB:0=2000;1=2000"]);
     assert_eq!(lines(&bandwidth("100%"), &megabytes), ["MB:0=4294967295;1=4294967295"]);
     assert!(refused(&bandwidth("50%"), &megabytes).contains("2000MB/s"));
-    let amd = offer(Dialect::AmdPqos, &[]);
+    let amd = capabilities(Dialect::AmdPqos, &[]);
     assert_eq!(lines(&bandwidth("2000MB/s"), &amd), ["MB:0=16;1=16"]);
     assert_eq!(lines(&bandwidth("100%"), &amd), ["MB:0=2048;1=2048"]);
     assert!(refused(&bandwidth("50%"), &amd).contains("125 MB/s"));
     assert!(refused(&bandwidth("300GB/s"), &amd).contains("from 0 MB/s to 256000 MB/s"));
-    let odd = translate(&bandwidth("1999MB/s"), &amd, &places(), &[]).unwrap();
+    let odd = translate(&bandwidth("1999MB/s"), &amd, &domain_cpus(), &[]).unwrap();
     assert_eq!(odd[0].note.as_deref(), Some("limits come in steps of 125 MB/s: 1875 MB/s"));
-    assert_eq!(lines(&bandwidth("1%"), &offer(Dialect::OpenEuler66, &[])), ["MB:0=1;1=1"]);
-    let raised = translate(&bandwidth("1%"), &offer(Dialect::OpenEuler510, &[]), &places(), &[]).unwrap();
+    assert_eq!(lines(&bandwidth("1%"), &capabilities(Dialect::OpenEuler66, &[])), ["MB:0=1;1=1"]);
+    let raised =
+        translate(&bandwidth("1%"), &capabilities(Dialect::OpenEuler510, &[]), &domain_cpus(), &[]).unwrap();
     assert_eq!(raised[0].expected[&0], 6, "the minimum is 5, in steps of 2");
 }
 
 #[test]
-fn what_a_dialect_has_not_is_said() {
-    let wish = Wish {
+fn missing_controls_are_reported() {
+    let request = LimitRequest {
         min_bandwidth: Some(10),
         hard_limit: Some(true),
         priority: Some(7),
         caches: vec!["l2=50%".parse().unwrap(), "l3code=1ways".parse().unwrap()],
-        ..Wish::default()
+        ..LimitRequest::default()
     };
-    let refusals = translate(&wish, &offer(Dialect::IntelRdt, &[]), &places(), &[]).unwrap_err();
+    let refusals =
+        translate(&request, &capabilities(Dialect::IntelRdt, &[]), &domain_cpus(), &[]).unwrap_err();
     assert_eq!(refusals.len(), 5);
-    assert!(refusals.iter().all(|refusal| matches!(refusal, Refusal::Lacks(_))));
-    let text = refused(&wish, &offer(Dialect::OpenEuler510, &["mbPrio"]));
+    assert!(refusals.iter().all(|refusal| matches!(refusal, RequestError::Unsupported(_))));
+    let text = refused(&request, &capabilities(Dialect::OpenEuler510, &["mbPrio"]));
     assert!(text.contains("mbMin") && text.contains("mbHdl") && !text.contains("priority"), "{text}");
     assert!(text.contains("cdpl3"), "{text}");
-    let wish = Wish { caches: vec![], ..wish };
+    let request = LimitRequest { caches: vec![], ..request };
     assert_eq!(
-        lines(&wish, &offer(Dialect::OpenEuler66, &[])),
+        lines(&request, &capabilities(Dialect::OpenEuler66, &[])),
         ["MBMIN:0=10;1=10", "MBHDL:0=1;1=1", "MBPRI:0=7;1=7"]
     );
-    let wish = Wish { priority: Some(8), ..Wish::default() };
-    assert!(refused(&wish, &offer(Dialect::OpenEuler66, &[])).contains("0 to 7"));
-    let crossed = Wish { min_bandwidth: Some(60), ..bandwidth("50%") };
-    assert!(refused(&crossed, &offer(Dialect::OpenEuler66, &[])).contains("more than the maximum"));
+    let request = LimitRequest { priority: Some(8), ..LimitRequest::default() };
+    assert!(refused(&request, &capabilities(Dialect::OpenEuler66, &[])).contains("0 to 7"));
+    let crossed = LimitRequest { min_bandwidth: Some(60), ..bandwidth("50%") };
+    assert!(refused(&crossed, &capabilities(Dialect::OpenEuler66, &[])).contains("more than the maximum"));
 }
 
 #[test]
-fn caches_are_said_as_masks() {
-    let intel = offer(Dialect::IntelRdt, &[]);
+fn portions_become_masks() {
+    let intel = capabilities(Dialect::IntelRdt, &[]);
     assert_eq!(lines(&cache("l3=50%"), &intel), ["L3:0=3ff;1=3ff"]);
     assert_eq!(lines(&cache("l3=1%"), &intel), ["L3:0=1;1=1"], "raised to one way");
     assert_eq!(lines(&cache("l3=0xff0"), &intel), ["L3:0=ff0;1=ff0"]);
@@ -128,47 +130,49 @@ fn caches_are_said_as_masks() {
     assert!(refused(&cache("l3=0x0"), &intel).contains("at least 1"));
     assert!(refused(&cache("l3=21ways"), &intel).contains("20 ways"));
     assert!(refused(&cache("l3=0ways"), &intel).contains("the minimum is 1"));
-    let amd = offer(Dialect::AmdPqos, &[]);
+    let amd = capabilities(Dialect::AmdPqos, &[]);
     assert_eq!(lines(&cache("l3=0x0"), &amd), ["L3:0=0;1=0"]);
     assert_eq!(lines(&cache("l3=0x5"), &amd), ["L3:0=5;1=5"]);
-    let parted = offer(Dialect::IntelRdt, &["cdp"]);
+    let parted = capabilities(Dialect::IntelRdt, &["cdp"]);
     assert_eq!(lines(&cache("l3=2ways"), &parted), ["L3CODE:0=3;1=3", "L3DATA:0=3;1=3"]);
     assert_eq!(lines(&cache("l3data=2ways"), &parted), ["L3DATA:0=3;1=3"]);
 }
 
 #[test]
 fn domains_are_nodes_or_caches() {
-    let on = |text: &str, wish: Wish| Wish { on: Some(text.parse().unwrap()), ..wish };
-    let intel = offer(Dialect::IntelRdt, &[]);
+    let on = |text: &str, request: LimitRequest| LimitRequest { on: Some(text.parse().unwrap()), ..request };
+    let intel = capabilities(Dialect::IntelRdt, &[]);
     assert_eq!(lines(&on("cache=1", bandwidth("50%")), &intel), ["MB:1=50"]);
     assert_eq!(lines(&on("node=1", bandwidth("50%")), &intel), ["MB:1=50"]);
     assert!(refused(&on("cache=9", bandwidth("50%")), &intel).contains("no L3 cache 9: there are 0-1"));
     assert!(refused(&on("node=9", bandwidth("50%")), &intel).contains("no node 9"));
-    let euler = offer(Dialect::OpenEuler66, &[]);
+    let euler = capabilities(Dialect::OpenEuler66, &[]);
     assert_eq!(lines(&on("node=1", bandwidth("50%")), &euler), ["MB:1=50"]);
     assert_eq!(lines(&on("cache=122", cache("l3=50%")), &euler), ["L3:122=3ff"]);
-    assert!(refused(&on("cache=122", bandwidth("50%")), &euler).contains("node="));
-    let mut shared = places();
+    let refusal = translate(&on("cache=122", bandwidth("50%")), &euler, &domain_cpus(), &[]).unwrap_err();
+    assert_eq!(refusal, [RequestError::PerNode { line: "MB".to_owned() }]);
+    let mut shared = domain_cpus();
     shared.caches = [((3, 0), "0-7".parse().unwrap())].into();
     let refusal = translate(&on("node=1", bandwidth("50%")), &intel, &shared, &[]).unwrap_err();
-    assert!(refusal[0].text().contains("--on cache=0"), "{refusal:?}");
+    let cpus = "0-7".parse().unwrap();
+    assert_eq!(refusal, [RequestError::SharedCache { kind: "L3 cache", id: 0, cpus }]);
 }
 
 #[test]
-fn masks_keep_out_of_each_others_way() {
-    let intel = offer(Dialect::IntelRdt, &[]);
-    let (first, open) = (Schemata::parse("L3:0=ff;1=fffff"), Schemata::parse("L3:0=fffff;1=fffff"));
-    let writes = translate(&cache("l3=4ways"), &intel, &places(), &[&first, &open]).unwrap();
+fn masks_avoid_each_other() {
+    let intel = capabilities(Dialect::IntelRdt, &[]);
+    let (first, unlimited) = (Schemata::parse("L3:0=ff;1=fffff"), Schemata::parse("L3:0=fffff;1=fffff"));
+    let writes = translate(&cache("l3=4ways"), &intel, &domain_cpus(), &[&first, &unlimited]).unwrap();
     assert_eq!(writes[0].line.to_string(), "L3:0=f00;1=f");
 }
 
 #[test]
 fn two_portions_of_one_cache_are_refused() {
-    let both = |first: &str, second: &str| Wish {
+    let both = |first: &str, second: &str| LimitRequest {
         caches: [first, second].map(|text| text.parse().unwrap()).to_vec(),
-        ..Wish::default()
+        ..LimitRequest::default()
     };
-    let (plain, parted) = (offer(Dialect::IntelRdt, &[]), offer(Dialect::IntelRdt, &["cdp"]));
+    let (plain, parted) = (capabilities(Dialect::IntelRdt, &[]), capabilities(Dialect::IntelRdt, &["cdp"]));
     let refusal = refused(&both("l3=4ways", "l3=0xff00"), &plain);
     assert!(refusal.contains("cache l3=4ways and cache l3=0xff00 both set L3"), "{refusal}");
     assert!(refused(&both("l3=50%", "l3code=0x3"), &parted).contains("both set L3CODE"));
@@ -177,7 +181,7 @@ fn two_portions_of_one_cache_are_refused() {
 
 proptest! {
     #[test]
-    fn what_is_written_is_what_the_kernel_takes(
+    fn written_values_are_valid(
         dialect in prop::sample::select(vec![
             Dialect::IntelRdt, Dialect::AmdPqos, Dialect::Mpam, Dialect::OpenEuler66, Dialect::OpenEuler510,
         ]),
@@ -189,21 +193,21 @@ proptest! {
         which in 0..5,
         taken in prop::collection::vec(0u64..=0xfffff, 0..4),
     ) {
-        let offer = offer(dialect, if megabytes && dialect == Dialect::IntelRdt { &["mba_MBps"] } else { &[] });
-        let portion = |portion| Wish { caches: vec![CacheWish { level: 3, part: Part::Both, portion }], ..Wish::default() };
-        let wish = match which {
-            0 => Wish { bandwidth: Some(Bandwidth::Percent(percent)), ..Wish::default() },
-            1 => Wish { bandwidth: Some(Bandwidth::Megabytes(rate)), ..Wish::default() },
-            2 => portion(Portion::Percent(percent)),
-            3 => portion(Portion::Ways(ways)),
-            _ => portion(Portion::Mask(u64::from(mask) & 0x1f_ffff)),
+        let capabilities = capabilities(dialect, if megabytes && dialect == Dialect::IntelRdt { &["mba_MBps"] } else { &[] });
+        let portion = |portion| LimitRequest { caches: vec![CacheRequest { level: 3, part: CacheContents::Both, portion }], ..LimitRequest::default() };
+        let request = match which {
+            0 => LimitRequest { bandwidth: Some(Bandwidth::Percent(percent)), ..LimitRequest::default() },
+            1 => LimitRequest { bandwidth: Some(Bandwidth::Megabytes(rate)), ..LimitRequest::default() },
+            2 => portion(CachePortion::Percent(percent)),
+            3 => portion(CachePortion::Ways(ways)),
+            _ => portion(CachePortion::Mask(u64::from(mask) & 0x1f_ffff)),
         };
         let others: Vec<Schemata> =
             taken.iter().map(|mask| Schemata::parse(&format!("L3:0={mask:x};1={mask:x}"))).collect();
         let others: Vec<&Schemata> = others.iter().collect();
-        if let Ok(writes) = translate(&wish, &offer, &places(), &others) {
+        if let Ok(writes) = translate(&request, &capabilities, &domain_cpus(), &others) {
             for write in writes {
-                let control = offer.control(&write.line.name).unwrap();
+                let control = capabilities.control(&write.line.name).unwrap();
                 for (domain, &value) in &write.line.values {
                     prop_assert!(control.domains.contains(domain));
                     // The rounded value is the expected one, and does not change when it is written again.
@@ -211,14 +215,14 @@ proptest! {
                     prop_assert_eq!(write.expected[domain], in_force);
                     prop_assert_eq!(control.bounds.rounded(in_force), in_force);
                     match control.bounds {
-                        Bounds::Number { least, most, .. } => {
-                            prop_assert!(value <= most && (value >= least || dialect == Dialect::OpenEuler510));
+                        ValueRange::Number { minimum, maximum, .. } => {
+                            prop_assert!(value <= maximum && (value >= minimum || dialect == Dialect::OpenEuler510));
                             if which == 1 && dialect == Dialect::AmdPqos {
                                 prop_assert!(value * AMD_UNIT <= rate.max(AMD_UNIT), "never more than requested");
                             }
                         }
-                        Bounds::Mask { full, least_bits, sparse } => {
-                            prop_assert!(value & !full == 0 && value.count_ones() >= least_bits);
+                        ValueRange::Mask { full, min_bits, sparse } => {
+                            prop_assert!(value & !full == 0 && value.count_ones() >= min_bits);
                             prop_assert!(sparse || is_contiguous(value));
                             if which == 3 {
                                 prop_assert_eq!(value.count_ones(), ways);

@@ -5,7 +5,7 @@ use crate::{
     failure::{Failure, Outcome},
     load, output, source,
 };
-use manycore_linux::resctrl::dialect::Bounds;
+use manycore_linux::resctrl::dialect::ValueRange;
 use manycore_linux::resctrl::{self, Files};
 use manycore_topology::Machine;
 use manycore_topology::SysTree;
@@ -97,10 +97,10 @@ fn installed(arch: Option<&str>, machine: &Machine) -> Option<Version> {
 fn steps() -> Option<Steps> {
     let tree = SysTree::open(Path::new("/")).ok()?;
     let files = Files::open(&tree, &resctrl::find(&tree, None).ok()?).ok()?;
-    match files.offer().control("MB")?.bounds {
-        _ if files.offer().megabytes => Some(Steps::Megabytes),
-        Bounds::Number { least, step, .. } => Some(Steps::Percent { least, step }),
-        Bounds::Mask { .. } => None,
+    match files.capabilities().control("MB")?.bounds {
+        _ if files.capabilities().megabytes => Some(Steps::Megabytes),
+        ValueRange::Number { minimum, step, .. } => Some(Steps::Percent { least: minimum, step }),
+        ValueRange::Mask { .. } => None,
     }
 }
 

@@ -9,14 +9,14 @@ use crate::{
 };
 use manycore_linux::{
     clock::utc,
-    resctrl::{self, Files, Sampler, places},
+    resctrl::{self, Files, Sampler, domain_cpus},
     tasks,
     vms::{Domains, Wanted, host},
 };
 use manycore_linux::{
     resctrl::{
-        domains::Places,
-        watch::{self, Look},
+        domain_cpus::DomainCpus,
+        watch::{self, MonitorReadings},
     },
     vms::{
         bandwidth,
@@ -81,8 +81,8 @@ fn files(tree: &SysTree, args: &VmTop) -> Outcome<Option<Files>> {
 struct Traffic<'a> {
     files: &'a Files,
     sampler: Sampler<'a>,
-    places: Places,
-    before: Look,
+    domain_cpus: DomainCpus,
+    before: MonitorReadings,
     /// Groups that hold only this domain, by process id.
     own: BTreeMap<u32, Vec<String>>,
     /// Groups and processes from which `own` was computed; `seen_at` is the number of that reading.
@@ -94,11 +94,11 @@ struct Traffic<'a> {
 impl<'a> Traffic<'a> {
     fn new(files: &'a Files, tree: &SysTree) -> Self {
         let mut sampler = Sampler::new(files);
-        let before = sampler.look(|_| true);
+        let before = sampler.sample(|_| true);
         Self {
             files,
             sampler,
-            places: places(tree),
+            domain_cpus: domain_cpus(tree),
             before,
             own: BTreeMap::new(),
             seen: Default::default(),
@@ -108,8 +108,8 @@ impl<'a> Traffic<'a> {
     }
 
     fn add(&mut self, moment: &mut Moment, readings: &BTreeMap<u32, Reading>) {
-        let now = self.sampler.look(|_| true);
-        let groups = watch::Moment::between(String::new(), &self.before, &now, |_| true);
+        let now = self.sampler.sample(|_| true);
+        let groups = watch::UsageSnapshot::between(String::new(), &self.before, &now, |_| true);
         let seen = (now.keys().cloned().collect(), readings.keys().copied().collect());
         let age = self.looks - self.seen_at;
         if self.looks == 0 || age >= IN_ANY_CASE || (age >= AFTER_CHANGE && seen != self.seen) {
@@ -118,9 +118,9 @@ impl<'a> Traffic<'a> {
         }
         for usage in &mut moment.domains {
             let own = self.own.get(&usage.identity.pid).map(Vec::as_slice).unwrap_or_default();
-            bandwidth::add(usage, own, &groups, &self.places);
+            bandwidth::add(usage, own, &groups, &self.domain_cpus);
         }
-        bandwidth::add_all(&mut moment.host, &groups, &self.places);
+        bandwidth::add_all(&mut moment.host, &groups, &self.domain_cpus);
         self.before = now;
         self.looks += 1;
     }

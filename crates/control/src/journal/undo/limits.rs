@@ -4,7 +4,7 @@ use super::{UndoResult, result::changed};
 use crate::journal::{change::Change, pending::Pending};
 use manycore_linux::resctrl::{
     put::put,
-    schemata::{Line, Schemata},
+    schemata::{Schemata, SchemataLine},
 };
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
@@ -36,7 +36,7 @@ pub(super) fn restore(pending: &Pending, restored: &mut UndoResult) {
             continue;
         };
         let result = if ours.contains(&now) {
-            let line = Line { name: line.to_owned(), values: [(domain, old)].into() };
+            let line = SchemataLine { name: line.to_owned(), values: [(domain, old)].into() };
             put(&path.join("schemata"), &format!("{line}\n")).inspect(|()| restored.limits += 1)
         } else {
             let wrote_it = |other: &&Pending| {

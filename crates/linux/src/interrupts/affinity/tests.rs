@@ -70,11 +70,11 @@ fn queues_belong_to_their_card() {
         all.iter().filter(|one| one.device.as_deref() == Some("0000:03:00.0")).collect();
     assert_eq!(card.len(), 9);
     for (queue, interrupt) in (0..).zip(&card) {
-        assert_eq!((interrupt.irq, interrupt.node, interrupt.fixed), (60 + queue, Some(1), false));
+        assert_eq!((interrupt.irq, interrupt.node, interrupt.unmovable), (60 + queue, Some(1), false));
         assert_eq!(interrupt.device_names, ["eth0"]);
         assert_eq!(interrupt.allowed, "0-7".parse().ok());
         assert_eq!(interrupt.handled_on, Some(CpuSet::single(queue % 8)));
-        assert_eq!(interrupt.taken, BTreeMap::from([(queue % 8, 100)]));
+        assert_eq!(interrupt.counts, BTreeMap::from([(queue % 8, 100)]));
     }
     assert_eq!(card[3].name, "eth0-TxRx-3");
 }
@@ -85,7 +85,7 @@ fn managed_queues_are_fixed_and_the_admin_queue_is_not() {
     let disk: Vec<(&str, bool)> = all
         .iter()
         .filter(|one| one.device_names == ["nvme0n1"])
-        .map(|one| (one.name.as_str(), one.fixed))
+        .map(|one| (one.name.as_str(), one.unmovable))
         .collect();
     assert_eq!(disk, [("nvme0q0", false), ("nvme0q1", true), ("nvme0q2", true)]);
 }
@@ -101,7 +101,7 @@ fn a_shared_line_is_the_one_with_a_name_and_a_device_may_have_no_node() {
 }
 
 #[test]
-fn a_line_that_the_firmware_chose_for_nobody_is_nobodys() {
+fn a_line_of_a_device_without_a_driver_is_ignored() {
     let mut files = server();
     files.add_file("sys/bus/pci/devices/0000:06:00.0/class", "0x020000");
     files.add_file("sys/bus/pci/devices/0000:06:00.0/irq", "4");
@@ -118,7 +118,7 @@ fn an_affinity_is_opened_before_it_is_changed() {
     assert_eq!((affinity.old(), affinity.path()), ("0-3", folder.join("smp_affinity_list").as_path()));
     affinity.write(&"1,3".parse().unwrap()).unwrap();
     assert_eq!(std::fs::read_to_string(affinity.path()).unwrap(), "1,3\n");
-    assert!(matches!(Affinity::open(root.path(), 25), Err(Refusal::Gone)));
+    assert!(matches!(Affinity::open(root.path(), 25), Err(AffinityError::Gone)));
 }
 
 #[test]
@@ -130,13 +130,13 @@ fn a_mode_without_writing_says_fixed() {
     let path = folder.join("smp_affinity_list");
     std::fs::write(&path, "0-3\n").unwrap();
     let tree = SysTree::open(root.path()).unwrap();
-    assert!(!setting(&tree, 24).unwrap().fixed);
+    assert!(!read_affinity(&tree, 24).unwrap().unmovable);
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o444)).unwrap();
-    assert!(setting(&tree, 24).unwrap().fixed);
+    assert!(read_affinity(&tree, 24).unwrap().unmovable);
 }
 
 #[test]
-fn the_kernels_refusals_are_told_apart() {
+fn kernel_errors_are_distinguished() {
     for (errno, words) in [
         (Errno::IO, "manages"),
         (Errno::PERM, "manages"),
@@ -146,7 +146,7 @@ fn the_kernels_refusals_are_told_apart() {
         (Errno::ROFS, "read-only"),
         (Errno::NODEV, "No such device"),
     ] {
-        let refusal = Refusal::from(io::Error::from(errno));
+        let refusal = AffinityError::from(io::Error::from(errno));
         assert!(refusal.to_string().contains(words), "{errno:?}: {refusal}");
     }
 }

@@ -1,0 +1,79 @@
+//! The results of `qos prove` as text.
+
+use crate::{
+    enforcement::{EnforcementCheck, EnforcementReport},
+    limit_outcome::{LimitOutcome, format_value},
+    text::table,
+};
+use manycore_analysis::limits::{LimitProof, LimitShown};
+use manycore_linux::resctrl::dialect::Capabilities;
+use manycore_render::{
+    figure::{factor, short, with_interval},
+    table::{Align, fold},
+};
+use manycore_stats::{Estimate, verdict::Verdict};
+use manycore_text::units::counted;
+
+/// Width of a line.
+const WIDTH: usize = 96;
+
+/// Returns the results of all checks as text.
+pub fn enforcement(report: &EnforcementReport) -> String {
+    let cpus = counted(report.cpus.len(), "CPU");
+    let place = report.node.map_or_else(|| cpus.clone(), |node| format!("node {node} ({cpus})"));
+    let mut text = format!("Are limits enforced? {}, {place}\n", report.dialect.name());
+    for proof in &report.proofs {
+        text.push('\n');
+        text.push_str(&one(proof, &report.capabilities));
+    }
+    text
+}
+
+fn one(proof: &EnforcementCheck, capabilities: &Capabilities) -> String {
+    let LimitProof { check, shown, with, without, alone, verdict } = &proof.measured;
+    let (answer, why) = match shown {
+        LimitShown::Holds => ("HOLDS", None),
+        LimitShown::Fails(why) => ("DOES NOT HOLD", Some(why.as_str())),
+        LimitShown::Inconclusive => {
+            ("INCONCLUSIVE", Some("too few pairs or too much noise: increase --seconds"))
+        }
+        LimitShown::CannotShow(why) => ("CANNOT BE SHOWN", Some(why.as_str())),
+    };
+    let mut text = String::new();
+    let head = format!("{answer}  {}{}", check.name(), why.map(|why| format!(": {why}")).unwrap_or_default());
+    for (index, line) in fold(&head, WIDTH).into_iter().enumerate() {
+        text.push_str(&format!("{}{line}\n", if index == 0 { "" } else { "    " }));
+    }
+    let mut rows: Vec<Vec<String>> =
+        proof.limits.iter().map(|outcome| limit(outcome, capabilities)).collect();
+    let rate = |what: &str, rates: &Option<Estimate>| {
+        let bytes = |rate: f64| format!("{}B/s", short(rate));
+        rates.as_ref().map(|rates| vec![what.to_owned(), with_interval(rates, bytes, bytes), String::new()])
+    };
+    rows.extend(rate("with", with));
+    rows.extend(rate("without", without));
+    rows.extend(rate("uncontended", alone));
+    rows.extend(verdict.as_ref().map(ratio));
+    if !rows.is_empty() {
+        text.push_str(&table(&[("", Align::Left), ("", Align::Left), ("", Align::Left)], rows).text());
+    }
+    text
+}
+
+fn limit(outcome: &LimitOutcome, capabilities: &Capabilities) -> Vec<String> {
+    let in_force = outcome
+        .in_force
+        .map_or_else(|| "none".to_owned(), |value| format_value(capabilities, &outcome.line, value));
+    let word = capabilities.dialect.domain_kind(&outcome.line).label();
+    let why = outcome.why.as_ref().map(|why| format!("{}: {why}", outcome.requested));
+    vec![format!("{} of {word} {}", outcome.line, outcome.domain), in_force, why.unwrap_or_default()]
+}
+
+fn ratio(verdict: &Verdict) -> Vec<String> {
+    let ends = verdict.interval.map(|(low, high)| format!(" ({} to {})", factor(low), factor(high)));
+    vec![
+        "ratio with/without".to_owned(),
+        format!("{}{}", factor(verdict.ratio), ends.unwrap_or_default()),
+        format!("{} pairs", verdict.pairs),
+    ]
+}
