@@ -28,7 +28,7 @@ pub fn interrupts(all: &Interrupts, machine: &Machine, device: Option<&str>) -> 
         text.push_str(&devices(all, device.is_none()).text());
     }
     if all.devices.iter().any(|one| one.unmovable) {
-        text.push_str("\n  unmovable: managed by the kernel, cannot be moved.\n");
+        text.push_str("\n  fixed: managed by the kernel, cannot be moved.\n");
     }
     if !all.architecture.is_empty() {
         text.push_str("\nInterrupts of the architecture\n\n");
