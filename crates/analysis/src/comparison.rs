@@ -1,10 +1,10 @@
 //! Compares two variants, as `manycore compare` does.
 
-use super::{noise, planning, with_factor};
+use super::{noise, power_analysis, with_factor};
 use manycore_experiment::record::{Better, Experiment, Metric, Sample};
 use manycore_stats::{
     Estimate,
-    verdict::{Answer, Rule, Verdict},
+    verdict::{Answer, DecisionRule, Verdict},
 };
 use serde::Serialize;
 
@@ -19,9 +19,9 @@ pub struct Comparison {
     /// is better.
     pub verdict: Verdict,
     /// All metrics, the primary one first.
-    pub metrics: Vec<Compared>,
+    pub metrics: Vec<MetricComparison>,
     /// Minimum detectable effect at 80 % power of a run with the planned number of pairs, as a share.
-    pub detectable: Option<f64>,
+    pub minimum_detectable_effect: Option<f64>,
     /// Total number of pairs with which a new run gives an answer with a probability of 80 %. Present where
     /// the comparison is inconclusive.
     pub pairs_needed: Option<usize>,
@@ -31,7 +31,7 @@ pub struct Comparison {
 
 /// One metric of both variants.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Compared {
+pub struct MetricComparison {
     /// The metric.
     pub metric: Metric,
     /// Values of A.
@@ -46,13 +46,13 @@ pub struct Compared {
 }
 
 /// Evaluates an experiment with the variants A and B. Returns `None` where one was not measured.
-pub fn judge(experiment: &Experiment) -> Option<Comparison> {
+pub fn evaluate(experiment: &Experiment) -> Option<Comparison> {
     let a = with_factor(experiment, "side", "A").next()?;
     let b = with_factor(experiment, "side", "B").next()?;
     let verdict = Verdict::of(
         &experiment.log_ratios(a, b),
-        Rule::of(&experiment.parameters),
-        floor(experiment, &[a, b]),
+        DecisionRule::of(&experiment.parameters),
+        noise_floor(experiment, &[a, b]),
     )?;
     let metrics = (0..experiment.metrics.len())
         .filter_map(|index| compared(experiment, (a, b), index, (index == 0).then_some(&verdict)));
@@ -60,8 +60,8 @@ pub fn judge(experiment: &Experiment) -> Option<Comparison> {
         a: experiment.treatments[a].name.clone(),
         b: experiment.treatments[b].name.clone(),
         metrics: metrics.collect(),
-        detectable: planning::detectable(&verdict),
-        pairs_needed: planning::pairs_needed(&verdict),
+        minimum_detectable_effect: power_analysis::minimum_detectable_effect(&verdict),
+        pairs_needed: power_analysis::pairs_needed(&verdict),
         pair_seconds: pair_seconds(experiment),
         verdict,
     })
@@ -69,24 +69,24 @@ pub fn judge(experiment: &Experiment) -> Option<Comparison> {
 
 /// Returns the noise floor of the compared variants: the ratio between consecutive runs of the same
 /// variant, whose true value is 1. `None` below six such pairs. It is informative only and decides nothing.
-pub(crate) fn floor(experiment: &Experiment, treatments: &[usize]) -> Option<f64> {
+pub(crate) fn noise_floor(experiment: &Experiment, treatments: &[usize]) -> Option<f64> {
     let ratios: Vec<f64> =
-        treatments.iter().flat_map(|&treatment| noise::neighbours(experiment, treatment)).collect();
-    let level = Rule::default().level;
+        treatments.iter().flat_map(|&treatment| noise::consecutive_ratios(experiment, treatment)).collect();
+    let level = DecisionRule::default().level;
     let (low, high) = Estimate::of_differences(&ratios, level)?.map(f64::exp).interval?;
     Some((high - low) / 2.0)
 }
 
 /// Returns whether the measurements suffice to stop at an interim analysis: there is an answer or, where a
 /// `precision` was requested, half of the interval is no wider than that share.
-pub fn enough(experiment: &Experiment, precision: Option<f64>) -> bool {
-    let Some(comparison) = judge(experiment) else { return false };
+pub fn is_conclusive_enough(experiment: &Experiment, precision: Option<f64>) -> bool {
+    let Some(comparison) = evaluate(experiment) else { return false };
     let verdict = &comparison.verdict;
     match precision {
         Some(precision) => {
             verdict.interval.is_some_and(|(low, high)| (high - low) / 2.0 <= precision * verdict.ratio)
         }
-        None => verdict.verdict != Answer::Inconclusive,
+        None => verdict.answer != Answer::Inconclusive,
     }
 }
 
@@ -103,26 +103,27 @@ fn compared(
     (a, b): (usize, usize),
     index: usize,
     primary: Option<&Verdict>,
-) -> Option<Compared> {
+) -> Option<MetricComparison> {
     let metric = &experiment.metrics[index];
     let value = |sample: &Sample| sample.values.get(index).copied();
     let values =
         |treatment: usize| -> Vec<f64> { experiment.samples_of(treatment).filter_map(value).collect() };
     let (a, b, ratios) = (values(a), values(b), experiment.log_ratios_of(a, b, value));
     let better = |ratio: f64| if metric.better == Better::Higher { ratio } else { 1.0 / ratio };
-    let rule = Rule { margin: Rule::of(&experiment.parameters).margin, ..Rule::default() };
+    let rule =
+        DecisionRule { margin: DecisionRule::of(&experiment.parameters).margin, ..DecisionRule::default() };
     let ratio = match primary {
         Some(verdict) => {
             Some(Estimate { median: verdict.ratio, interval: verdict.interval, n: verdict.pairs }.map(better))
         }
         None => Estimate::of_differences(&ratios, rule.level).map(|ratio| ratio.map(f64::exp)),
     };
-    let judged = ratio.map(|ratio| rule.decide(ratio.map(better).interval));
-    Some(Compared {
+    let evaluated = ratio.map(|ratio| rule.decide(ratio.map(better).interval));
+    Some(MetricComparison {
         metric: metric.clone(),
         a: Estimate::of(&a)?,
         b: Estimate::of(&b)?,
         ratio,
-        answer: primary.map(|verdict| verdict.verdict).or(judged).unwrap_or(Answer::Inconclusive),
+        answer: primary.map(|verdict| verdict.answer).or(evaluated).unwrap_or(Answer::Inconclusive),
     })
 }

@@ -1,13 +1,13 @@
 //! Workers that share something: their throughput by number of workers and by distance between their CPUs.
 
-use super::peer::{self, Peer};
+use super::other_program::{self, ProgramComparison};
 use manycore_experiment::{
     Record,
     record::{Experiment, Method, Sample, Treatment},
 };
 use manycore_stats::{
-    Estimate, jain, median,
-    verdict::{Rule, Verdict},
+    Estimate, jain_index, median,
+    verdict::{DecisionRule, Verdict},
 };
 use manycore_topology::distance::TopologyDistance;
 use serde::Serialize;
@@ -20,13 +20,13 @@ const UNIXBENCH_PASSES: (usize, f64) = (10, 10.0);
 
 /// The evaluation of one load.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Contention {
+pub struct LoadContention {
     /// `counter`, `lock`, `queue`, `sem`, `sem-sysv`, `msg`, `pipe`.
     pub load: String,
     /// The operations that are counted: `additions`, `round trips`.
     pub unit: String,
     /// What the numbers of workers count: `workers`, or `pairs` of processes.
-    pub counted: String,
+    pub worker_noun: String,
     /// Workers that the scheduler places, by variant and number.
     pub points: Vec<ContentionPoint>,
     /// Two tasks that are pinned to two CPUs or to the same one, by variant and distance.
@@ -34,9 +34,9 @@ pub struct Contention {
     /// The index that UnixBench would compute from the pipes.
     pub unixbench: Option<UnixBench>,
     /// The other program that was measured in the same run, with its version.
-    pub peer: Option<String>,
+    pub other_program: Option<String>,
     /// The built-in load relative to that program, by number of workers.
-    pub peers: Vec<Peer>,
+    pub against_other: Vec<ProgramComparison>,
 }
 
 /// One variant with one number of workers.
@@ -49,13 +49,13 @@ pub struct ContentionPoint {
     /// Operations per second of all workers in total.
     pub rate: Estimate,
     /// Operations per second of one worker.
-    pub each: Estimate,
+    pub rate_per_worker: Estimate,
     /// Relative to the fewest workers of the variant, from pairs of the same block. `None` for the fewest
     /// themselves.
-    pub over_fewest: Option<Verdict>,
+    pub relative_to_smallest: Option<Verdict>,
     /// Relative to the variant with the highest rate at the same number of workers, from pairs of the same
     /// block, at a level divided among the variants. `None` for that variant itself.
-    pub over_best: Option<Verdict>,
+    pub relative_to_best: Option<Verdict>,
     /// Jain's index over the operations of the workers. `None` for one worker.
     pub fairness: Option<f64>,
 }
@@ -72,7 +72,7 @@ pub struct ContentionPair {
     /// Operations per second of both tasks in total.
     pub rate: Estimate,
     /// Rate relative to that at the first distance of the variant. `None` for the first distance.
-    pub over_nearest: Option<Estimate>,
+    pub relative_to_nearest: Option<Estimate>,
 }
 
 /// Pipe-based context switching as UnixBench counts it.
@@ -99,22 +99,24 @@ impl ContentionPair {
 
 /// Evaluates all experiments whose id begins with [`super::id::CONTENTION`], each with the other program
 /// that has the same load. `floor` returns the noise floor of an experiment.
-pub(crate) fn judge(record: &Record, floor: impl Fn(&Experiment) -> Option<f64>) -> Vec<Contention> {
+pub(crate) fn evaluate(record: &Record, floor: impl Fn(&Experiment) -> Option<f64>) -> Vec<LoadContention> {
     let of = |experiment: &Experiment| {
         let load = experiment.id.strip_prefix(manycore_experiment::record::id::CONTENTION)?;
         let parameter = |name: &str| experiment.parameters.get(name).cloned();
         let beside =
             record.experiment(&format!("{}{load}", manycore_experiment::record::id::CONTENTION_PEER));
-        Some(Contention {
+        Some(LoadContention {
             load: load.to_owned(),
             unit: experiment.unit.clone(),
-            counted: parameter("counted").unwrap_or_else(|| "workers".to_owned()),
+            worker_noun: parameter("counted").unwrap_or_else(|| "workers".to_owned()),
             points: points(experiment, floor(experiment)),
             pairs: pairs(experiment),
             unixbench: (load == "pipe").then(|| unixbench(experiment)).flatten(),
-            peer: beside.and_then(|beside| beside.parameters.get("version").cloned()),
+            other_program: beside.and_then(|beside| beside.parameters.get("version").cloned()),
             // stress-ng's sem combines tries, waits with a time-out and yields in turns.
-            peers: beside.map(|beside| peer::judge(beside, load != "sem")).unwrap_or_default(),
+            against_other: beside
+                .map(|beside| other_program::evaluate(beside, load != "sem"))
+                .unwrap_or_default(),
         })
     };
     record.experiments.iter().filter_map(of).collect()
@@ -125,10 +127,10 @@ fn factor<'a>(treatment: &'a Treatment, name: &str) -> Option<&'a str> {
 }
 
 /// Iterates over the treatments that have a variant, in their order: the pinned or the unpinned ones.
-fn treatments(experiment: &Experiment, bound: bool) -> impl Iterator<Item = (usize, &Treatment, &str)> {
+fn treatments(experiment: &Experiment, pinned: bool) -> impl Iterator<Item = (usize, &Treatment, &str)> {
     experiment.treatments.iter().enumerate().filter_map(move |(index, treatment)| {
         let variant = factor(treatment, "variant")?;
-        (factor(treatment, "distance").is_some() == bound).then_some((index, treatment, variant))
+        (factor(treatment, "distance").is_some() == pinned).then_some((index, treatment, variant))
     })
 }
 
@@ -146,37 +148,39 @@ fn points(experiment: &Experiment, floor: Option<f64>) -> Vec<ContentionPoint> {
                 .filter(|(_, other, _)| other.workers == treatment.workers)
                 .map(|(rival, ..)| rival)
                 .collect();
-            let workers = shares(experiment, index).len().max(1);
+            let workers = work_by_worker(experiment, index).len().max(1);
             Some(ContentionPoint {
                 variant: variant.to_owned(),
                 workers: treatment.workers,
                 rate,
-                each: rate.map(|rate| rate / workers as f64),
-                over_fewest: fewest.and_then(|fewest| {
+                rate_per_worker: rate.map(|rate| rate / workers as f64),
+                relative_to_smallest: fewest.and_then(|fewest| {
                     Verdict::of(
                         &experiment.log_ratios(fewest, index),
-                        Rule::of(&experiment.parameters),
+                        DecisionRule::of(&experiment.parameters),
                         floor,
                     )
                 }),
-                over_best: best(experiment, &rivals).filter(|&best| best != index).and_then(|best| {
-                    let rule = Rule::of(&experiment.parameters).among(rivals.len() - 1);
-                    Verdict::of(&experiment.log_ratios(best, index), rule, floor)
-                }),
-                fairness: (workers > 1).then(|| jain(&shares(experiment, index))).flatten(),
+                relative_to_best: fastest_treatment(experiment, &rivals)
+                    .filter(|&best| best != index)
+                    .and_then(|best| {
+                        let rule = DecisionRule::of(&experiment.parameters).divided_by(rivals.len() - 1);
+                        Verdict::of(&experiment.log_ratios(best, index), rule, floor)
+                    }),
+                fairness: (workers > 1).then(|| jain_index(&work_by_worker(experiment, index))).flatten(),
             })
         })
         .collect()
 }
 
 /// Returns the treatment with the highest rate.
-fn best(experiment: &Experiment, of: &[usize]) -> Option<usize> {
+fn fastest_treatment(experiment: &Experiment, of: &[usize]) -> Option<usize> {
     let rate = |index: usize| median(&experiment.rates(index)).unwrap_or(0.0);
     of.iter().copied().max_by(|&a, &b| rate(a).total_cmp(&rate(b)))
 }
 
 /// Returns the operations of each worker, summed over all samples of a treatment.
-fn shares(experiment: &Experiment, treatment: usize) -> Vec<f64> {
+fn work_by_worker(experiment: &Experiment, treatment: usize) -> Vec<f64> {
     experiment.samples_of(treatment).fold(Vec::new(), |mut sums, sample: &Sample| {
         sums.resize(sums.len().max(sample.per_worker.len()), 0.0);
         sums.iter_mut().zip(&sample.per_worker).for_each(|(sum, work)| *sum += work);
@@ -198,7 +202,7 @@ fn pairs(experiment: &Experiment) -> Vec<ContentionPair> {
                 distance: TopologyDistance::ALL.into_iter().find(|distance| distance.name() == name),
                 cpus: factor(treatment, "cpus").unwrap_or_default().to_owned(),
                 rate: Estimate::of(&experiment.rates(index))?,
-                over_nearest: nearest.and_then(over).map(|ratio| ratio.map(f64::exp)),
+                relative_to_nearest: nearest.and_then(over).map(|ratio| ratio.map(f64::exp)),
             })
         })
         .collect()

@@ -1,23 +1,22 @@
 //! How much the measurements were disturbed, and up to which disturbance they support advice.
 
 use super::usable_cpus;
-use manycore_experiment::record::id;
-use manycore_experiment::record::{Experiment, Record, Sample};
+use manycore_experiment::record::{Experiment, Record, Sample, id};
 use manycore_text::units::percent;
 use serde::Serialize;
 
 /// Share of the CPU time that other work or the hypervisor may take. Above it, no advice is given.
-pub const MOST_TAKEN: f64 = 0.10;
+pub const MAX_DISTURBANCE: f64 = 0.10;
 
 /// Share of the workers' time for which a quota may throttle them. Above it, no advice is given.
-pub const MOST_THROTTLED: f64 = 0.05;
+pub const MAX_THROTTLED: f64 = 0.05;
 
 /// CPU time that was taken from the workers of some experiments, over all their samples, as shares of 0 to
 /// 1. `None` where the machine does not report it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Disturbance {
     /// CPU time of everything that is not a worker, relative to the time of all usable CPUs.
-    pub foreign: Option<f64>,
+    pub other_work: Option<f64>,
     /// Time that the hypervisor took (steal), relative to the time in which the CPUs were busy.
     pub steal: Option<f64>,
     /// Time for which a quota throttled the workers, relative to the time that they could have had.
@@ -42,13 +41,14 @@ impl Disturbance {
     }
 
     /// Describes each share that is above its limit. Empty where the measurements support advice.
-    pub fn excess(&self) -> Vec<String> {
-        let told = [
-            (self.foreign, MOST_TAKEN, "other work took {} of the CPU time"),
-            (self.steal, MOST_TAKEN, "the hypervisor took {} of the CPU time"),
-            (self.throttled, MOST_THROTTLED, "a quota throttled the workers for {} of the time"),
+    pub fn exceeded_limits(&self) -> Vec<String> {
+        let limits = [
+            (self.other_work, MAX_DISTURBANCE, "other work took {} of the CPU time"),
+            (self.steal, MAX_DISTURBANCE, "the hypervisor took {} of the CPU time"),
+            (self.throttled, MAX_THROTTLED, "a quota throttled the workers for {} of the time"),
         ];
-        told.into_iter()
+        limits
+            .into_iter()
             .filter_map(|(share, limit, words)| Some((share.filter(|share| *share > limit)?, limit, words)))
             .map(|(share, limit, words)| {
                 format!("{} (limit {})", words.replace("{}", &percent(share)), percent(limit))
@@ -56,28 +56,28 @@ impl Disturbance {
             .collect()
     }
 
-    fn told(&self) -> bool {
-        self.foreign.is_some() || self.steal.is_some() || self.throttled.is_some()
+    fn is_known(&self) -> bool {
+        self.other_work.is_some() || self.steal.is_some() || self.throttled.is_some()
     }
 }
 
 /// Returns the disturbance of the experiments whose ids begin with one of `prefixes`. Experiments with very
 /// short samples have no counters of their own; for them it is the disturbance of the whole record.
-pub(crate) fn during(record: &Record, prefixes: &[&str]) -> Disturbance {
+pub(crate) fn of_topic(record: &Record, prefixes: &[&str]) -> Disturbance {
     let chosen = |experiment: &&Experiment| prefixes.iter().any(|prefix| experiment.id.starts_with(prefix));
     let own = Disturbance::of(record.experiments.iter().filter(chosen), record);
-    if own.told() { own } else { whole(record) }
+    if own.is_known() { own } else { of_record(record) }
 }
 
 /// Returns the disturbance of all experiments.
-pub(crate) fn whole(record: &Record) -> Disturbance {
+pub(crate) fn of_record(record: &Record) -> Disturbance {
     Disturbance::of(record.experiments.iter().filter(|experiment| experiment.id != id::LATENCY), record)
 }
 
 /// Times in nanoseconds as pairs of part and whole. Each pair is summed over the samples that have both.
 #[derive(Default)]
 struct Sums {
-    foreign: (f64, f64),
+    other_work: (f64, f64),
     steal: (f64, f64),
     throttled: (f64, f64),
     thermal_events: u64,
@@ -97,8 +97,9 @@ impl Sums {
         };
         let (busy, steal) = (ticks(&around.busy_ticks), ticks(&around.steal_ticks));
         if let Some((busy, cpu_ns)) = busy.zip(around.cpu_ns) {
-            let foreign = busy - steal.unwrap_or(0.0) - cpu_ns as f64;
-            self.foreign = (self.foreign.0 + foreign, self.foreign.1 + span * usable.len().max(1) as f64);
+            let other_work = busy - steal.unwrap_or(0.0) - cpu_ns as f64;
+            self.other_work =
+                (self.other_work.0 + other_work, self.other_work.1 + span * usable.len().max(1) as f64);
         }
         if let Some((steal, busy)) = steal.zip(busy) {
             self.steal = (self.steal.0 + steal, self.steal.1 + busy);
@@ -112,7 +113,7 @@ impl Sums {
     fn disturbance(&self) -> Disturbance {
         let share = |(part, whole): (f64, f64)| (whole > 0.0).then(|| (part / whole).clamp(0.0, 1.0));
         Disturbance {
-            foreign: share(self.foreign),
+            other_work: share(self.other_work),
             steal: share(self.steal),
             throttled: share(self.throttled),
             thermal_events: self.thermal_events,

@@ -1,47 +1,49 @@
 //! The meaning of a record: estimates with intervals, verdicts, and findings in words.
 //!
-//! A pure function of the record: [`Evaluation::of`]. Experiments are found by the ids in [`manycore_experiment::record::id`]; one that is
-//! missing from the record, or was cut short, leaves its part empty.
+//! [`Evaluation::of`] is a pure function of the record. Experiments are found by the ids in
+//! [`manycore_experiment::record::id`]. The part of an experiment that is missing from the record, or that was
+//! cut short, is empty.
 #![forbid(unsafe_code)]
 
 mod affinity;
-mod circumstances;
 mod comparison;
 mod contention;
 mod disturbance;
 mod findings;
 mod latency;
-mod levels;
 pub mod limits;
 mod matrix;
-mod modes;
+mod metric_by_workers;
 mod noise;
-mod peer;
-mod planning;
+mod other_program;
+mod parallel_modes;
+mod power_analysis;
 mod scaling;
+mod scheduler_counters;
 mod spawning;
 mod stream;
 mod tuning;
-mod words;
+mod wording;
 
-pub use affinity::Affinity;
-pub use circumstances::Circumstances;
-pub use comparison::{Compared, Comparison, enough, judge as compare};
-pub use contention::{Contention, ContentionPair, ContentionPoint, UnixBench};
-pub use disturbance::{Disturbance, MOST_TAKEN, MOST_THROTTLED};
-pub use findings::{Finding, Kind};
-pub use latency::{AtDistance, CoreLatency, Far, Grouping, PairLatency};
-pub use levels::{Level, Levels};
+pub use affinity::PinningComparison;
+pub use comparison::{Comparison, MetricComparison, evaluate as compare, is_conclusive_enough};
+pub use contention::{ContentionPair, ContentionPoint, LoadContention, UnixBench};
+pub use disturbance::{Disturbance, MAX_DISTURBANCE, MAX_THROTTLED};
+pub use findings::{Finding, FindingKind};
+pub use latency::{CoreLatency, CpuGrouping, DistanceLatency, DistantCpu, PairLatency};
 pub use matrix::MatrixPoint;
-pub use modes::{Mode, Modes};
-pub use noise::Noise;
-pub use peer::Peer;
-pub use scaling::{Clock, LatencySummary, Scaling, ScalingPoint, Superlinear, UslFit};
+pub use metric_by_workers::{MetricAtWorkers, MetricByWorkers};
+pub use noise::NoiseFloor;
+pub use other_program::ProgramComparison;
+pub use parallel_modes::{ParallelMode, ParallelModes};
+pub use scaling::{Clock, EventTimeSummary, Scaling, ScalingPoint, Superlinear, UslFit};
+pub use scheduler_counters::SchedulerCounters;
 pub use spawning::{
-    Balance, LightProcesses, LightRun, Mismatch, PUBLISHED, PUBLISHED_BYTES, PUBLISHED_ON, Published, Rounds,
+    CpuBalance, FileRounds, LightProcessRun, LightProcesses, PUBLISHED, PUBLISHED_BYTES, PUBLISHED_ON,
+    PublishedFigure, SchedulerMismatch,
 };
-pub use stream::{Route, StreamPoint, Streaming};
-pub use tuning::{Candidate, Finalist, TODAY, Tuning, confirmed, ranking};
+pub use stream::{MemoryBandwidth, NodeRoute, StreamPoint};
+pub use tuning::{BASELINE, Finalist, TuneCandidate, TuneResult, is_confirmed, rank_treatments};
 
 use limits::{LimitCheck, LimitProof};
 use manycore_experiment::{
@@ -60,31 +62,31 @@ pub struct Evaluation {
     /// Always [`EVALUATION_SCHEMA`].
     pub schema: String,
     /// The noise floor, for one worker and for one on each CPU.
-    pub noise: Vec<Noise>,
+    pub noise: Vec<NoiseFloor>,
     /// How work scales over workers.
     pub scaling: Option<Scaling>,
     /// The evaluation of the scaling experiment where its metric does not count work.
-    pub levels: Option<Levels>,
+    pub metric_by_workers: Option<MetricByWorkers>,
     /// Clock of the CPUs, alone and all at the same time.
     pub clock: Option<Clock>,
     /// Serial, threads and processes: the built-in program first, then each Python set-up.
-    pub modes: Vec<Modes>,
+    pub modes: Vec<ParallelModes>,
     /// Matrix products by size.
     pub matrix: Vec<MatrixPoint>,
     /// Unpinned against pinned processes.
-    pub affinity: Option<Affinity>,
+    pub affinity: Option<PinningComparison>,
     /// Core-to-core latency.
     pub latency: Option<CoreLatency>,
     /// Memory bandwidth and latency.
-    pub stream: Option<Streaming>,
+    pub stream: Option<MemoryBandwidth>,
     /// The built-in load relative to sysbench, by number of workers.
-    pub peers: Vec<Peer>,
+    pub sysbench: Vec<ProgramComparison>,
     /// Loads whose workers share something.
-    pub contention: Vec<Contention>,
-    /// Variant B compared with variant A.
+    pub contention: Vec<LoadContention>,
+    /// B against A.
     pub comparison: Option<Comparison>,
     /// A search for the best placement.
-    pub tuning: Option<Tuning>,
+    pub tuning: Option<TuneResult>,
     /// Limits of memory bandwidth, enforced and not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<LimitProof>,
@@ -100,8 +102,8 @@ impl Evaluation {
         let experiment = |id: &str| record.experiment(id);
         // A run without an A/A experiment uses consecutive samples of the same treatment instead.
         let noise = experiment(id::NOISE)
-            .map(noise::judge)
-            .or_else(|| experiment(id::SCALING).filter(|_| record.verb != "eval").map(noise::within))
+            .map(noise::evaluate)
+            .or_else(|| experiment(id::SCALING).filter(|_| record.verb != "eval").map(noise::from_repeats))
             .unwrap_or_default();
         // The noise floor at the highest number of workers of the experiment.
         let floor = |experiment: &Experiment| {
@@ -113,26 +115,30 @@ impl Evaluation {
             schema: EVALUATION_SCHEMA.to_owned(),
             scaling: experiment(id::SCALING)
                 .filter(|e| scaling::counts_work(e))
-                .and_then(|e| scaling::judge(e, record, clock.as_ref())),
-            levels: experiment(id::SCALING).filter(|e| !scaling::counts_work(e)).and_then(levels::judge),
+                .and_then(|e| scaling::evaluate(e, record, clock.as_ref())),
+            metric_by_workers: experiment(id::SCALING)
+                .filter(|e| !scaling::counts_work(e))
+                .and_then(metric_by_workers::evaluate),
             modes: record
                 .experiments
                 .iter()
                 .filter(|experiment| experiment.id.starts_with(id::MODES))
-                .filter_map(|experiment| modes::judge(experiment, floor(experiment)))
+                .filter_map(|experiment| parallel_modes::evaluate(experiment, floor(experiment)))
                 .collect(),
             matrix: experiment(id::MATRIX)
-                .map(|e| matrix::judge(e, &record.machine, clock.as_ref()))
+                .map(|e| matrix::evaluate(e, &record.machine, clock.as_ref()))
                 .unwrap_or_default(),
-            affinity: experiment(id::AFFINITY).and_then(|e| affinity::judge(e, floor(e))),
-            latency: experiment(id::LATENCY).and_then(|e| latency::judge(e, &record.machine)),
-            stream: stream::judge(record),
-            peers: experiment(id::SYSBENCH).map(|beside| peer::judge(beside, true)).unwrap_or_default(),
-            contention: contention::judge(record, floor),
-            comparison: experiment(id::COMPARE).and_then(comparison::judge),
-            tuning: tuning::judge(record),
+            affinity: experiment(id::AFFINITY).and_then(|e| affinity::evaluate(e, floor(e))),
+            latency: experiment(id::LATENCY).and_then(|e| latency::evaluate(e, &record.machine)),
+            stream: stream::evaluate(record),
+            sysbench: experiment(id::SYSBENCH)
+                .map(|beside| other_program::evaluate(beside, true))
+                .unwrap_or_default(),
+            contention: contention::evaluate(record, floor),
+            comparison: experiment(id::COMPARE).and_then(comparison::evaluate),
+            tuning: tuning::evaluate(record),
             limits: limits(record),
-            light_processes: spawning::judge(record),
+            light_processes: spawning::evaluate(record),
             clock,
             noise,
             findings: Vec::new(),

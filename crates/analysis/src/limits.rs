@@ -1,10 +1,10 @@
 //! Tests whether a limit is enforced: the bandwidth of a memory load with the limit and without.
 
-use super::comparison::floor;
+use super::comparison::noise_floor;
 use manycore_experiment::record::Experiment;
 use manycore_stats::{
     Estimate,
-    verdict::{Answer, Rule, Verdict},
+    verdict::{Answer, DecisionRule, Verdict},
 };
 use serde::Serialize;
 
@@ -97,21 +97,21 @@ impl LimitProof {
         }
     }
 
-    /// Judges what was measured: the treatments of [`LimitCheck::treatments`], whose work is bytes.
+    /// Evaluates what was measured: the treatments of [`LimitCheck::treatments`], whose work is bytes.
     pub fn of(check: LimitCheck, experiment: &Experiment) -> Self {
         let at = |name: &str| experiment.treatments.iter().position(|treatment| treatment.name == name);
         let rates = |name| Estimate::of(&experiment.rates(at(name)?));
-        let judged = |a, b| {
+        let evaluated = |a, b| {
             let (a, b) = (at(a)?, at(b)?);
             Verdict::of(
                 &experiment.log_ratios(a, b),
-                Rule::of(&experiment.parameters),
-                floor(experiment, &[a, b]),
+                DecisionRule::of(&experiment.parameters),
+                noise_floor(experiment, &[a, b]),
             )
         };
-        let verdict = judged(WITHOUT, WITH);
+        let verdict = evaluated(WITHOUT, WITH);
         let shown = match &verdict {
-            Some(verdict) if check.has_rivals() => among_rivals(verdict, judged(ALONE, WITHOUT).as_ref()),
+            Some(verdict) if check.has_rivals() => among_rivals(verdict, evaluated(ALONE, WITHOUT).as_ref()),
             Some(verdict) => limited(verdict),
             None => LimitShown::Inconclusive,
         };
@@ -122,7 +122,7 @@ impl LimitProof {
 /// Evaluates a maximum. A loss within the margin means that the limit has no effect; a loss that may be
 /// within the margin is inconclusive.
 fn limited(verdict: &Verdict) -> LimitShown {
-    match verdict.verdict {
+    match verdict.answer {
         _ if verdict.is_within_margin() => {
             LimitShown::Fails("the load gets as much bandwidth with the limit as without".to_owned())
         }
@@ -136,8 +136,8 @@ fn limited(verdict: &Verdict) -> LimitShown {
 /// that without.
 fn among_rivals(verdict: &Verdict, crowded: Option<&Verdict>) -> LimitShown {
     let plenty =
-        crowded.is_some_and(|crowded| crowded.is_within_margin() || crowded.verdict == Answer::BBetter);
-    match (verdict.verdict, plenty) {
+        crowded.is_some_and(|crowded| crowded.is_within_margin() || crowded.answer == Answer::BBetter);
+    match (verdict.answer, plenty) {
         _ if verdict.is_better_beyond_margin() => LimitShown::Holds,
         (Answer::ABetter, _) => {
             LimitShown::Fails("the load gets less bandwidth with the preference than without".to_owned())
@@ -245,12 +245,13 @@ mod tests {
 
     #[test]
     fn noise_that_could_hide_a_limit_is_no_proof_against_it() {
-        let judged = |check, treatments: &[(&str, f64)]| LimitProof::of(check, &scattered(treatments, 2.0));
-        let proof = judged(LimitCheck::Bandwidth, &[(WITH, 1e10), (WITHOUT, 1e10)]);
-        assert_eq!(proof.verdict.unwrap().verdict, Answer::Inconclusive);
+        let evaluated =
+            |check, treatments: &[(&str, f64)]| LimitProof::of(check, &scattered(treatments, 2.0));
+        let proof = evaluated(LimitCheck::Bandwidth, &[(WITH, 1e10), (WITHOUT, 1e10)]);
+        assert_eq!(proof.verdict.unwrap().answer, Answer::Inconclusive);
         assert_eq!(proof.shown, LimitShown::Inconclusive);
         let even = [(WITH, 1e10), (WITHOUT, 1e10), (ALONE, 1e10)];
-        assert_eq!(judged(LimitCheck::Priority, &even).shown, LimitShown::Inconclusive);
+        assert_eq!(evaluated(LimitCheck::Priority, &even).shown, LimitShown::Inconclusive);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 /// A core that exceeds its computed peak by this factor ran at another clock than the one that was
 /// measured.
-const EXCESS: f64 = 1.02;
+const PEAK_TOLERANCE: f64 = 1.02;
 
 /// Products of one size.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -29,7 +29,11 @@ pub struct MatrixPoint {
 }
 
 /// Returns one point for each size.
-pub(crate) fn judge(experiment: &Experiment, machine: &Machine, clock: Option<&Clock>) -> Vec<MatrixPoint> {
+pub(crate) fn evaluate(
+    experiment: &Experiment,
+    machine: &Machine,
+    clock: Option<&Clock>,
+) -> Vec<MatrixPoint> {
     let peak = flops_per_cycle(machine).zip(clock).map(|(flops, clock)| flops * clock.alone_hz() / 1e9);
     let mut sizes: Vec<usize> = experiment
         .treatments
@@ -61,7 +65,7 @@ pub(crate) fn judge(experiment: &Experiment, machine: &Machine, clock: Option<&C
             })
         })
         .collect();
-    if points.iter().any(|point| peak.is_some_and(|peak| point.one.median > EXCESS * peak)) {
+    if points.iter().any(|point| peak.is_some_and(|peak| point.one.median > PEAK_TOLERANCE * peak)) {
         for point in &mut points {
             point.peak = None;
         }

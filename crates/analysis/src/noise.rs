@@ -1,16 +1,16 @@
 //! The noise floor: the difference that this machine shows between two identical variants.
 
-use super::{planning, with_factor};
+use super::{power_analysis, with_factor};
 use manycore_experiment::record::{Experiment, log_ratio};
 use manycore_stats::{
     Estimate,
-    verdict::{Rule, Verdict},
+    verdict::{DecisionRule, Verdict},
 };
 use serde::Serialize;
 
 /// The noise floor at one number of workers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Noise {
+pub struct NoiseFloor {
     /// Number of concurrent workers.
     pub workers: usize,
     /// B over A; the true value is 1.
@@ -20,53 +20,54 @@ pub struct Noise {
     pub floor: Option<f64>,
     /// Minimum detectable effect at 80 % power of this many pairs, as a share. `None` where there are too
     /// few pairs.
-    pub detectable: Option<f64>,
+    pub minimum_detectable_effect: Option<f64>,
 }
 
-/// Returns one [`Noise`] for each number of workers that has both variants.
-pub(crate) fn judge(experiment: &Experiment) -> Vec<Noise> {
+/// Returns one [`NoiseFloor`] for each number of workers that has both variants.
+pub(crate) fn evaluate(experiment: &Experiment) -> Vec<NoiseFloor> {
     with_factor(experiment, "side", "A")
         .filter_map(|a| {
             let workers = experiment.treatments[a].workers;
             let b = with_factor(experiment, "side", "B")
                 .find(|&b| experiment.treatments[b].workers == workers)?;
-            let (ratio, detectable) = shown(&experiment.log_ratios(a, b))?;
+            let (ratio, minimum_detectable_effect) = ratio_and_detectable(&experiment.log_ratios(a, b))?;
             let floor = ratio.interval.map(|(low, high)| (1.0 - low).max(high - 1.0));
-            Some(Noise { workers, ratio, floor, detectable })
+            Some(NoiseFloor { workers, ratio, floor, minimum_detectable_effect })
         })
         .collect()
 }
 
 /// Returns the noise between consecutive samples of the same treatment, for each number of workers that has
 /// enough pairs for an interval.
-pub(crate) fn within(experiment: &Experiment) -> Vec<Noise> {
+pub(crate) fn from_repeats(experiment: &Experiment) -> Vec<NoiseFloor> {
     (0..experiment.treatments.len())
         .filter_map(|index| {
-            let (ratio, detectable) = shown(&neighbours(experiment, index))?;
+            let (ratio, minimum_detectable_effect) =
+                ratio_and_detectable(&consecutive_ratios(experiment, index))?;
             let (low, high) = ratio.interval?;
             let workers = experiment.treatments[index].workers;
-            Some(Noise { workers, ratio, floor: Some((high - low) / 2.0), detectable })
+            Some(NoiseFloor { workers, ratio, floor: Some((high - low) / 2.0), minimum_detectable_effect })
         })
         .collect()
 }
 
 /// Returns the logarithms of the ratios between consecutive samples of one treatment, each sample in one
 /// pair only. Their true value is 0.
-pub(crate) fn neighbours(experiment: &Experiment, treatment: usize) -> Vec<f64> {
+pub(crate) fn consecutive_ratios(experiment: &Experiment, treatment: usize) -> Vec<f64> {
     let rates = experiment.rates(treatment);
     rates.chunks_exact(2).filter_map(|pair| log_ratio(pair[0], pair[1])).collect()
 }
 
 /// Returns the ratio of the pairs, and their minimum detectable effect. `None` where there are no pairs.
-fn shown(log_ratios: &[f64]) -> Option<(Estimate, Option<f64>)> {
-    let verdict = Verdict::of(log_ratios, Rule::default(), None)?;
+fn ratio_and_detectable(log_ratios: &[f64]) -> Option<(Estimate, Option<f64>)> {
+    let verdict = Verdict::of(log_ratios, DecisionRule::default(), None)?;
     let ratio = Estimate { median: verdict.ratio, interval: verdict.interval, n: verdict.pairs };
-    Some((ratio, planning::detectable(&verdict)))
+    Some((ratio, power_analysis::minimum_detectable_effect(&verdict)))
 }
 
 /// Returns the noise floor for comparisons with `workers` concurrent workers: that of the nearest number of
 /// workers that was measured.
-pub(crate) fn floor(noise: &[Noise], workers: usize) -> Option<f64> {
+pub(crate) fn floor(noise: &[NoiseFloor], workers: usize) -> Option<f64> {
     let known = noise.iter().filter_map(|noise| Some((noise.workers, noise.floor?)));
     known.min_by_key(|(at, _)| at.abs_diff(workers)).map(|(_, floor)| floor)
 }

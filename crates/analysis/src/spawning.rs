@@ -6,12 +6,12 @@ use manycore_experiment::{
         Ending, Io, Limit, Purpose, Run, Runtime, Schedulers, Spawning, Spin, Work, ceiling::Ceiling,
     },
 };
-use manycore_stats::{histogram::quantile, jain, mean};
+use manycore_stats::{histogram::quantile, jain_index, mean};
 use serde::Serialize;
 
 /// A published figure of light processes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Published {
+pub struct PublishedFigure {
     /// Number of processes that were started.
     pub count: u64,
     /// Memory of the runtime, in bytes.
@@ -27,11 +27,11 @@ pub const PUBLISHED_ON: &str = "Erlang/OTP 17, 64 CPUs";
 pub const PUBLISHED_BYTES: f64 = 2667.0;
 
 /// Processes of Erlang/OTP 17 on four Xeon E7-4820 (64 logical CPUs, 125 GB).
-pub const PUBLISHED: [Published; 4] = [
-    Published { count: 100_000, memory_bytes: 299e6, start_seconds: 12.3 },
-    Published { count: 1_000_000, memory_bytes: 2.7e9, start_seconds: 6.8 },
-    Published { count: 10_000_000, memory_bytes: 27.2e9, start_seconds: 57.6 },
-    Published { count: 55_000_000, memory_bytes: 132e9, start_seconds: 400.0 },
+pub const PUBLISHED: [PublishedFigure; 4] = [
+    PublishedFigure { count: 100_000, memory_bytes: 299e6, start_seconds: 12.3 },
+    PublishedFigure { count: 1_000_000, memory_bytes: 2.7e9, start_seconds: 6.8 },
+    PublishedFigure { count: 10_000_000, memory_bytes: 27.2e9, start_seconds: 57.6 },
+    PublishedFigure { count: 55_000_000, memory_bytes: 132e9, start_seconds: 400.0 },
 ];
 
 /// One runtime under one kind of work.
@@ -48,7 +48,7 @@ pub struct LightProcesses {
     /// Name in tables: `beam`, followed by the work where there are several kinds of it.
     pub name: String,
     /// Runs in their order.
-    pub runs: Vec<LightRun>,
+    pub runs: Vec<LightProcessRun>,
     /// How many fit. `None` where no run shows the memory of one.
     pub ceiling: Option<Ceiling>,
     /// Usable memory in bytes, and the source of that figure.
@@ -58,14 +58,14 @@ pub struct LightProcesses {
     /// Schedulers and CPUs.
     pub schedulers: Schedulers,
     /// How the number of schedulers differs from what the CPUs allow. `None` where it does not.
-    pub mismatch: Option<Mismatch>,
+    pub mismatch: Option<SchedulerMismatch>,
 }
 
 /// One run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct LightRun {
+pub struct LightProcessRun {
     /// Number of light processes that were requested.
-    pub asked: u64,
+    pub requested: u64,
     /// Number that were alive at the same time.
     pub alive: u64,
     /// The purpose of the run.
@@ -97,14 +97,14 @@ pub struct LightRun {
     /// Measured growth of memory over the growth of the runtime's own figure.
     pub memory_over_own: Option<f64>,
     /// How computing was spread over CPUs.
-    pub balance: Option<Balance>,
+    pub balance: Option<CpuBalance>,
     /// Throughput and latency of file operations.
-    pub rounds: Option<Rounds>,
+    pub file_rounds: Option<FileRounds>,
 }
 
 /// How computing was spread.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Balance {
+pub struct CpuBalance {
     /// CPU number and mean busy share of its time, 0 to 1.
     pub cpus: Vec<(usize, f64)>,
     /// Jain's index over the CPUs.
@@ -116,12 +116,12 @@ pub struct Balance {
     /// Mean number of light processes that were ready to run.
     pub queued: Option<f64>,
     /// Mean share of steal time.
-    pub stolen: Option<f64>,
+    pub steal: Option<f64>,
 }
 
 /// Throughput and latency of file operations.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Rounds {
+pub struct FileRounds {
     /// Rounds of open, write, read and close per second.
     pub per_second: f64,
     /// Median time of a round in nanoseconds.
@@ -136,7 +136,7 @@ pub struct Rounds {
 
 /// How the number of schedulers differs from what the CPUs allow.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Mismatch {
+pub struct SchedulerMismatch {
     /// Whether there are more schedulers than can run; otherwise there are fewer.
     pub more: bool,
     /// Whether the quota limits the number, and not the CPUs.
@@ -144,11 +144,11 @@ pub struct Mismatch {
     /// Number of schedulers that can run at the same time.
     pub fitting: usize,
     /// The setting that corrects it, as typed in a shell.
-    pub cure: String,
+    pub fix: String,
 }
 
 /// Evaluates all spawn experiments of a record.
-pub(super) fn judge(record: &Record) -> Vec<LightProcesses> {
+pub(super) fn evaluate(record: &Record) -> Vec<LightProcesses> {
     let several = record.spawnings.windows(2).any(|pair| pair[0].work != pair[1].work);
     record.spawnings.iter().map(|spawning| of(spawning, several)).collect()
 }
@@ -177,9 +177,9 @@ fn of(spawning: &Spawning, several: bool) -> LightProcesses {
     }
 }
 
-fn run(run: &Run) -> LightRun {
-    LightRun {
-        asked: run.asked,
+fn run(run: &Run) -> LightProcessRun {
+    LightProcessRun {
+        requested: run.asked,
         alive: run.alive,
         purpose: run.purpose,
         ending: run.ending.clone(),
@@ -196,11 +196,11 @@ fn run(run: &Run) -> LightRun {
         own_each: run.bytes_each(|memory| memory.own_bytes),
         memory_over_own: run.memory_over_own(),
         balance: run.spin.as_ref().map(balance),
-        rounds: run.io.as_ref().map(rounds),
+        file_rounds: run.io.as_ref().map(rounds),
     }
 }
 
-fn balance(spin: &Spin) -> Balance {
+fn balance(spin: &Spin) -> CpuBalance {
     let share = |column: usize| {
         let shares: Vec<f64> =
             spin.busy.iter().filter_map(|row| row.get(column)).copied().map(f64::from).collect();
@@ -210,18 +210,18 @@ fn balance(spin: &Spin) -> Balance {
         spin.cpus.iter().enumerate().map(|(column, &cpu)| (cpu, share(column))).collect();
     let shares: Vec<f64> = cpus.iter().map(|&(_, share)| share).collect();
     let schedulers: Vec<f64> = spin.schedulers.iter().copied().map(f64::from).collect();
-    Balance {
-        fairness: jain(&shares),
-        scheduler_fairness: jain(&schedulers),
+    CpuBalance {
+        fairness: jain_index(&shares),
+        scheduler_fairness: jain_index(&schedulers),
         running: mean(&spin.running.iter().copied().map(f64::from).collect::<Vec<_>>()),
         queued: mean(&spin.queued.iter().map(|&queued| queued as f64).collect::<Vec<_>>()),
-        stolen: mean(&spin.stolen.iter().copied().map(f64::from).collect::<Vec<_>>()),
+        steal: mean(&spin.stolen.iter().copied().map(f64::from).collect::<Vec<_>>()),
         cpus,
     }
 }
 
-fn rounds(io: &Io) -> Rounds {
-    Rounds {
+fn rounds(io: &Io) -> FileRounds {
+    FileRounds {
         per_second: if io.seconds > 0.0 { io.operations as f64 / io.seconds } else { 0.0 },
         p50_ns: quantile(&io.latency, 0.5),
         p99_ns: quantile(&io.latency, 0.99),
@@ -232,21 +232,26 @@ fn rounds(io: &Io) -> Rounds {
 
 /// Compares the number of schedulers with the number of CPUs, or with the quota's CPUs where that is less.
 /// More schedulers only take turns on the CPUs, and are throttled together.
-fn mismatch(runtime: Runtime, schedulers: &Schedulers) -> Option<Mismatch> {
+fn mismatch(runtime: Runtime, schedulers: &Schedulers) -> Option<SchedulerMismatch> {
     let count = schedulers.count?;
     let cpus = schedulers.cpus.len();
     let quota = schedulers.quota_cpus.map(|quota| (quota.ceil() as usize).max(1));
     let by_quota = quota.is_some_and(|quota| quota < cpus);
     let fitting = quota.unwrap_or(cpus).min(cpus);
     let set = |option: &str| format!("{option}{fitting}");
-    let cure = match runtime {
+    let fix = match runtime {
         Runtime::Beam => format!("erl +S {fitting}:{fitting}"),
         Runtime::Go => set("GOMAXPROCS="),
         Runtime::Jvm => set("java -XX:ActiveProcessorCount="),
         Runtime::Tokio => set("TOKIO_WORKER_THREADS="),
         Runtime::Threads | Runtime::Processes => return None,
     };
-    (cpus > 0 && count != fitting).then_some(Mismatch { more: count > fitting, by_quota, fitting, cure })
+    (cpus > 0 && count != fitting).then_some(SchedulerMismatch {
+        more: count > fitting,
+        by_quota,
+        fitting,
+        fix,
+    })
 }
 
 #[cfg(test)]

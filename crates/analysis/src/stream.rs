@@ -2,10 +2,12 @@
 //! node: bandwidth, latency, and latency under load.
 
 use super::with_factor;
-use manycore_experiment::record::id::{self, TIMES_CACHES};
 use manycore_experiment::{
     Record,
-    record::{Experiment, Sample, Treatment},
+    record::{
+        Experiment, Sample, Treatment,
+        id::{self, TIMES_CACHES},
+    },
 };
 use manycore_stats::{Estimate, median};
 use serde::Serialize;
@@ -13,18 +15,18 @@ use std::collections::BTreeMap;
 
 /// Memory bandwidth and latency of a record.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Streaming {
+pub struct MemoryBandwidth {
     /// Bytes of each of the three arrays on a node.
     pub array_bytes: Option<u64>,
     /// Bytes of the last-level caches of the node with the most. `None` where the machine does not report
     /// them.
     pub caches_bytes: Option<u64>,
-    /// The node whose CPUs worked in [`Streaming::points`], and the node of the memory.
-    pub home: Option<(u32, u32)>,
+    /// The node whose CPUs worked in [`MemoryBandwidth::points`], and the node of the memory.
+    pub measured_nodes: Option<(u32, u32)>,
     /// Points by kernel, stores and number of workers.
     pub points: Vec<StreamPoint>,
     /// Routes from the CPUs of a node to the memory of a node, by node number.
-    pub routes: Vec<Route>,
+    pub routes: Vec<NodeRoute>,
 }
 
 /// One kernel with one number of workers.
@@ -39,17 +41,17 @@ pub struct StreamPoint {
     /// Bytes per second of all workers in total, counted as in STREAM.
     pub rate: Estimate,
     /// Rate relative to one worker, from pairs of the same block. `None` for one worker.
-    pub over_one: Option<Estimate>,
+    pub speedup: Option<Estimate>,
 }
 
 /// The route from the CPUs of one node to the memory of one node.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Route {
+pub struct NodeRoute {
     /// Node of the CPUs.
     pub from: u32,
     /// Node of the memory.
     pub to: u32,
-    /// Number of CPUs that read at the same time in [`Route::rate`].
+    /// Number of CPUs that read at the same time in [`NodeRoute::rate`].
     pub workers: usize,
     /// Bytes per second that all CPUs of the node read.
     pub rate: Option<Estimate>,
@@ -71,15 +73,15 @@ impl StreamPoint {
     }
 }
 
-impl Streaming {
+impl MemoryBandwidth {
     /// Returns whether the arrays are too small relative to the caches.
-    pub fn cached(&self) -> bool {
+    pub fn arrays_too_small(&self) -> bool {
         self.array_bytes.zip(self.caches_bytes).is_some_and(|(array, caches)| array < TIMES_CACHES * caches)
     }
 
     /// Returns the numbers of the nodes of all routes: those of CPUs and those of memory.
     pub fn nodes(&self) -> [Vec<u32>; 2] {
-        [|route: &Route| route.from, |route: &Route| route.to].map(|side| {
+        [|route: &NodeRoute| route.from, |route: &NodeRoute| route.to].map(|side| {
             let mut nodes: Vec<u32> = self.routes.iter().map(side).collect();
             nodes.sort_unstable();
             nodes.dedup();
@@ -88,13 +90,13 @@ impl Streaming {
     }
 
     /// Returns the route between two nodes.
-    pub fn route(&self, from: u32, to: u32) -> Option<&Route> {
+    pub fn route(&self, from: u32, to: u32) -> Option<&NodeRoute> {
         self.routes.iter().find(|route| (route.from, route.to) == (from, to))
     }
 }
 
 /// Evaluates the stream experiments of a record. Returns `None` where it has none.
-pub(crate) fn judge(record: &Record) -> Option<Streaming> {
+pub(crate) fn evaluate(record: &Record) -> Option<MemoryBandwidth> {
     let [kernels, rates, latencies] =
         [id::STREAM, id::STREAM_NODES, id::STREAM_LATENCY].map(|id| record.experiment(id));
     let any = kernels.or(rates).or(latencies)?;
@@ -110,10 +112,10 @@ pub(crate) fn judge(record: &Record) -> Option<Streaming> {
     if let Some(experiment) = latencies {
         times(experiment, &mut routes);
     }
-    let streaming = Streaming {
+    let streaming = MemoryBandwidth {
         array_bytes: number("array_bytes"),
         caches_bytes: number("caches_bytes"),
-        home: kernels.and_then(home),
+        measured_nodes: kernels.and_then(home),
         points: kernels.map(points).unwrap_or_default(),
         routes: routes.into_values().collect(),
     };
@@ -137,7 +139,7 @@ fn points(experiment: &Experiment) -> Vec<StreamPoint> {
             Some(StreamPoint {
                 workers: treatment.workers,
                 rate: Estimate::of(&experiment.rates(index))?,
-                over_one: one.and_then(over).map(|ratio| ratio.map(f64::exp)),
+                speedup: one.and_then(over).map(|ratio| ratio.map(f64::exp)),
                 kernel,
                 stores,
             })
@@ -146,10 +148,13 @@ fn points(experiment: &Experiment) -> Vec<StreamPoint> {
 }
 
 /// Returns the route of a treatment, and inserts an empty one at its first treatment.
-fn route<'a>(treatment: &Treatment, routes: &'a mut BTreeMap<(u32, u32), Route>) -> Option<&'a mut Route> {
+fn route<'a>(
+    treatment: &Treatment,
+    routes: &'a mut BTreeMap<(u32, u32), NodeRoute>,
+) -> Option<&'a mut NodeRoute> {
     let node = |name: &str| treatment.factors.get(name)?.parse::<u32>().ok();
     let (from, to) = (node("from")?, node("to")?);
-    let empty = Route {
+    let empty = NodeRoute {
         from,
         to,
         workers: treatment.workers,
@@ -161,7 +166,7 @@ fn route<'a>(treatment: &Treatment, routes: &'a mut BTreeMap<(u32, u32), Route>)
     Some(routes.entry((from, to)).or_insert(empty))
 }
 
-fn bandwidths(experiment: &Experiment, routes: &mut BTreeMap<(u32, u32), Route>) {
+fn bandwidths(experiment: &Experiment, routes: &mut BTreeMap<(u32, u32), NodeRoute>) {
     for (index, treatment) in experiment.treatments.iter().enumerate() {
         let rate = Estimate::of(&experiment.rates(index));
         if let Some(route) = route(treatment, routes).filter(|_| rate.is_some()) {
@@ -170,7 +175,7 @@ fn bandwidths(experiment: &Experiment, routes: &mut BTreeMap<(u32, u32), Route>)
     }
 }
 
-fn times(experiment: &Experiment, routes: &mut BTreeMap<(u32, u32), Route>) {
+fn times(experiment: &Experiment, routes: &mut BTreeMap<(u32, u32), NodeRoute>) {
     for loaded in ["no", "yes"] {
         for index in with_factor(experiment, "loaded", loaded) {
             // A load that did not complete in a slice took at least as long as the slice. Leaving it out

@@ -5,13 +5,13 @@ use manycore_experiment::record::{Around, Record};
 use manycore_stats::verdict::Answer;
 use manycore_testkit::{Trouble, World};
 
-fn judge(world: &World) -> Evaluation {
+fn evaluate(world: &World) -> Evaluation {
     let record = world.record();
     record.check().unwrap();
     Evaluation::of(&record)
 }
 
-fn texts(evaluation: &Evaluation, kind: Kind, topic: &str) -> Vec<String> {
+fn texts(evaluation: &Evaluation, kind: FindingKind, topic: &str) -> Vec<String> {
     let of = |finding: &&Finding| finding.kind == kind && finding.topic == topic;
     evaluation.findings.iter().filter(of).map(|finding| finding.text.clone()).collect()
 }
@@ -27,19 +27,19 @@ fn point(evaluation: &Evaluation, workers: usize) -> &ScalingPoint {
 }
 
 #[test]
-fn a_known_effect_of_binding_is_found_with_its_size() {
+fn a_known_effect_of_pinning_is_found_with_its_size() {
     for (bound, answer) in [(1.10, Answer::BBetter), (0.90, Answer::ABetter), (1.0, Answer::Equivalent)] {
-        let verdict = judge(&World { bound, ..quiet() }).affinity.unwrap().verdict.unwrap();
-        assert_eq!(verdict.verdict, answer, "{bound}");
+        let verdict = evaluate(&World { bound, ..quiet() }).affinity.unwrap().verdict.unwrap();
+        assert_eq!(verdict.answer, answer, "{bound}");
         assert!((verdict.ratio - bound).abs() < 0.01, "{verdict:?}");
     }
 }
 
 #[test]
 fn the_noise_floor_grows_with_the_noise() {
-    let floor = |noise| judge(&World { noise, ..quiet() }).noise[0].floor.unwrap();
+    let floor = |noise| evaluate(&World { noise, ..quiet() }).noise[0].floor.unwrap();
     assert!(floor(0.1) > 5.0 * floor(0.005));
-    assert_eq!(judge(&quiet()).noise.iter().map(|noise| noise.workers).collect::<Vec<_>>(), [1, 2]);
+    assert_eq!(evaluate(&quiet()).noise.iter().map(|noise| noise.workers).collect::<Vec<_>>(), [1, 2]);
 }
 
 /// One worker that loses 15 % makes a machine that scales perfectly look 1.18 times as fast. This explains
@@ -54,12 +54,12 @@ fn each_cause_of_a_superlinear_point_is_named_and_no_other() {
         (Trouble::SlowCpu(0.15), "a second of CPU time did"),
     ] {
         // Bare metal, because the kernel reports frequencies there.
-        let evaluation = judge(&World { trouble, hypervisor: None, ..quiet() });
+        let evaluation = evaluate(&World { trouble, hypervisor: None, ..quiet() });
         let superlinear = point(&evaluation, 2).superlinear.as_ref().unwrap();
         assert!(!superlinear.within_noise, "{trouble:?}");
         assert_eq!(superlinear.causes.len(), 1, "{trouble:?}: {:?}", superlinear.causes);
         assert!(superlinear.causes[0].contains(cause), "{trouble:?}: {:?}", superlinear.causes);
-        let warnings = texts(&evaluation, Kind::Warning, "scaling");
+        let warnings = texts(&evaluation, FindingKind::Warning, "scaling");
         assert!(warnings.iter().all(|text| text.contains(cause)), "{warnings:?}");
         assert_eq!(warnings.len(), 2, "two workers and four on two CPUs");
     }
@@ -67,15 +67,15 @@ fn each_cause_of_a_superlinear_point_is_named_and_no_other() {
 
 #[test]
 fn a_superlinear_point_without_a_recorded_cause_says_so() {
-    let evaluation = judge(&World { trouble: Trouble::Hidden(0.15), ..quiet() });
+    let evaluation = evaluate(&World { trouble: Trouble::Hidden(0.15), ..quiet() });
     assert_eq!(point(&evaluation, 2).superlinear.as_ref().unwrap().causes, Vec::<String>::new());
-    assert!(texts(&evaluation, Kind::Warning, "scaling")[0].ends_with("the record shows no cause."));
+    assert!(texts(&evaluation, FindingKind::Warning, "scaling")[0].ends_with("the record shows no cause."));
 }
 
 #[test]
 fn noise_alone_gives_no_warning_of_superlinear_points() {
     for seed in 0..20 {
-        let evaluation = judge(&World { seed, ..World::guest() });
+        let evaluation = evaluate(&World { seed, ..World::guest() });
         let sure =
             evaluation.scaling.iter().flat_map(|scaling| &scaling.points).filter(|point| {
                 point.superlinear.as_ref().is_some_and(|superlinear| !superlinear.within_noise)
@@ -85,16 +85,16 @@ fn noise_alone_gives_no_warning_of_superlinear_points() {
 }
 
 #[test]
-fn an_excess_that_nobody_would_notice_is_noise() {
+fn a_negligible_excess_is_noise() {
     for (lost, within) in [(0.04, false), (0.01, true)] {
-        let evaluation = judge(&World { trouble: Trouble::SlowCpu(lost), ..quiet() });
+        let evaluation = evaluate(&World { trouble: Trouble::SlowCpu(lost), ..quiet() });
         assert_eq!(point(&evaluation, 2).superlinear.as_ref().unwrap().within_noise, within, "{lost}");
     }
 }
 
 #[test]
 fn efficiency_is_of_the_cpus_in_use() {
-    let evaluation = judge(&quiet());
+    let evaluation = evaluate(&quiet());
     let (full, twice) = (point(&evaluation, 2), point(&evaluation, 4));
     assert!((full.efficiency.median - full.speedup.median / 2.0).abs() < 1e-12);
     assert!(
@@ -106,11 +106,11 @@ fn efficiency_is_of_the_cpus_in_use() {
 #[test]
 fn the_law_is_fitted_from_five_points_up_to_the_cpus_only() {
     for (cpus, fitted) in [(2, false), (8, false), (16, true)] {
-        let evaluation = judge(&World { cpus, ..World::server() });
+        let evaluation = evaluate(&World { cpus, ..World::server() });
         assert_eq!(evaluation.scaling.as_ref().unwrap().usl.is_some(), fitted, "{cpus}");
         assert_eq!(evaluation.findings.iter().any(|f| f.text.contains("Universal Scalability Law")), fitted);
     }
-    let giant = judge(&World::giant());
+    let giant = evaluate(&World::giant());
     let fit = giant.scaling.as_ref().unwrap().usl.as_ref().unwrap();
     assert!((fit.law.contention - 0.002).abs() < 0.000_3, "{fit:?}");
     assert!(fit.contention.0 <= 0.002 && 0.002 <= fit.contention.1, "{fit:?}");
@@ -119,28 +119,29 @@ fn the_law_is_fitted_from_five_points_up_to_the_cpus_only() {
 
 #[test]
 fn twice_as_many_workers_are_advised_only_where_they_do_more() {
-    let advice =
-        |oversubscribed| texts(&judge(&World { oversubscribed, ..quiet() }), Kind::Advice, "scaling");
+    let advice = |oversubscribed| {
+        texts(&evaluate(&World { oversubscribed, ..quiet() }), FindingKind::Advice, "scaling")
+    };
     assert!(advice(0.9)[0].starts_with("Use 2 workers, as many as CPUs,"));
     assert!(advice(1.0)[0].starts_with("Use 2 workers, as many as CPUs,"));
     assert!(advice(1.2)[0].starts_with("Use more workers than CPUs"));
-    let unsure = judge(&World { oversubscribed: 1.2, blocks: 5, ..quiet() });
-    assert_eq!(texts(&unsure, Kind::Advice, "scaling"), Vec::<String>::new());
+    let unsure = evaluate(&World { oversubscribed: 1.2, blocks: 5, ..quiet() });
+    assert_eq!(texts(&unsure, FindingKind::Advice, "scaling"), Vec::<String>::new());
 }
 
 #[test]
-fn a_gain_that_nobody_would_notice_is_no_advice_for_more_workers() {
+fn a_negligible_gain_is_not_advice_for_more_workers() {
     let world = World { oversubscribed: 1.008, noise: 0.001, steal: 0.0, ..World::guest() };
-    let advice = texts(&judge(&world), Kind::Advice, "scaling");
+    let advice = texts(&evaluate(&world), FindingKind::Advice, "scaling");
     assert!(!advice.iter().any(|text| text.contains("more workers than CPUs")), "{advice:?}");
 }
 
 #[test]
-fn processes_seen_elsewhere_are_a_warning_and_end_the_advice_on_binding() {
-    let evaluation = judge(&World { elsewhere: 3, bound: 1.1, ..quiet() });
-    assert_eq!(evaluation.affinity.as_ref().unwrap().elsewhere, 3);
-    assert!(texts(&evaluation, Kind::Warning, "affinity")[0].contains("seen on other CPUs"));
-    assert_eq!(texts(&evaluation, Kind::Advice, "affinity"), Vec::<String>::new());
+fn processes_on_other_cpus_give_a_warning_and_no_pinning_advice() {
+    let evaluation = evaluate(&World { elsewhere: 3, bound: 1.1, ..quiet() });
+    assert_eq!(evaluation.affinity.as_ref().unwrap().off_cpu_checks, 3);
+    assert!(texts(&evaluation, FindingKind::Warning, "affinity")[0].contains("seen on other CPUs"));
+    assert_eq!(texts(&evaluation, FindingKind::Advice, "affinity"), Vec::<String>::new());
 }
 
 #[test]
@@ -155,18 +156,19 @@ fn nothing_is_advised_without_data() {
 
 #[test]
 fn too_few_blocks_give_no_verdict() {
-    let evaluation = judge(&World { blocks: 5, ..quiet() });
-    let known =
-        |noise: &Noise| noise.ratio.interval.is_some() || noise.floor.is_some() || noise.detectable.is_some();
+    let evaluation = evaluate(&World { blocks: 5, ..quiet() });
+    let known = |noise: &NoiseFloor| {
+        noise.ratio.interval.is_some() || noise.floor.is_some() || noise.minimum_detectable_effect.is_some()
+    };
     // They are reported as too few.
     assert!(evaluation.noise.len() == 2 && !evaluation.noise.iter().any(known), "{:?}", evaluation.noise);
-    let advice = evaluation.findings.iter().filter(|finding| finding.kind == Kind::Advice);
+    let advice = evaluation.findings.iter().filter(|finding| finding.kind == FindingKind::Advice);
     let topics: Vec<&str> = advice.map(|finding| finding.topic).collect();
     assert!(topics.is_empty(), "{topics:?}");
 }
 
 #[test]
-fn a_slow_blas_is_blamed_by_its_figures_alone() {
+fn a_slow_blas_is_reported_from_figures_only() {
     let record = quiet().record();
     let ours = Evaluation::of(&record).matrix[0].one.median;
     let advice = |figures: &[(&str, String)]| {
@@ -179,7 +181,7 @@ fn a_slow_blas_is_blamed_by_its_figures_alone() {
         let findings = Evaluation::of(&record).findings;
         findings
             .into_iter()
-            .find(|f| f.topic == "matrix" && f.kind == Kind::Advice)
+            .find(|f| f.topic == "matrix" && f.kind == FindingKind::Advice)
             .map(|finding| finding.text)
     };
     assert_eq!(advice(&[]), None);
@@ -191,11 +193,11 @@ fn a_slow_blas_is_blamed_by_its_figures_alone() {
 }
 
 #[test]
-fn the_peak_is_told_for_known_cores_only() {
-    let known = judge(&quiet());
+fn the_peak_is_known_for_known_cores_only() {
+    let known = evaluate(&quiet());
     let peak = known.matrix[0].peak.unwrap();
     assert!((peak - 2.6 * 32.0).abs() < 1.0, "{peak}");
-    let unknown = judge(&World { cpu_id: "Unknown/1/2".to_owned(), ..quiet() });
+    let unknown = evaluate(&World { cpu_id: "Unknown/1/2".to_owned(), ..quiet() });
     assert_eq!(unknown.matrix[0].peak, None);
 }
 
@@ -217,7 +219,7 @@ fn a_peak_that_products_exceed_is_unknown() {
 
 #[test]
 fn findings_are_sorted_by_weight() {
-    let evaluation = judge(&World { trouble: Trouble::Steal(0.2), ..World::guest() });
+    let evaluation = evaluate(&World { trouble: Trouble::Steal(0.2), ..World::guest() });
     assert!(evaluation.findings.is_sorted_by_key(|finding| finding.kind));
 }
 
@@ -255,10 +257,15 @@ fn no_share_of_time_is_above_one() {
     }
     let evaluation = Evaluation::of(&record);
     for point in &evaluation.scaling.unwrap().points {
-        let around = &point.circumstances;
-        for share in
-            [around.used, around.steal, around.foreign, around.run_delay, around.throttled, around.pressure]
-        {
+        let around = &point.counters;
+        for share in [
+            around.used,
+            around.steal,
+            around.other_work,
+            around.run_delay,
+            around.throttled,
+            around.cpu_pressure,
+        ] {
             assert!(share.is_some_and(|share| (0.0..=1.0).contains(&share)), "{around:?}");
         }
     }
@@ -284,23 +291,27 @@ fn beside_others(world: &World, share: f64) -> Record {
     record
 }
 
-/// Regression test: "use more workers than CPUs" was advised at 91 % foreign load.
+/// Regression test: "use more workers than CPUs" was advised at 91 % load by other work.
 #[test]
-fn nothing_is_advised_beside_other_work() {
+fn no_advice_with_other_work() {
     let world = World { oversubscribed: 1.3, bound: 1.1, ..quiet() };
-    let kinds = |share: f64| -> Vec<Kind> {
+    let kinds = |share: f64| -> Vec<FindingKind> {
         Evaluation::of(&beside_others(&world, share)).findings.iter().map(|finding| finding.kind).collect()
     };
-    assert!(kinds(0.05).contains(&Kind::Advice) && kinds(0.05).contains(&Kind::Fact));
+    assert!(kinds(0.05).contains(&FindingKind::Advice) && kinds(0.05).contains(&FindingKind::Fact));
     let evaluation = Evaluation::of(&beside_others(&world, 0.91));
-    assert!(!kinds(0.91).contains(&Kind::Advice) && !kinds(0.91).contains(&Kind::Fact), "{:?}", kinds(0.91));
-    let warnings = texts(&evaluation, Kind::Warning, "conditions");
+    assert!(
+        !kinds(0.91).contains(&FindingKind::Advice) && !kinds(0.91).contains(&FindingKind::Fact),
+        "{:?}",
+        kinds(0.91)
+    );
+    let warnings = texts(&evaluation, FindingKind::Warning, "conditions");
     let withheld = warnings.iter().find(|text| text.starts_with("No advice on")).unwrap();
     assert!(
         withheld.contains("scaling")
             && withheld.contains("other work took 91 % of the CPU time (limit 10 %)")
     );
-    let marked = evaluation.findings.iter().filter(|finding| finding.kind == Kind::Doubtful);
+    let marked = evaluation.findings.iter().filter(|finding| finding.kind == FindingKind::Doubtful);
     assert!(marked.clone().count() > 3);
     assert!(
         marked
@@ -327,16 +338,16 @@ fn a_lock_is_the_best_only_where_that_is_shown() {
         Evaluation::of(&record).findings.iter().find(find).map(|finding| (finding.kind, finding.text.clone()))
     };
     let (kind, text) = best(20, false).unwrap();
-    assert!(kind == Kind::Fact && text.contains("spin gives"), "{text}");
+    assert!(kind == FindingKind::Fact && text.contains("spin gives"), "{text}");
     for (blocks, alike) in [(5, false), (20, true)] {
         let (kind, text) = best(blocks, alike).unwrap();
-        assert!(kind == Kind::Doubtful && text.contains("not decided"), "{kind:?} {text}");
+        assert!(kind == FindingKind::Doubtful && text.contains("not decided"), "{kind:?} {text}");
     }
 }
 
 /// Regression test: a lock that was never acquired was reported as "0.000e0/s".
 #[test]
-fn a_lock_that_was_never_got_is_told_in_words() {
+fn a_lock_that_was_never_acquired_is_reported_in_words() {
     let mut record = quiet().record();
     let lock = record.experiments.iter_mut().find(|e| e.id == format!("{}lock", id::CONTENTION)).unwrap();
     let idle: Vec<usize> = (0..lock.treatments.len())
@@ -358,8 +369,8 @@ fn a_lock_that_was_never_got_is_told_in_words() {
 
 /// The noise of a machine is a condition of its figures, which a table shows.
 #[test]
-fn noise_is_no_finding() {
-    let evaluation = judge(&World::guest());
+fn noise_is_not_a_finding() {
+    let evaluation = evaluate(&World::guest());
     assert!(!evaluation.noise.is_empty());
     assert!(evaluation.findings.iter().all(|finding| finding.topic != "noise"));
     assert!(evaluation.findings.iter().all(|finding| !finding.text.contains("within the noise")));

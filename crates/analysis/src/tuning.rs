@@ -6,20 +6,20 @@ use manycore_experiment::{
     record::{Experiment, Treatment, log_ratio},
 };
 use manycore_stats::{
-    Estimate, holm, median, signed_rank_p,
-    verdict::{Answer, Rule, Verdict},
+    Estimate, holm_divisors, median, signed_rank_p,
+    verdict::{Answer, DecisionRule, Verdict},
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// The value of factor `side` that marks today's behaviour in every round of the search.
-pub const TODAY: &str = "today";
+pub const BASELINE: &str = "today";
 
 /// The evaluation of a search.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Tuning {
+pub struct TuneResult {
     /// All candidates, best first by their exploratory results.
-    pub candidates: Vec<Candidate>,
+    pub candidates: Vec<TuneCandidate>,
     /// Finalists against today's behaviour on fresh pairs, best first.
     pub finalists: Vec<Finalist>,
     /// Index of the best finalist that is better than today's behaviour and whose interval is not wholly
@@ -31,7 +31,7 @@ pub struct Tuning {
 
 /// One candidate in the search.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Candidate {
+pub struct TuneCandidate {
     /// Its name.
     pub name: String,
     /// Round after which it was dropped, from 1. `None` where it stayed to the end.
@@ -52,13 +52,13 @@ pub struct Finalist {
     /// the finalists (Holm).
     pub verdict: Verdict,
     /// The command that runs it without this program.
-    pub line: String,
+    pub command: String,
 }
 
 /// Returns the treatments with their scores, best first. A score is the median over the blocks of the
 /// logarithm of the rate relative to the block's mean rate. `tune` halves its field by it. A run without
 /// work counts as the last of its block.
-pub fn ranking(experiment: &Experiment) -> Vec<(usize, f64)> {
+pub fn rank_treatments(experiment: &Experiment) -> Vec<(usize, f64)> {
     let mut by_block: BTreeMap<usize, Vec<(usize, f64)>> = BTreeMap::new();
     for sample in &experiment.samples {
         by_block.entry(sample.block).or_default().push((sample.treatment, sample.rate()));
@@ -89,7 +89,7 @@ pub fn ranking(experiment: &Experiment) -> Vec<(usize, f64)> {
 }
 
 /// Evaluates a search: the experiments `tune-1`, `tune-2`, ... and `tune-confirm`.
-pub(crate) fn judge(record: &Record) -> Option<Tuning> {
+pub(crate) fn evaluate(record: &Record) -> Option<TuneResult> {
     let rounds: Vec<&Experiment> = (1..)
         .map_while(|round| record.experiment(&format!("{}{round}", manycore_experiment::record::id::TUNE)))
         .collect();
@@ -99,9 +99,9 @@ pub(crate) fn judge(record: &Record) -> Option<Tuning> {
     let confirm = record.experiment(manycore_experiment::record::id::TUNE_CONFIRM);
     let finalists = confirm.map(finalists).unwrap_or_default();
     let better = |finalist: &Finalist| {
-        finalist.verdict.verdict == Answer::BBetter && !finalist.verdict.is_within_margin()
+        finalist.verdict.answer == Answer::BBetter && !finalist.verdict.is_within_margin()
     };
-    Some(Tuning {
+    Some(TuneResult {
         candidates: candidates(&rounds),
         winner: finalists.iter().position(better),
         finalists,
@@ -110,26 +110,26 @@ pub(crate) fn judge(record: &Record) -> Option<Tuning> {
 }
 
 fn is_today(treatment: &Treatment) -> bool {
-    treatment.factors.get("side").is_some_and(|side| side == TODAY)
+    treatment.factors.get("side").is_some_and(|side| side == BASELINE)
 }
 
-fn candidates(rounds: &[&Experiment]) -> Vec<Candidate> {
+fn candidates(rounds: &[&Experiment]) -> Vec<TuneCandidate> {
     let mut candidates = Vec::new();
     // From the last round to the first: the candidates that stayed longest are the best.
     for (round, experiment) in rounds.iter().enumerate().rev() {
         let today = experiment.treatments.iter().position(is_today);
-        for (index, _) in ranking(experiment) {
+        for (index, _) in rank_treatments(experiment) {
             let name = &experiment.treatments[index].name;
-            if candidates.iter().any(|known: &Candidate| known.name == *name) {
+            if candidates.iter().any(|known: &TuneCandidate| known.name == *name) {
                 continue;
             }
             let ratios = today.map(|today| experiment.log_ratios(today, index)).unwrap_or_default();
             let trials = rounds.iter().filter_map(|e| Some(e.samples_of(e.treatment(name)?).count())).sum();
-            candidates.push(Candidate {
+            candidates.push(TuneCandidate {
                 name: name.clone(),
                 dropped: (round + 1 < rounds.len()).then_some(round + 1),
                 trials,
-                ratio: Estimate::of_differences(&ratios, Rule::default().level)
+                ratio: Estimate::of_differences(&ratios, DecisionRule::default().level)
                     .map(|ratio| ratio.map(f64::exp)),
             });
         }
@@ -138,17 +138,18 @@ fn candidates(rounds: &[&Experiment]) -> Vec<Candidate> {
 }
 
 /// Returns whether the confirmation may end: every finalist has a conclusive verdict.
-pub fn confirmed(experiment: &Experiment) -> bool {
-    finalists(experiment).iter().all(|finalist| finalist.verdict.verdict != Answer::Inconclusive)
+pub fn is_confirmed(experiment: &Experiment) -> bool {
+    finalists(experiment).iter().all(|finalist| finalist.verdict.answer != Answer::Inconclusive)
 }
 
 fn finalists(experiment: &Experiment) -> Vec<Finalist> {
     let Some(today) = experiment.treatments.iter().position(is_today) else { return Vec::new() };
-    let rule = Rule::of(&experiment.parameters);
+    let rule = DecisionRule::of(&experiment.parameters);
     let others: Vec<usize> = (0..experiment.treatments.len()).filter(|&index| index != today).collect();
     let ratios: Vec<Vec<f64>> = others.iter().map(|&index| experiment.log_ratios(today, index)).collect();
-    let floor = comparison::floor(experiment, &(0..experiment.treatments.len()).collect::<Vec<_>>());
-    let shares = holm(&ratios.iter().map(|ratios| signed_rank_p(ratios)).collect::<Vec<_>>(), rule.level);
+    let floor = comparison::noise_floor(experiment, &(0..experiment.treatments.len()).collect::<Vec<_>>());
+    let shares =
+        holm_divisors(&ratios.iter().map(|ratios| signed_rank_p(ratios)).collect::<Vec<_>>(), rule.level);
     let mut finalists: Vec<Finalist> = others
         .iter()
         .zip(&ratios)
@@ -157,8 +158,8 @@ fn finalists(experiment: &Experiment) -> Vec<Finalist> {
             let treatment = &experiment.treatments[index];
             Some(Finalist {
                 name: treatment.name.clone(),
-                verdict: Verdict::of(ratios, rule.among(share), floor)?,
-                line: treatment.factors.get("line").cloned().unwrap_or_default(),
+                verdict: Verdict::of(ratios, rule.divided_by(share), floor)?,
+                command: treatment.factors.get("command").cloned().unwrap_or_default(),
             })
         })
         .collect();

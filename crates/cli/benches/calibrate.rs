@@ -9,7 +9,7 @@
 
 mod common;
 
-use manycore_analysis::{Comparison, compare, enough};
+use manycore_analysis::{Comparison, compare, is_conclusive_enough};
 use manycore_experiment::record::{Experiment, Method, Treatment};
 use manycore_experiment::{
     crew::Crew,
@@ -24,9 +24,8 @@ use manycore_stats::{
     verdict::{Answer, Verdict},
 };
 use manycore_study::{
-    analyses_for,
-    commands::{Commands, Rules, Side},
-    words,
+    analyses_for, split_command,
+    subject::{CommandSubject, RunSettings, Variant},
 };
 use manycore_text::units::percent;
 use manycore_workload::Kind;
@@ -45,11 +44,11 @@ fn main() {
     let parts: Vec<String> = std::env::args().skip(1).filter(|part| !part.starts_with('-')).collect();
     let wanted = |part: &str| parts.is_empty() || parts.iter().any(|wanted| wanted == part);
     if wanted("quiet") {
-        false_alarms("quiet");
+        false_positives("quiet");
     }
     if wanted("busy") {
-        let _neighbours = Neighbours::start();
-        false_alarms("with other work");
+        let _other_work = OtherWork::start();
+        false_positives("with other work");
     }
     for (part, slower) in [("5%", 0.05), ("2%", 0.02), ("1%", 0.01)] {
         if wanted(part) {
@@ -57,18 +56,18 @@ fn main() {
         }
     }
     if wanted("equivalence") {
-        let _neighbours = Neighbours::start();
+        let _other_work = OtherWork::start();
         equivalence_errors();
     }
     if wanted("reached") {
-        let _neighbours = Neighbours::start();
-        reached_power();
+        let _other_work = OtherWork::start();
+        attained_power();
     }
     if wanted("load") {
         load();
     }
     if wanted("width") {
-        let _neighbours = Neighbours::start();
+        let _other_work = OtherWork::start();
         width("about 50 ms", 80, 20.0);
         width("about 1 s", 1_750, 60.0);
     }
@@ -87,9 +86,9 @@ fn sysbench(events: u64) -> String {
 }
 
 /// Other work on half of the CPUs: processes that compute and sleep for random times in turns.
-struct Neighbours(Vec<Child>);
+struct OtherWork(Vec<Child>);
 
-impl Neighbours {
+impl OtherWork {
     fn start() -> Self {
         const SCRIPT: &str = "
 import random, time, os
@@ -105,7 +104,7 @@ while os.getppid() != 1:
     }
 }
 
-impl Drop for Neighbours {
+impl Drop for OtherWork {
     fn drop(&mut self) {
         for child in &mut self.0 {
             let _ = child.kill();
@@ -114,29 +113,33 @@ impl Drop for Neighbours {
     }
 }
 
-fn subject(sides: Vec<Side>) -> Commands {
+fn subject(variants: Vec<Variant>) -> CommandSubject {
     let observer = Rc::new(Observer::new(&common::machine()));
-    Commands::new(sides, Rules::default(), None, observer, now_ns()).expect("a subject")
+    CommandSubject::new(variants, RunSettings::default(), None, observer, now_ns()).expect("a subject")
 }
 
 /// Runs what `manycore compare` runs with these commands and this budget.
-fn ours(a: &str, b: &str, budget: Budget, seed: u64, early: bool) -> Comparison {
-    let side = |line: &str| Side { command: words(line).expect("a command"), copies: 1, ..Side::default() };
-    let mut subject = subject(vec![side(a), side(b)]);
+fn compare_commands(a: &str, b: &str, budget: Budget, seed: u64, early: bool) -> Comparison {
+    let variant = |line: &str| Variant {
+        command: split_command(line).expect("a command"),
+        copies: 1,
+        ..Variant::default()
+    };
+    let mut subject = subject(vec![variant(a), variant(b)]);
     let pair: f64 = (0..2).map(|side| subject.measure(side).expect("it runs").wall_ns as f64 / 1e9).sum();
     let analyses = if early { analyses_for(budget.seconds / pair) } else { 1 };
     judged(&mut subject, budget, analyses, seed)
 }
 
-fn judged(subject: &mut Commands, budget: Budget, analyses: usize, seed: u64) -> Comparison {
+fn judged(subject: &mut CommandSubject, budget: Budget, analyses: usize, seed: u64) -> Comparison {
     let metrics = subject.metrics();
     let design = Design { metrics, ..design(budget, Method::Whole) };
-    let mut stop = |experiment: &Experiment| enough(experiment, None);
+    let mut stop = |experiment: &Experiment| is_conclusive_enough(experiment, None);
     let interim = Interim { planned: analyses, enough: &mut stop };
     let (experiment, ending) =
         run_until(design, subject, &mut Rng::seed_from_u64(seed), interim, &mut |_| {});
     ending.expect("it is measured to its end");
-    compare(&experiment).expect("both sides")
+    compare(&experiment).expect("both variants")
 }
 
 fn design(budget: Budget, method: Method) -> Design {
@@ -195,7 +198,7 @@ fn our_width(verdict: &Verdict) -> Option<f64> {
 }
 
 /// Runs A/A trials of both programs, interleaved.
-fn false_alarms(name: &str) {
+fn false_positives(name: &str) {
     const PAIRS: usize = 30;
     let trials = number("TRIALS", 200);
     let line = sysbench(SHORT);
@@ -203,7 +206,8 @@ fn false_alarms(name: &str) {
     let (mut claimed, mut equivalent, mut covered, mut theirs, mut held) = (0, 0, 0, 0, 0);
     for trial in 0..trials {
         // Three interim analyses, as in a budget of this many pairs.
-        let side = Side { command: words(&line).expect("a command"), copies: 1, ..Side::default() };
+        let side =
+            Variant { command: split_command(&line).expect("a command"), copies: 1, ..Variant::default() };
         let mut subject = subject(vec![side.clone(), side]);
         for side in 0..2 {
             subject.measure(side).expect("it runs");
@@ -211,7 +215,7 @@ fn false_alarms(name: &str) {
         let comparison = judged(&mut subject, budget, 3, trial as u64);
         let verdict = &comparison.verdict;
         claimed += usize::from(verdict.is_different());
-        equivalent += usize::from(verdict.verdict == Answer::Equivalent);
+        equivalent += usize::from(verdict.answer == Answer::Equivalent);
         covered += usize::from(verdict.interval.is_some_and(|(low, high)| low <= 1.0 && high >= 1.0));
         if let Some(bars) = hyperfine(&line, &line, verdict.pairs) {
             theirs += usize::from(apart(bars));
@@ -234,9 +238,9 @@ fn power(slower: f64) {
     let (mut found, mut apart_too, mut held, mut seconds, mut ratios) = (0, 0, 0, Vec::new(), Vec::new());
     for attempt in 0..tries {
         let began = Instant::now();
-        let comparison = ours(&a, &b, Budget::seconds(60.0), attempt as u64, true);
+        let comparison = compare_commands(&a, &b, Budget::seconds(60.0), attempt as u64, true);
         seconds.push(began.elapsed().as_secs_f64());
-        found += usize::from(comparison.verdict.verdict == Answer::ABetter);
+        found += usize::from(comparison.verdict.answer == Answer::ABetter);
         ratios.push(comparison.verdict.ratio);
         // Bars of one standard deviation do not narrow with more runs.
         if let Some(bars) = hyperfine(&a, &b, comparison.verdict.pairs.min(30)) {
@@ -257,9 +261,12 @@ fn power(slower: f64) {
 /// Compares `pairs` pairs of a command and one that does `slower` more work, with three interim analyses.
 fn pairs_of(slower: f64, events: u64, pairs: usize, seed: u64) -> Comparison {
     let more = events + (slower * events as f64).round() as u64;
-    let side =
-        |events| Side { command: words(&sysbench(events)).expect("a command"), copies: 1, ..Side::default() };
-    let mut subject = subject(vec![side(events), side(more)]);
+    let variant = |events| Variant {
+        command: split_command(&sysbench(events)).expect("a command"),
+        copies: 1,
+        ..Variant::default()
+    };
+    let mut subject = subject(vec![variant(events), variant(more)]);
     for side in 0..2 {
         subject.measure(side).expect("it runs");
     }
@@ -274,7 +281,7 @@ fn equivalence_errors() {
     for (slower, pairs) in [(0.5, 12), (0.05, 36)] {
         let (mut equivalent, mut slower_found, mut faster) = (0, 0, 0);
         for trial in 0..trials {
-            match pairs_of(slower, 4 * SHORT, pairs, trial as u64).verdict.verdict {
+            match pairs_of(slower, 4 * SHORT, pairs, trial as u64).verdict.answer {
                 Answer::Equivalent => equivalent += 1,
                 Answer::ABetter => slower_found += 1,
                 Answer::BBetter => faster += 1,
@@ -291,15 +298,15 @@ fn equivalence_errors() {
 
 /// Measures how often a slow-down as large as the minimum detectable effect of a preceding A/A run is
 /// found; 80 % are expected.
-fn reached_power() {
+fn attained_power() {
     const PAIRS: usize = 36;
     const EVENTS: u64 = 400;
     let trials = number("TRIALS", 200) / 4;
     let (mut found, mut effects) = (0, Vec::new());
     for trial in 0..trials as u64 {
-        let Some(effect) = pairs_of(0.0, EVENTS, PAIRS, trial).detectable else { continue };
+        let Some(effect) = pairs_of(0.0, EVENTS, PAIRS, trial).minimum_detectable_effect else { continue };
         let judged = pairs_of(effect, EVENTS, PAIRS, trial + 1_000_000);
-        found += usize::from(judged.verdict.verdict == Answer::ABetter);
+        found += usize::from(judged.verdict.answer == Answer::ABetter);
         effects.push(effect);
     }
     println!(
@@ -337,8 +344,8 @@ fn load() {
         let (experiment, ending) =
             run_until(design(Budget::seconds(20.0), method), &mut live, &mut rng, interim, &mut |_| {});
         ending.expect("it is measured to its end");
-        let comparison = compare(&experiment).expect("both sides");
-        found += usize::from(comparison.verdict.verdict == Answer::ABetter);
+        let comparison = compare(&experiment).expect("both variants");
+        found += usize::from(comparison.verdict.answer == Answer::ABetter);
         ratios.push(comparison.verdict.ratio);
     }
     println!(
@@ -352,7 +359,7 @@ fn width(name: &str, events: u64, seconds: f64) {
     let line = sysbench(events);
     let mut shares = Vec::new();
     for repeat in 0..3 {
-        let comparison = ours(&line, &line, Budget::seconds(seconds), repeat, false);
+        let comparison = compare_commands(&line, &line, Budget::seconds(seconds), repeat, false);
         let bars = hyperfine(&line, &line, comparison.verdict.pairs);
         if let Some((our, bars)) = our_width(&comparison.verdict).zip(bars) {
             println!(
@@ -383,7 +390,8 @@ fn cost() {
         workers: cpus.iter().map(manycore_topology::CpuSet::single).collect(),
         memory: manycore_linux::memory_policy::MemoryPolicy::Default,
     };
-    let side = Side { command: words(&line).expect("a command"), copies: 1, place, ..Side::default() };
+    let side =
+        Variant { command: split_command(&line).expect("a command"), copies: 1, place, ..Variant::default() };
     let mut subject = subject(vec![side]);
     let own = || manycore_linux::clock::process_cpu_ns(std::process::id()).unwrap_or(0);
     let shares: Vec<f64> = (0..3)

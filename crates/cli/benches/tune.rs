@@ -5,7 +5,7 @@
 
 mod common;
 
-use manycore_analysis::{Evaluation, Tuning, ranking};
+use manycore_analysis::{Evaluation, TuneResult, rank_treatments};
 use manycore_experiment::{
     Record,
     record::{Method, Treatment},
@@ -18,7 +18,7 @@ use manycore_linux::clock::now_ns;
 use manycore_stats::Estimate;
 use manycore_study::{
     candidates::{self, Candidate},
-    commands::{Commands, Rules},
+    subject::{CommandSubject, RunSettings},
     tune::Search,
 };
 use manycore_text::units::percent;
@@ -85,7 +85,7 @@ fn one(command: &[&str], folder: &Path) {
         today: None,
     };
     let machine = common::machine();
-    let field = candidates::of(&search, false, &machine, &machine.allowed.cpus).expect("candidates");
+    let field = candidates::candidates(&search, false, &machine, &machine.allowed.cpus).expect("candidates");
     let answer =
         tuning.winner.map_or(field[0].name.as_str(), |winner| tuning.finalists[winner].name.as_str());
     exhaustive(command[0], answer, &tuning, &field);
@@ -93,13 +93,14 @@ fn one(command: &[&str], folder: &Path) {
 
 /// Measures every candidate as often as the finalists were measured, and prints how far the answer is from
 /// the best.
-fn exhaustive(name: &str, answer: &str, tuning: &Tuning, field: &[Candidate]) {
+fn exhaustive(name: &str, answer: &str, tuning: &TuneResult, field: &[Candidate]) {
     let confirmed = tuning.finalists.first().map_or(0, |finalist| finalist.verdict.pairs);
     let searched = tuning.candidates.iter().map(|candidate| candidate.trials).max().unwrap_or(0);
     let blocks = searched + confirmed;
-    let sides = field.iter().map(|candidate| candidate.side.clone()).collect();
+    let variants = field.iter().map(|candidate| candidate.variant.clone()).collect();
     let observer = Rc::new(Observer::new(&common::machine()));
-    let mut subject = Commands::new(sides, Rules::default(), None, observer, now_ns()).expect("a subject");
+    let mut subject =
+        CommandSubject::new(variants, RunSettings::default(), None, observer, now_ns()).expect("a subject");
     subject.measure(0).expect("it runs");
     let treatment = |candidate: &Candidate| Treatment {
         name: candidate.name.clone(),
@@ -117,7 +118,7 @@ fn exhaustive(name: &str, answer: &str, tuning: &Tuning, field: &[Candidate]) {
     };
     let (experiment, ending) = run(design, &mut subject, &mut Rng::seed_from_u64(2), &mut |_| {});
     ending.expect("it is measured to its end");
-    let best = ranking(&experiment)[0].0;
+    let best = rank_treatments(&experiment)[0].0;
     let chosen = experiment.treatment(answer).expect("the answer is a candidate");
     let gap = Estimate::of(&experiment.log_ratios(best, chosen)).expect("pairs").map(f64::exp);
     println!(

@@ -80,6 +80,12 @@ impl From<manycore_falseshare::Error> for Failure {
     }
 }
 
+impl From<manycore_linux::input_file::InputError> for Failure {
+    fn from(error: manycore_linux::input_file::InputError) -> Self {
+        Self::input(error)
+    }
+}
+
 macro_rules! from_errors {
     ($($error:path: $($variant:ident)*;)*) => {$(
         impl From<$error> for Failure {
@@ -101,7 +107,6 @@ macro_rules! from_errors {
 from_errors! {
     manycore_experiment::Error: Unavailable Failed;
     manycore_evaluate::Error: Invalid Unavailable Failed;
-    manycore_study::Error: Invalid Unavailable Failed;
     manycore_spawn::Error: Invalid Unavailable Failed;
     manycore_guard::Error: Invalid Unavailable;
 }
@@ -109,5 +114,38 @@ from_errors! {
 impl From<manycore_control::Error> for Failure {
     fn from(error: manycore_control::Error) -> Self {
         if error.is_request() { Self::input(error) } else { Self::missing(error) }
+    }
+}
+
+impl From<manycore_study::Error> for Failure {
+    fn from(error: manycore_study::Error) -> Self {
+        use manycore_study::Error as E;
+        match error {
+            E::Placement(cause) => cause.into(),
+            E::Experiment(cause) => cause.into(),
+            E::Interrupted => Self::Interrupted(error.to_string()),
+            E::System { .. } => Self::missing(error),
+            E::BudgetTooSmall { needed_seconds, .. } => {
+                Self::input(format!("{error}; a result needs at least --budget {needed_seconds}s"))
+            }
+            E::TooManyCandidates { .. } => {
+                Self::input(format!("{error}; give fewer with --workers, --place and --memory"))
+            }
+            E::NoCandidates => Self::input(format!("{error}; give other --workers or --place")),
+            E::NoWorkersPlaceholder => {
+                Self::input(format!("{error}: put it there, or run copies of the command with --copies"))
+            }
+            E::MemoryOfService => Self::input(format!("memory policies do not work with --service: {error}")),
+            E::LoadCpus { requested, usable } => {
+                Self::input(format!("--load-cpus {requested}: only CPUs {usable} can be used here"))
+            }
+            E::EmptyCommand | E::OpenQuote(_) | E::PortInUse(_) => Self::input(error),
+            E::Timeout { .. } => Self::Measured(format!("{error} (--timeout sets the limit)")),
+            E::CommandFailed { .. }
+            | E::NoFigures { .. }
+            | E::ServiceNotReady { .. }
+            | E::ServiceEnded { .. }
+            | E::NothingMeasured => Self::Measured(error.to_string()),
+        }
     }
 }

@@ -7,7 +7,7 @@ use crate::{
 };
 use manycore_experiment::Record;
 use manycore_linux::clock;
-use manycore_report::{self, Named};
+use manycore_report::{self, NamedEvaluation};
 use std::{
     fs,
     io::ErrorKind,
@@ -104,9 +104,9 @@ impl Folder {
     }
 
     /// Writes the record, its report and its tables. Prints only a note that names the report.
-    pub fn keep(&self, name: &str, record: Record, quiet: bool) -> ([Named; 1], Outcome) {
+    pub fn keep(&self, name: &str, record: Record, quiet: bool) -> ([NamedEvaluation; 1], Outcome) {
         let kept = self.write_record(&record);
-        let all = [Named::judge(name.to_owned(), record)];
+        let all = [NamedEvaluation::new(name.to_owned(), record)];
         let page = self.path.join("report.html");
         let written = kept
             .and_then(|()| output::write_file(&page, manycore_report::html(&all).as_bytes()))

@@ -3,14 +3,35 @@
 use crate::failure::{Failure, Outcome};
 use manycore_experiment::{Record, record::RECORD_SCHEMA};
 use manycore_falseshare::sharing::{Observation, SHARING_SCHEMA};
-use manycore_text::units;
+use manycore_linux::input_file::{self, ContentProblem, FileKind};
 use manycore_vm::domain::{self, GUEST_SCHEMA, Guest};
-use serde_json::Value;
-use std::{
-    fs::{self, File},
-    io::{self, Read},
-    os::unix::fs::FileTypeExt,
-    path::Path,
+use std::path::Path;
+
+/// Size limit for results of a run, in bytes.
+const MAX_RESULT_BYTES: u64 = 1 << 30;
+
+/// What a verb that measures writes.
+const RECORD: FileKind = FileKind {
+    name: "record",
+    schema: RECORD_SCHEMA,
+    origin: "the record.json that a measuring verb writes",
+    max_bytes: MAX_RESULT_BYTES,
+};
+
+/// What `falseshare --out` writes.
+const OBSERVATION: FileKind = FileKind {
+    name: "observation of 'manycore falseshare --out'",
+    schema: SHARING_SCHEMA,
+    origin: "the file that this option writes",
+    max_bytes: MAX_RESULT_BYTES,
+};
+
+/// The planned resources of a virtual machine.
+const GUEST: FileKind = FileKind {
+    name: "guest",
+    schema: GUEST_SCHEMA,
+    origin: "the output of 'manycore vm plan --format json', or the XML of a libvirt domain",
+    max_bytes: domain::LARGEST as u64,
 };
 
 /// Reads a record and checks that it can be evaluated.
@@ -19,33 +40,14 @@ use std::{
 /// [`Failure::Input`] that names the file and what is wrong with it: missing, empty, truncated, another kind
 /// of file, written by a newer version, or with values that no measurement can produce.
 pub fn record(path: &Path) -> Outcome<Record> {
-    let bytes = fs::read(path)
-        .map_err(|error| Failure::input(format!("cannot read the record {}: {error}", path.display())))?;
-    parse(&bytes).map_err(|what| Failure::input(format!("{}: {what}", path.display())))
+    let bytes = input_file::read(path, RECORD.max_bytes)?;
+    Ok(parse_record(&bytes).map_err(|problem| problem.of(path))?)
 }
 
-/// Size limit for a file of `falseshare --out`, in bytes.
-const LARGEST_OBSERVATION: u64 = 1 << 30;
-
-/// Returns the contents of a file, or of standard input if `path` is `-`. At most `most` bytes are accepted;
-/// devices are refused, as some of them never end.
-fn whole(path: &Path, most: u64) -> Result<Vec<u8>, String> {
-    let read = |source: &mut dyn Read| {
-        let mut bytes = Vec::new();
-        let count = source.take(most + 1).read_to_end(&mut bytes);
-        match count.map_err(|error| error.to_string())? as u64 {
-            count if count <= most => Ok(bytes),
-            _ => Err(format!("it is longer than {}", units::bytes(most))),
-        }
-    };
-    if path == Path::new("-") {
-        return read(&mut io::stdin().lock());
-    }
-    let kind = fs::metadata(path).map_err(|error| error.to_string())?;
-    if kind.is_dir() || kind.file_type().is_char_device() || kind.file_type().is_block_device() {
-        return Err("it is not a regular file or pipe (use - for standard input)".to_owned());
-    }
-    read(&mut File::open(path).map_err(|error| error.to_string())?)
+fn parse_record(bytes: &[u8]) -> Result<Record, ContentProblem> {
+    let record: Record = input_file::parse(bytes, &RECORD)?;
+    record.check().map_err(|invalid| ContentProblem::damaged(&RECORD, &invalid.to_string()))?;
+    Ok(record)
 }
 
 /// Reads the XML of a libvirt domain, from standard input if `path` is `-`. Does not check that it describes
@@ -54,12 +56,10 @@ fn whole(path: &Path, most: u64) -> Result<Vec<u8>, String> {
 /// # Errors
 /// [`Failure::Input`] if it cannot be read, is too large, or is in an encoding other than UTF-8.
 pub fn domain(path: &Path) -> Outcome<String> {
-    let shown = path.display();
-    let bytes = whole(path, domain::LARGEST as u64)
-        .map_err(|error| Failure::input(format!("cannot read {shown}: {error}")))?;
+    let bytes = input_file::read(path, domain::LARGEST as u64)?;
     let text = domain::decode(&bytes);
     text.map(str::to_owned)
-        .map_err(|error| Failure::input(format!("{shown} is not the XML of a domain: {error}")))
+        .map_err(|error| Failure::input(format!("{} is not the XML of a domain: {error}", path.display())))
 }
 
 /// Reads the planned resources of a guest, from the XML of its libvirt domain or from the output of `vm plan
@@ -69,24 +69,12 @@ pub fn domain(path: &Path) -> Outcome<String> {
 /// [`Failure::Input`] that names the file and what is wrong with it.
 pub fn guest(path: &Path) -> Outcome<Guest> {
     let text = domain(path)?;
-    let shown = path.display();
-    let parsed = if text.trim_start().starts_with('{') {
-        guest_json(&text)
-    } else {
-        text.parse().map_err(|error: domain::XmlError| error.to_string())
-    };
-    parsed.map_err(|error| Failure::input(format!("{shown} is not a plan of a guest: {error}")))
-}
-
-fn guest_json(text: &str) -> Result<Guest, String> {
-    let value: Value = serde_json::from_str(text).map_err(|error| format!("not JSON ({error})"))?;
-    match value.get("schema").and_then(Value::as_str) {
-        Some(GUEST_SCHEMA) => serde_json::from_value(value).map_err(|error| error.to_string()),
-        other => Err(format!(
-            "schema is {}, expected {GUEST_SCHEMA:?} or a domain's XML",
-            other.unwrap_or("absent")
-        )),
+    if text.trim_start().starts_with('{') {
+        return Ok(input_file::parse(text.as_bytes(), &GUEST).map_err(|problem| problem.of(path))?);
     }
+    text.parse().map_err(|error: domain::XmlError| {
+        Failure::input(format!("{} is not a plan of a guest: {error}", path.display()))
+    })
 }
 
 /// Reads a file written by `falseshare --out`, from standard input if `path` is `-`.
@@ -94,66 +82,13 @@ fn guest_json(text: &str) -> Result<Guest, String> {
 /// # Errors
 /// [`Failure::Input`] that names the file and what is wrong with it.
 pub fn observation(path: &Path) -> Outcome<Observation> {
-    let bytes = whole(path, LARGEST_OBSERVATION)
-        .map_err(|error| Failure::input(format!("cannot read {}: {error}", path.display())))?;
-    let parse = || {
-        let value: Value = serde_json::from_slice(&bytes).map_err(|error| format!("not JSON ({error})"))?;
-        match value.get("schema").and_then(Value::as_str) {
-            Some(SHARING_SCHEMA) => {}
-            other => return Err(format!("its schema is {}", other.unwrap_or("absent"))),
-        }
-        serde_json::from_value(value).map_err(|error| format!("damaged: {error}"))
-    };
-    parse().map_err(|what| {
-        Failure::input(format!(
-            "{}: {what}; expected {SHARING_SCHEMA:?}, as 'manycore falseshare --out FILE' writes it",
-            path.display()
-        ))
-    })
-}
-
-/// Parses a record, or returns why `bytes` are not a record.
-fn parse(bytes: &[u8]) -> Result<Record, String> {
-    if bytes.iter().all(u8::is_ascii_whitespace) {
-        return Err("the file is empty; a record is the record.json that a measuring verb writes".to_owned());
-    }
-    let value: Value = serde_json::from_slice(bytes).map_err(|error| {
-        if error.is_eof() {
-            format!("the record is truncated ({error}); copy the file again")
-        } else {
-            format!("not JSON ({error}); a record is the record.json that a measuring verb writes")
-        }
-    })?;
-    check_schema(&value)?;
-    let record: Record = serde_json::from_value(value).map_err(|error| format!("damaged record: {error}"))?;
-    record.check().map_err(|invalid| format!("damaged record: {invalid}"))?;
-    Ok(record)
-}
-
-/// Checks by the `schema` field (`manycore/KIND/VERSION`) that a JSON file is a record.
-fn check_schema(value: &Value) -> Result<(), String> {
-    let Some(schema) = value.get("schema").and_then(Value::as_str) else {
-        return Err(format!("JSON, but not a record: it has no \"schema\" (expected {RECORD_SCHEMA:?})"));
-    };
-    if schema == RECORD_SCHEMA {
-        return Ok(());
-    }
-    let parts: Vec<&str> = schema.split('/').collect();
-    Err(match parts[..] {
-        ["manycore", "record", version] if version.parse().is_ok_and(|version: u64| version > 1) => {
-            format!("the record has schema {schema:?}, written by a newer manycore; update this one")
-        }
-        ["manycore", kind, _] if kind != "record" => {
-            format!("a file of kind {kind:?} ({schema:?}), not a record ({RECORD_SCHEMA:?})")
-        }
-        _ => format!("unknown schema {schema:?}; expected {RECORD_SCHEMA:?}"),
-    })
+    Ok(input_file::load(path, &OBSERVATION)?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use manycore_report::{self, Named};
+    use manycore_report::{self, NamedEvaluation};
     use manycore_testkit::World;
     use proptest::prelude::*;
 
@@ -164,8 +99,8 @@ mod tests {
 
     /// Evaluates and renders everything that loads; none of it may panic.
     fn render(bytes: &[u8]) {
-        if let Ok(record) = parse(bytes) {
-            let all = [Named::judge("mutated".to_owned(), record)];
+        if let Ok(record) = parse_record(bytes) {
+            let all = [NamedEvaluation::new("mutated".to_owned(), record)];
             let _ = (
                 manycore_report::text(&all),
                 manycore_report::html(&all),
@@ -178,7 +113,7 @@ mod tests {
     #[test]
     fn a_record_survives_the_way_through_a_file() {
         let record = World::server().record();
-        let read = parse(serde_json::to_string(&record).unwrap().as_bytes()).unwrap();
+        let read = parse_record(serde_json::to_string(&record).unwrap().as_bytes()).unwrap();
         assert!(read == record, "every number must be read back unchanged");
     }
 
@@ -201,7 +136,7 @@ mod tests {
         fn a_cut_record_is_refused(share in 0.0f64..1.0) {
             let text = small();
             let cut = (share * text.len() as f64) as usize;
-            prop_assert!(parse(&text.as_bytes()[..cut]).is_err());
+            prop_assert!(parse_record(&text.as_bytes()[..cut]).is_err());
         }
 
         #[test]

@@ -4,20 +4,34 @@ use crate::{
     cli::Source,
     failure::{Failure, Outcome},
 };
+use manycore_linux::input_file::{self, ContentProblem, FileKind};
 use manycore_placement::{MAX_WORKERS, PLAN_SCHEMA, PlacementPlan, Policy};
-use manycore_topology::{Machine, machine::MACHINE_SCHEMA};
 use manycore_topology::{
-    SysTree,
+    Machine, SysTree,
     capture::{CAPTURE_SCHEMA, Capture},
+    machine::MACHINE_SCHEMA,
 };
 use std::path::Path;
 
-/// Size limit for Machine JSON, in bytes; that of 4,096 CPUs takes two megabytes.
-const LARGEST_JSON: u64 = 64 << 20;
+/// JSON written by `topo`; that of 4,096 CPUs takes two megabytes.
+const MACHINE: FileKind = FileKind {
+    name: "machine",
+    schema: MACHINE_SCHEMA,
+    origin: "written by 'manycore topo --format json', or a capture written by 'manycore topo --save'",
+    max_bytes: 64 << 20,
+};
+
+/// A placement of workers.
+const PLAN: FileKind = FileKind {
+    name: "plan",
+    schema: PLAN_SCHEMA,
+    origin: "written by 'manycore plan --format json' or 'manycore tune'",
+    max_bytes: 64 << 20,
+};
 
 /// Limit for the number of CPUs in a file. Linux supports up to 8,192; the limit bounds the memory that a
 /// file can make us allocate.
-const MOST_CPUS: usize = 1 << 20;
+const MAX_CPUS: usize = 1 << 20;
 
 /// Reads the machine that `--root` or `--machine` names, or else this one.
 ///
@@ -70,10 +84,8 @@ fn read(tree: &SysTree) -> Outcome<Machine> {
 /// be used here.
 pub fn plan(path: &Path, machine: &Machine) -> Outcome<PlacementPlan> {
     let shown = path.display();
-    let text =
-        read_whole(path).map_err(|problem| Failure::input(format!("cannot read {shown}: {problem}")))?;
-    let plan =
-        parse_plan(&text).map_err(|problem| Failure::input(format!("{shown} is not a plan: {problem}")))?;
+    let plan: PlacementPlan = input_file::load(path, &PLAN)?;
+    check_plan(&plan).map_err(|why| ContentProblem::damaged(&PLAN, &why).of(path))?;
     if plan.machine != machine.fingerprint() {
         return Err(Failure::input(format!(
             "{shown} is for another machine (fingerprint {}, this one has {}): make a plan here with 'manycore plan'",
@@ -97,13 +109,7 @@ pub fn plan(path: &Path, machine: &Machine) -> Outcome<PlacementPlan> {
     )))
 }
 
-fn parse_plan(text: &str) -> Result<PlacementPlan, String> {
-    let value: serde_json::Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    match value.get("schema").and_then(serde_json::Value::as_str) {
-        Some(PLAN_SCHEMA) => {}
-        other => return Err(format!("schema is {}, expected {PLAN_SCHEMA:?}", other.unwrap_or("absent"))),
-    }
-    let plan: PlacementPlan = serde_json::from_value(value).map_err(|error| error.to_string())?;
+fn check_plan(plan: &PlacementPlan) -> Result<(), String> {
     let workers = plan.workers.len();
     if workers == 0 || workers > MAX_WORKERS {
         return Err(format!("it has {workers} workers, expected 1 to {MAX_WORKERS}"));
@@ -112,7 +118,7 @@ fn parse_plan(text: &str) -> Result<PlacementPlan, String> {
         return Err("it has workers without CPUs".to_owned());
     }
     plan.place.parse::<Policy>().map_err(|error| format!("its place is invalid: {error}"))?;
-    Ok(plan)
+    Ok(())
 }
 
 /// Returns whether a file starts like a capture, of any version.
@@ -125,50 +131,20 @@ fn is_capture(path: &Path) -> bool {
 }
 
 fn from_json(path: &Path) -> Outcome<Machine> {
-    let shown = path.display();
-    let text = read_whole(path).map_err(|problem| {
-        Failure::input(format!("cannot read {shown}: {problem}; expected a file that 'manycore topo' wrote"))
-    })?;
-    parse(&text).map_err(|problem| Failure::input(format!("{shown} is not a machine: {problem}")))
+    let bytes = input_file::read(path, MACHINE.max_bytes)?;
+    Ok(parse_machine(&bytes).map_err(|problem| problem.of(path))?)
 }
 
-/// Returns the text of a file or a pipe; fails above [`LARGEST_JSON`] bytes.
-fn read_whole(path: &Path) -> Result<String, String> {
-    use std::io::Read;
-    let mut text = String::new();
-    let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
-    file.take(LARGEST_JSON + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
-    if text.len() as u64 > LARGEST_JSON {
-        Err(format!("it is larger than {LARGEST_JSON} bytes"))
-    } else {
-        Ok(text)
-    }
-}
-
-/// Parses Machine JSON of the version that this program supports. Checks the schema before the rest, so that
-/// the error for another kind of file names that kind.
-fn parse(text: &str) -> Result<Machine, String> {
-    let value: serde_json::Value = serde_json::from_str(text)
-        .map_err(|error| format!("neither '{CAPTURE_SCHEMA}' nor JSON ({error})"))?;
-    match value.get("schema").and_then(serde_json::Value::as_str) {
-        Some(MACHINE_SCHEMA) => {
-            serde_json::from_value(value).map_err(|error| error.to_string()).and_then(plausible)
+/// Parses a machine and checks the number of its CPUs. A list of four thousand million CPUs takes only
+/// twelve characters.
+fn parse_machine(bytes: &[u8]) -> Result<Machine, ContentProblem> {
+    let machine: Machine = input_file::parse(bytes, &MACHINE)?;
+    match machine.online.len().max(machine.offline.len()) {
+        0 => Err(ContentProblem::damaged(&MACHINE, "it has no CPUs")),
+        1..=MAX_CPUS => Ok(machine),
+        count => {
+            Err(ContentProblem::damaged(&MACHINE, &format!("it has {count} CPUs, more than {MAX_CPUS}")))
         }
-        Some(other) if other.starts_with("manycore/machine/") => {
-            Err(format!("schema {other} is newer than this program, which reads {MACHINE_SCHEMA}"))
-        }
-        Some(other) => Err(format!("schema is {other:?}, expected {MACHINE_SCHEMA:?}")),
-        None => Err(format!("it has no \"schema\", expected {MACHINE_SCHEMA:?}")),
-    }
-}
-
-/// Checks the number of CPUs. A list of four thousand million CPUs takes only twelve characters.
-fn plausible(machine: Machine) -> Result<Machine, String> {
-    let count = machine.online.len().max(machine.offline.len());
-    match count {
-        0 => Err("it has no CPUs".to_owned()),
-        1..=MOST_CPUS => Ok(machine),
-        _ => Err(format!("it has {count} CPUs, more than {MOST_CPUS}")),
     }
 }
 
@@ -179,6 +155,10 @@ mod tests {
     use proptest::{prelude::*, sample::select};
     use serde_json::{Value, json};
 
+    fn parse_text(text: &str) -> Result<Machine, String> {
+        parse_machine(text.as_bytes()).map_err(|problem| problem.to_string())
+    }
+
     fn guest() -> Value {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/machines/hybrid-16cpu.machine");
         let machine = read(&SysTree::open(Path::new(path)).unwrap()).unwrap();
@@ -187,7 +167,7 @@ mod tests {
 
     /// Renders and draws every machine that loads; none of it may panic.
     fn render(text: &str) {
-        if let Ok(machine) = parse(text) {
+        if let Ok(machine) = parse_text(text) {
             let _ = (text::render(&machine), svg::render(&machine, None));
         }
     }
@@ -293,7 +273,7 @@ mod tests {
         fn a_cut_machine_is_refused(share in 0.0f64..1.0) {
             let text = guest().to_string();
             let end = (share * text.len() as f64) as usize;
-            prop_assert!(text.is_char_boundary(end) && parse(&text[..end]).is_err());
+            prop_assert!(text.is_char_boundary(end) && parse_text(&text[..end]).is_err());
         }
 
         #[test]
@@ -331,27 +311,31 @@ mod tests {
     fn machines_of_odd_parts_do_load() {
         use proptest::{strategy::ValueTree, test_runner::TestRunner};
         let mut runner = TestRunner::deterministic();
-        let loaded =
-            (0..200).filter(|_| parse(&odd().new_tree(&mut runner).unwrap().current().to_string()).is_ok());
+        let loaded = (0..200)
+            .filter(|_| parse_text(&odd().new_tree(&mut runner).unwrap().current().to_string()).is_ok());
         assert!(loaded.count() > 5, "otherwise the property tests nothing");
     }
 
     #[test]
     fn other_files_are_called_what_they_are() {
         for (text, problem) in [
-            ("x", "neither '# manycore/capture/1' nor JSON (expected value at line 1 column 1)"),
-            ("{}", "it has no \"schema\", expected \"manycore/machine/1\""),
+            (
+                "x",
+                "not JSON (expected value at line 1 column 1); expected a machine (\"manycore/machine/1\"): written by",
+            ),
+            ("{}", "JSON, but not a machine: it has no \"schema\" (expected \"manycore/machine/1\")"),
             (
                 r#"{"schema": "manycore/machine/2"}"#,
-                "schema manycore/machine/2 is newer than this program, which reads manycore/machine/1",
+                "the machine has schema \"manycore/machine/2\", written by a newer manycore",
             ),
             (
                 r#"{"schema": "manycore/record/1"}"#,
-                "schema is \"manycore/record/1\", expected \"manycore/machine/1\"",
+                "this is a record (\"manycore/record/1\"); expected a machine",
             ),
-            (r#"{"schema": "manycore/machine/1"}"#, "missing field `system`"),
+            (r#"{"schema": "manycore/machine/1"}"#, "damaged machine: missing field `system`"),
         ] {
-            assert_eq!(parse(text).unwrap_err(), problem);
+            let found = parse_text(text).unwrap_err();
+            assert!(found.starts_with(problem), "{found}");
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::{
     failure::{Failure, Outcome},
 };
 use manycore_linux::clock;
-use manycore_study::{Options, service::Ready, words};
+use manycore_study::{Options, service::Readiness, split_command};
 
 /// The options that the command line gives.
 ///
@@ -15,15 +15,15 @@ use manycore_study::{Options, service::Ready, words};
 pub fn options(verb: &str, args: &Measuring) -> Outcome<Options> {
     if args.precision.is_some() && verb != "compare" {
         return Err(Failure::input(format!(
-            "--precision applies to compare only: {verb} measures for --budget, or the rounds given by --pairs"
+            "--precision applies to compare: {verb} measures for its --budget, or as many rounds as --pairs"
         )));
     }
     let ready = match (&args.ready, args.ready_port) {
-        (Some(command), _) => Ready::Command(words(command)?),
-        (None, Some(port)) => Ready::Port(port),
-        (None, None) => Ready::Started,
+        (Some(command), _) => Readiness::Command(split_command(command)?),
+        (None, Some(port)) => Readiness::Port(port),
+        (None, None) => Readiness::Started,
     };
-    let service = args.service.as_ref().map(|command| Ok::<_, Failure>((words(command)?, ready)));
+    let service = args.service.as_ref().map(|command| Ok::<_, Failure>((split_command(command)?, ready)));
     Ok(Options {
         budget: args.budget,
         margin: args.equivalent,

@@ -123,7 +123,7 @@ fn a_second_run_leaves_no_tables_of_the_first() {
 }
 
 #[test]
-fn a_machine_that_cannot_be_read_leaves_no_folder() {
+fn an_unreadable_machine_leaves_no_folder() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
     let hidden = "mount -t tmpfs none /sys/devices/system/cpu || exit 77; exec \"$0\" eval --out \"$1\"";
@@ -151,7 +151,7 @@ fn a_reader_of_the_progress_may_go_away() {
 }
 
 #[test]
-fn a_bound_process_never_sees_itself_elsewhere() {
+fn a_pinned_process_never_runs_on_another_cpu() {
     let folder = tempfile::tempdir().unwrap();
     let run = manycore()
         .args(PROCESSES)
@@ -162,8 +162,8 @@ fn a_bound_process_never_sees_itself_elsewhere() {
     assert_eq!((run.status.code(), words(&run)), (Some(0), String::new()));
     let judged: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
     let affinity = &judged["affinity"];
-    assert_eq!(affinity["elsewhere"], 0);
-    assert!(affinity["checks"].as_u64().unwrap() >= 10_000 * 10 * 10, "{}", affinity["checks"]);
+    assert_eq!(affinity["off_cpu_checks"], 0);
+    assert!(affinity["cpu_checks"].as_u64().unwrap() >= 10_000 * 10 * 10, "{}", affinity["cpu_checks"]);
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn workers_do_not_outlive_a_killed_coordinator() {
 }
 
 #[test]
-fn an_output_folder_that_cannot_be_is_refused_before_anything_is_measured() {
+fn an_impossible_output_folder_is_rejected_before_measuring() {
     let run = manycore().args(["eval", "--out", "/dev/null/folder"]).output().unwrap();
     assert_eq!(run.status.code(), Some(3));
     assert!(

@@ -54,8 +54,8 @@ fn a_command_that_cannot_be_is_refused() {
 fn an_observation_that_is_none_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     for (contents, words) in [
-        (&b""[..], "not JSON"),
-        (b"{}", "schema is absent"),
+        (&b""[..], "the file is empty"),
+        (b"{}", "it has no \"schema\""),
         (b"{\"schema\": \"manycore/record/1\"}", "manycore/record/1"),
         (b"{\"schema\": \"manycore/sharing/1\", \"layouts\": 7}", "damaged"),
     ] {

@@ -145,7 +145,7 @@ fn requests_that_cannot_be_met_name_the_nearest() {
 
 #[test]
 fn files_that_are_no_machines_are_refused() {
-    assert_fails(&["--machine", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")], 2, "is not a machine");
+    assert_fails(&["--machine", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")], 2, "expected a machine");
     assert_fails(&["--machine", "/nonexistent"], 2, "cannot read /nonexistent");
 }
 

@@ -40,7 +40,7 @@ fn records_side_by_side_read_well() {
 }
 
 #[test]
-fn locks_that_wait_for_who_does_not_run_read_well() {
+fn preempted_fifo_waiters_read_well() {
     let folder = TempDir::new().unwrap();
     let record = World { blocks: 12, ..World::guest() }.bench("lock");
     insta::assert_snapshot!(text(&[&save(&folder, "lock", &record)]));
@@ -78,7 +78,7 @@ fn light_processes_have_tables_for_other_programs() {
 }
 
 #[test]
-fn light_processes_are_judged_as_json() {
+fn light_processes_are_evaluated_as_json() {
     let folder = TempDir::new().unwrap();
     let record = save(&folder, "idle", &World::guest().spawn(Work::Idle));
     let output = manycore().arg("report").arg(record).args(["--format", "json"]).assert().success();
@@ -90,7 +90,7 @@ fn light_processes_are_judged_as_json() {
 }
 
 #[test]
-fn light_processes_that_cannot_be_are_refused() {
+fn impossible_light_processes_are_rejected() {
     let mut record = World::guest().spawn(Work::Spin);
     record.spawnings[0].runs[0].spin.as_mut().unwrap().busy[3].pop();
     assert_eq!(
@@ -148,7 +148,7 @@ fn csv_tables_are_as_expected() {
 }
 
 #[test]
-fn json_is_one_judgement_or_an_array_of_them() {
+fn json_is_one_evaluation_or_an_array() {
     let folder = TempDir::new().unwrap();
     let path = save(&folder, "guest", &stolen_guest());
     let json = |paths: &[&Path]| -> serde_json::Value {
@@ -164,7 +164,7 @@ fn json_is_one_judgement_or_an_array_of_them() {
 }
 
 #[test]
-fn files_that_are_no_records_are_refused_with_what_they_are() {
+fn files_that_are_not_records_are_rejected() {
     let cut = serde_json::to_vec(&stolen_guest()).unwrap();
     for (name, bytes, expected) in [
         ("empty.json", &b""[..], "empty.json: the file is empty"),
@@ -174,12 +174,12 @@ fn files_that_are_no_records_are_refused_with_what_they_are() {
         (
             "newer.json",
             br#"{"schema": "manycore/record/2"}"#,
-            "newer.json: the record has schema \"manycore/record/2\", written by a newer manycore; update this one",
+            "newer.json: the record has schema \"manycore/record/2\", written by a newer manycore (this one reads \"manycore/record/1\"); update this one",
         ),
         (
             "machine.json",
             br#"{"schema": "manycore/machine/1"}"#,
-            "machine.json: a file of kind \"machine\" (\"manycore/machine/1\"), not a record",
+            "machine.json: this is a machine (\"manycore/machine/1\"); expected a record (\"manycore/record/1\")",
         ),
         ("other.json", br#"{"schema": "else"}"#, "other.json: unknown schema \"else\""),
         ("bare.json", br#"{"schema": "manycore/record/1"}"#, "bare.json: damaged record: missing field"),
@@ -219,7 +219,7 @@ fn a_record_without_samples_is_rendered_as_empty() {
 fn a_missing_file_is_named() {
     let output = manycore().args(["report", "/nonexistent/record.json"]).assert().code(2);
     let message = String::from_utf8_lossy(&output.get_output().stderr).into_owned();
-    assert!(message.contains("cannot read the record /nonexistent/record.json: No such file"), "{message}");
+    assert!(message.contains("cannot read /nonexistent/record.json: No such file"), "{message}");
 }
 
 #[test]

@@ -130,8 +130,8 @@ fn plans_are_for_the_machine_that_they_name() {
     write("none.json", "x");
     for (file, problem) in [
         ("other.json", "for another machine (fingerprint 0"),
-        ("record.json", "expected \"manycore/plan/1\""),
-        ("none.json", "is not a plan"),
+        ("record.json", "expected a plan (\"manycore/plan/1\")"),
+        ("none.json", "not JSON (expected value at line 1 column 1); expected a plan"),
         ("absent.json", "cannot read"),
     ] {
         assert!(house.stderr_of(2, &["run", "--plan", file, "--", "true"]).contains(problem), "{file}");

@@ -85,7 +85,7 @@ fn what_is_named_is_measured_and_nothing_else() {
     let points = judged["stream"]["points"].as_array().unwrap();
     let names: Vec<&str> = points.iter().map(|point| point["kernel"].as_str().unwrap()).collect();
     assert!(names.starts_with(&["triad"]) && names.ends_with(&["copy"]), "{names:?}");
-    assert!(points.iter().all(|point| point["workers"] == 1 && point["over_one"].is_null()));
+    assert!(points.iter().all(|point| point["workers"] == 1 && point["speedup"].is_null()));
     let route = &judged["stream"]["routes"][0];
     assert!(route["loaded_ns"].is_null() && route["idle_ns"]["median"].as_f64().unwrap() > 1.0, "{route}");
 }

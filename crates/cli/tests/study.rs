@@ -195,7 +195,7 @@ fn a_slower_command_is_found_slower() {
     let run = bench.run(&["report", "out/record.json", "--format", "json"]);
     let judged: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
     let verdict = &judged["comparison"]["verdict"];
-    assert_eq!(verdict["verdict"], "a_better", "{verdict}");
+    assert_eq!(verdict["answer"], "a_better", "{verdict}");
     let ratio = verdict["ratio"].as_f64().unwrap();
     assert!((0.5..0.85).contains(&ratio), "{verdict}");
     assert!(bench.report().contains("B is slower than A: it takes "));
@@ -265,7 +265,7 @@ fn environments_and_commands_may_differ() {
     let script = "test $SIDE = b && sleep 0.05; true";
     let arguments = ["--a-env", "SIDE=a", "--b-env", "SIDE=b", "--", "sh", "-c", script];
     let judged = bench.judged(&with(&["compare", "--pairs", "6"], &arguments));
-    assert_eq!(judged["comparison"]["verdict"]["verdict"], "a_better", "{}", judged["comparison"]);
+    assert_eq!(judged["comparison"]["verdict"]["answer"], "a_better", "{}", judged["comparison"]);
 }
 
 #[test]

@@ -129,13 +129,16 @@ fn other_files_are_no_machines() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("x");
     for (text, problem) in [
-        ("{\"schema\": \"manycore/machine/2\"}", "schema manycore/machine/2 is newer than this program"),
+        (
+            "{\"schema\": \"manycore/machine/2\"}",
+            "the machine has schema \"manycore/machine/2\", written by a newer manycore",
+        ),
         (
             "{\"schema\": \"manycore/record/1\"}",
-            "schema is \"manycore/record/1\", expected \"manycore/machine/1\"",
+            "this is a record (\"manycore/record/1\"); expected a machine (\"manycore/machine/1\")",
         ),
         ("# manycore/capture/9\n", "capture version 9 is newer than this program"),
-        ("\u{7f}ELF", "neither '# manycore/capture/1' nor JSON"),
+        ("\u{7f}ELF", "not JSON"),
     ] {
         fs::write(&file, text).unwrap();
         assert_fails(&["--machine", file.to_str().unwrap()], 2, problem);

@@ -289,7 +289,7 @@ fn wrong_demands_are_refused_with_the_way_out() {
         assert!(ran.err.contains(message), "{:?} should say {message:?}", ran.err);
     }
     for (machine, message) in [
-        (xml_as_machine, "is not a machine: neither '# manycore/capture/1' nor JSON"),
+        (xml_as_machine, "not JSON (expected value at line 1 column 1); expected a machine"),
         ("/nonexistent", "cannot read /nonexistent"),
     ] {
         let ran = vm(&["plan", DOMAIN, "--machine", machine]);
@@ -310,9 +310,9 @@ fn checks_that_cannot_be_made_say_why() {
         (
             vec!["check", "--guest", "--plan", &file("other.json", "{\"schema\": \"manycore/plan/1\"}")],
             2,
-            "schema is manycore/plan/1, expected \"manycore/guest/1\"",
+            "this is a plan (\"manycore/plan/1\"); expected a guest (\"manycore/guest/1\")",
         ),
-        (vec!["check", "--guest", "--plan", &file("cut.json", "{\"schema\"")], 2, "not JSON"),
+        (vec!["check", "--guest", "--plan", &file("cut.json", "{\"schema\"")], 2, "the guest is truncated"),
         (
             vec![
                 "check",

@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn values_without_a_ratio_are_no_pair() {
+    fn values_without_a_ratio_are_skipped() {
         for (a, b) in [(0.0, 0.0), (1.0, -1.0), (f64::NAN, 1.0), (f64::INFINITY, f64::INFINITY)] {
             assert_eq!(log_ratio(a, b), None, "{a} {b}");
         }

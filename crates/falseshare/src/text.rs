@@ -216,7 +216,7 @@ fn cell(first: u32, bytes: u32, touches: &[&ThreadAccess]) -> char {
 
 /// Renders the table of the code that accesses the lines.
 fn sites(finding: &Finding) -> String {
-    let mut table = Table::figures("", ("code", Align::Left), &["threads", "reads", "writes"]);
+    let mut table = Table::numeric("", ("code", Align::Left), &["threads", "reads", "writes"]);
     table.head.insert(1, ("on the worst line".to_owned(), Align::Left));
     let notable = finding.significant_sites();
     for site in shown(&notable) {

@@ -131,7 +131,7 @@ fn handled_on(one: &InterruptMove) -> String {
 fn table(first: (&str, Align), columns: &[(&str, Align)], rows: Vec<Vec<String>>) -> Table {
     let head =
         std::iter::once(&first).chain(columns).map(|&(name, align)| (name.to_owned(), align)).collect();
-    Table { title: String::new(), head, rows, notes: Vec::new(), raw: false }
+    Table { title: String::new(), head, rows, notes: Vec::new(), is_detail: false }
 }
 
 /// `eth0 0000:03:00.0`

@@ -6,6 +6,7 @@ pub mod allocator;
 pub mod child;
 pub mod clock;
 pub mod counters;
+pub mod input_file;
 pub mod interrupts;
 pub mod job;
 pub mod line_file;

@@ -298,7 +298,7 @@ fn members(changes: &LimitChanges, is_done: bool) -> String {
 
 fn table(columns: &[(&str, Align)], rows: Vec<Vec<String>>) -> Table {
     let head = columns.iter().map(|&(name, align)| (name.to_owned(), align)).collect();
-    Table { title: String::new(), head, rows, notes: Vec::new(), raw: false }
+    Table { title: String::new(), head, rows, notes: Vec::new(), is_detail: false }
 }
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ pub fn table(snapshot: &UsageSnapshot, rates: &RateHistory, root: &str) -> Strin
     if !single {
         head.extend(domains.iter().map(String::as_str));
     }
-    let mut table = Table::figures("", ("group", Align::Left), &head);
+    let mut table = Table::numeric("", ("group", Align::Left), &head);
     table.head.push(("history".to_owned(), Align::Left));
     for group in &snapshot.groups {
         let mut row = vec![

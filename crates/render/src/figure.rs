@@ -59,11 +59,11 @@ pub fn factor(value: f64) -> String {
 
 /// Formats a share as a percentage: `98.4 %`.
 pub fn percent(share: f64) -> String {
-    if share.is_finite() { format!("{} %", hundredths(share)) } else { ABSENT.to_owned() }
+    if share.is_finite() { format!("{} %", percent_number(share)) } else { ABSENT.to_owned() }
 }
 
 /// Formats a share in hundredths, without the percent sign.
-pub fn hundredths(share: f64) -> String {
+pub fn percent_number(share: f64) -> String {
     let percent = share * 100.0;
     match percent.abs() {
         size if size >= 1e6 => format!("{percent:.1e}"),

@@ -1,31 +1,33 @@
 //! Tables for other programs, as comma-separated values (RFC 4180).
 
-mod judged;
+mod evaluated;
 mod measured;
 mod spawning;
 mod stream;
 
-use crate::Named;
-use judged::{affinity, contention, cpus, latency, matrix, modes, noise, peers, scaling, tuning, verdicts};
+use crate::NamedEvaluation;
+use evaluated::{
+    affinity, contention, cpus, latency, matrix, modes, noise, peers, scaling, tuning, verdicts,
+};
 use manycore_stats::Estimate;
 use measured::{metrics, samples};
 
 /// File name, header and the function that returns the rows of one record.
-type Sheet = (&'static str, &'static str, fn(&Named) -> Vec<Vec<String>>);
+type CsvTable = (&'static str, &'static str, fn(&NamedEvaluation) -> Vec<Vec<String>>);
 
 /// The first five columns of `scaling.csv` are those that scripts around sysbench write.
-const SHEETS: [Sheet; 18] = [
+const TABLES: [CsvTable; 18] = [
     (
         "scaling.csv",
         "threads,total_events,events_per_second,avg_latency_ms,speedup,seconds,events_per_second_low,\
          events_per_second_high,speedup_low,speedup_high,efficiency,efficiency_low,efficiency_high,\
-         min_latency_ms,p95_latency_ms,p99_latency_ms,max_latency_ms,fairness,superlinear,used,steal,foreign,\
-         run_delay,throttled,pressure,migrations_per_worker_second,preemptions_per_worker_second,frequency_khz,\
+         min_latency_ms,p95_latency_ms,p99_latency_ms,max_latency_ms,fairness,superlinear,used,steal,other_work,\
+         run_delay,throttled,cpu_pressure,migrations_per_worker_second,preemptions_per_worker_second,frequency_khz,\
          events_per_cpu_second,thermal_events",
         scaling,
     ),
     ("cpus.csv", "threads,cpu,busy_share", cpus),
-    ("noise.csv", "threads,ratio,ratio_low,ratio_high,pairs,noise_floor,detectable", noise),
+    ("noise.csv", "threads,ratio,ratio_low,ratio_high,pairs,noise_floor,minimum_detectable_effect", noise),
     (
         "modes.csv",
         "experiment,program,mode,seconds,seconds_low,seconds_high,speedup,speedup_low,speedup_high,runs",
@@ -37,12 +39,12 @@ const SHEETS: [Sheet; 18] = [
          speedup,speedup_low,speedup_high",
         matrix,
     ),
-    ("affinity.csv", "process,side,round,seconds", affinity),
+    ("affinity.csv", "process,mode,round,seconds", affinity),
     ("latency.csv", "a,b,shared,latency_ns,fastest_ns,spread_ns,visits", latency),
     (
         "stream.csv",
-        "kernel,stores,workers,bytes_per_second,bytes_per_second_low,bytes_per_second_high,over_one,over_one_low,\
-         over_one_high",
+        "kernel,stores,workers,bytes_per_second,bytes_per_second_low,bytes_per_second_high,speedup,speedup_low,\
+         speedup_high",
         stream::kernels,
     ),
     (
@@ -53,7 +55,7 @@ const SHEETS: [Sheet; 18] = [
     ),
     (
         "verdicts.csv",
-        "question,verdict,ratio,ratio_low,ratio_high,pairs,p,margin,level,analysis,analyses,noise_floor,seen_elsewhere",
+        "question,verdict,ratio,ratio_low,ratio_high,pairs,p,margin,level,analysis,analyses,noise_floor,off_cpu_checks",
         verdicts,
     ),
     (
@@ -67,19 +69,23 @@ const SHEETS: [Sheet; 18] = [
         contention,
     ),
     ("metrics.csv", "experiment,treatment,block,metric,unit,better,value", metrics),
-    ("tuning.csv", "candidate,dropped_after_round,runs,over_today,over_today_low,over_today_high", tuning),
+    (
+        "tuning.csv",
+        "candidate,dropped_after_round,runs,relative_to_today,relative_to_today_low,relative_to_today_high",
+        tuning,
+    ),
     (
         "samples.csv",
         "experiment,treatment,threads,block,start_seconds,wall_seconds,work,unit,work_per_second,cpu_seconds,\
          run_delay_seconds,migrations,voluntary_switches,involuntary_switches,busy_ticks,steal_ticks,\
-         throttled_seconds,thermal_events,frequency_khz,pressure_seconds",
+         throttled_seconds,thermal_events,frequency_khz,cpu_pressure_seconds",
         samples,
     ),
     (
         "spawn.csv",
-        "runtime,version,work,purpose,asked,alive,ending,start_seconds,own_start_seconds,end_seconds,pss_bytes,rss_bytes,\
+        "runtime,version,work,purpose,requested,alive,ending,start_seconds,own_start_seconds,end_seconds,pss_bytes,rss_bytes,\
          memory_limit_bytes,pss_bytes_each,rss_bytes_each,kernel_bytes_each,own_bytes_each,jain_cpus,jain_schedulers,\
-         running,queued,stolen,rounds_per_second,round_p50_ns,round_p99_ns",
+         running,queued,steal,rounds_per_second,round_p50_ns,round_p99_ns",
         spawning::runs,
     ),
     (
@@ -91,11 +97,11 @@ const SHEETS: [Sheet; 18] = [
 ];
 
 /// Names of all files that [`csv`] can write.
-pub const NAMES: [&str; SHEETS.len()] = {
-    let mut names = [""; SHEETS.len()];
+pub const NAMES: [&str; TABLES.len()] = {
+    let mut names = [""; TABLES.len()];
     let mut at = 0;
     while at < names.len() {
-        names[at] = SHEETS[at].0;
+        names[at] = TABLES[at].0;
         at += 1;
     }
     names
@@ -103,8 +109,8 @@ pub const NAMES: [&str; SHEETS.len()] = {
 
 /// Returns file names and contents. The last column of each table is the record's name, so that several
 /// records fit into the same tables. Tables without rows are omitted.
-pub fn csv(all: &[Named]) -> Vec<(String, String)> {
-    SHEETS
+pub fn csv(all: &[NamedEvaluation]) -> Vec<(String, String)> {
+    TABLES
         .iter()
         .map(|&(name, head, rows)| {
             let mut text = format!("{head},record\n");
@@ -153,7 +159,7 @@ mod tests {
     use manycore_testkit::World;
 
     fn names(record: Record) -> Vec<String> {
-        csv(&[Named::judge("it".to_owned(), record)]).into_iter().map(|(name, _)| name).collect()
+        csv(&[NamedEvaluation::new("it".to_owned(), record)]).into_iter().map(|(name, _)| name).collect()
     }
 
     #[test]

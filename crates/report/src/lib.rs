@@ -6,13 +6,13 @@
 //! `qos_watch_text`. The guard: `guard_text`.
 
 mod csv;
-mod eval_text;
 mod html;
+mod record_text;
 mod sections;
 
 pub use csv::{NAMES as CSV_NAMES, csv};
-pub use eval_text::text;
 pub use html::html;
+pub use record_text::text;
 
 use manycore_analysis::Evaluation;
 use manycore_experiment::Record;
@@ -20,7 +20,7 @@ use manycore_text::names::printable_json;
 use serde_json::Value;
 
 /// A record with its evaluation, and the name that distinguishes it in the report.
-pub struct Named {
+pub struct NamedEvaluation {
     /// Shown where several records are side by side.
     pub name: String,
     /// The measurements.
@@ -29,9 +29,9 @@ pub struct Named {
     pub evaluation: Evaluation,
 }
 
-impl Named {
+impl NamedEvaluation {
     /// Evaluates `record`.
-    pub fn judge(name: String, record: Record) -> Self {
+    pub fn new(name: String, record: Record) -> Self {
         let evaluation = Evaluation::of(&record);
         Self { name, record, evaluation }
     }
@@ -39,7 +39,7 @@ impl Named {
 
 /// Returns the evaluation as JSON: one object for one record, an array of objects for several, each with
 /// the record's name as `record`.
-pub fn json(all: &[Named]) -> String {
+pub fn json(all: &[NamedEvaluation]) -> String {
     let mut objects: Vec<Value> = all
         .iter()
         .map(|named| {

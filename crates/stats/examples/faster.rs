@@ -1,6 +1,6 @@
 //! Reads pairs of rates, one pair per line, and decides whether B is faster than A: `faster < PAIRS`.
 
-use manycore_stats::verdict::{Rule, Verdict};
+use manycore_stats::verdict::{DecisionRule, Verdict};
 use std::{io, process::ExitCode};
 
 fn main() -> ExitCode {
@@ -13,7 +13,7 @@ fn main() -> ExitCode {
         };
         log_ratios.push((b / a).ln());
     }
-    let Some(verdict) = Verdict::of(&log_ratios, Rule::default(), None) else {
+    let Some(verdict) = Verdict::of(&log_ratios, DecisionRule::default(), None) else {
         eprintln!("faster: there are no pairs");
         return ExitCode::from(2);
     };

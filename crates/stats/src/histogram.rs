@@ -23,7 +23,7 @@ pub fn bucket(ns: u64) -> usize {
 }
 
 /// Returns the midpoint of a bucket in nanoseconds.
-pub fn middle(bucket: usize) -> f64 {
+pub fn midpoint(bucket: usize) -> f64 {
     let (exponent, sub) = ((bucket >> SUB_BITS) as u32, bucket & ((1 << SUB_BITS) - 1));
     match exponent {
         0 => sub as f64,
@@ -46,7 +46,7 @@ pub fn quantile(buckets: &[(u32, u64)], q: f64) -> Option<f64> {
             seen += count;
             seen >= rank
         })
-        .map(|&(index, _)| middle(index as usize))
+        .map(|&(index, _)| midpoint(index as usize))
 }
 
 #[cfg(test)]
@@ -59,7 +59,7 @@ mod tests {
         fn a_time_lies_within_one_percent_of_its_bucket(ns in 0u64..(1 << 40)) {
             let index = bucket(ns);
             prop_assert!(index < BUCKETS);
-            prop_assert!((middle(index) - ns as f64).abs() <= 0.008 * ns as f64 + 0.5, "{ns} {}", middle(index));
+            prop_assert!((midpoint(index) - ns as f64).abs() <= 0.008 * ns as f64 + 0.5, "{ns} {}", midpoint(index));
         }
 
         #[test]

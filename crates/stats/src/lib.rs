@@ -15,16 +15,16 @@
 pub mod histogram;
 pub mod verdict;
 
+mod multiplicity;
 mod normal;
-mod order;
-mod rank;
-mod several;
+mod order_statistics;
+mod signed_rank;
 mod usl;
 
+pub use multiplicity::{FAMILY_LEVEL, holm_divisors, interim_level};
 pub use normal::{student_quantile, upper_quantile, upper_tail};
-pub use order::median_interval;
-pub use rank::{attained_level, signed_rank_p};
-pub use several::{LEVEL, holm, interim_level};
+pub use order_statistics::median_interval;
+pub use signed_rank::{attained_level, signed_rank_p};
 pub use usl::{Usl, UslPoint};
 
 use serde::{Deserialize, Serialize};
@@ -52,11 +52,11 @@ pub struct Estimate {
 impl Estimate {
     /// Returns the median of `values` with its exact order-statistic interval. `None` for no values.
     pub fn of(values: &[f64]) -> Option<Self> {
-        Self::at(values, CONFIDENCE)
+        Self::with_confidence(values, CONFIDENCE)
     }
 
     /// Returns the same as [`Estimate::of`] with an interval of another confidence.
-    pub fn at(values: &[f64], confidence: f64) -> Option<Self> {
+    pub fn with_confidence(values: &[f64], confidence: f64) -> Option<Self> {
         let median = median(values)?;
         Some(Self { median, interval: median_interval(values, confidence), n: values.len() })
     }
@@ -93,7 +93,7 @@ pub fn mean(values: &[f64]) -> Option<f64> {
 
 /// Returns Jain's fairness index, `(sum x)^2 / (n sum x^2)`: 1 where all shares are equal, 1/n where one
 /// has everything (Jain, Chiu and Hawe 1984). `None` where all shares are 0.
-pub fn jain(shares: &[f64]) -> Option<f64> {
+pub fn jain_index(shares: &[f64]) -> Option<f64> {
     let sum: f64 = shares.iter().sum();
     let squares: f64 = shares.iter().map(|share| share * share).sum();
     (squares > 0.0).then(|| sum * sum / (shares.len() as f64 * squares))
@@ -116,16 +116,16 @@ mod tests {
     proptest! {
         #[test]
         fn jain_lies_between_one_nth_and_one(shares in prop::collection::vec(0.0f64..1e6, 1..40)) {
-            if let Some(index) = jain(&shares) {
+            if let Some(index) = jain_index(&shares) {
                 prop_assert!(index <= 1.0 + 1e-9 && index >= 1.0 / shares.len() as f64 - 1e-9);
             }
         }
     }
 
     #[test]
-    fn jain_knows_the_extremes() {
-        assert_eq!(jain(&[5.0, 5.0, 5.0]), Some(1.0));
-        assert_eq!(jain(&[1.0, 0.0, 0.0, 0.0]), Some(0.25));
-        assert_eq!(jain(&[0.0, 0.0]), None);
+    fn jain_index_at_the_extremes() {
+        assert_eq!(jain_index(&[5.0, 5.0, 5.0]), Some(1.0));
+        assert_eq!(jain_index(&[1.0, 0.0, 0.0, 0.0]), Some(0.25));
+        assert_eq!(jain_index(&[0.0, 0.0]), None);
     }
 }

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_are_met() {
+    fn values_match_published_tables() {
         assert!((upper_tail(1.959_964) - 0.025).abs() < 1e-6);
         assert!((upper_tail(-1.0) - 0.841_345).abs() < 1e-6);
         assert!((upper_quantile(0.2) - 0.841_621).abs() < 1e-5);

@@ -26,7 +26,7 @@ pub struct Usl {
 type Coefficients = [f64; 3];
 
 /// Number of distinct worker counts below which no law is fitted.
-const FEWEST_POINTS: usize = 5;
+const MIN_POINTS: usize = 5;
 
 impl Usl {
     /// Fits N/X = (1/g) (1 + a (N - 1) + b N (N - 1)), which is linear in its coefficients, by least
@@ -36,7 +36,7 @@ impl Usl {
         let mut counts: Vec<u64> = points.iter().map(|point| point.workers as u64).collect();
         counts.sort_unstable();
         counts.dedup();
-        if counts.len() < FEWEST_POINTS {
+        if counts.len() < MIN_POINTS {
             return None;
         }
         // In units of the highest rate per worker, so that the solver works with numbers near 1.
@@ -48,7 +48,7 @@ impl Usl {
         (1..8_usize)
             .filter_map(|active| least_squares(&points, active))
             .filter(|coefficients| coefficients[0] > 0.0 && coefficients.iter().all(|&c| c >= 0.0))
-            .min_by(|a, b| squares(&points, a).total_cmp(&squares(&points, b)))
+            .min_by(|a, b| sum_of_squares(&points, a).total_cmp(&sum_of_squares(&points, b)))
             .map(|[base, contention, coherence]| Self {
                 rate_of_one: unit / base,
                 contention: contention / base,
@@ -72,7 +72,7 @@ fn basis(workers: f64) -> Coefficients {
     [1.0, workers - 1.0, workers * (workers - 1.0)]
 }
 
-fn squares(points: &[UslPoint], coefficients: &Coefficients) -> f64 {
+fn sum_of_squares(points: &[UslPoint], coefficients: &Coefficients) -> f64 {
     points
         .iter()
         .map(|point| {

@@ -10,13 +10,13 @@
 //! The margin does not depend on the data. The noise floor is reported and decides nothing: noisy pairs
 //! would widen it until their own interval fits.
 
-use crate::{Estimate, LEVEL, interim_level, signed_rank_p};
+use crate::{Estimate, FAMILY_LEVEL, interim_level, signed_rank_p};
 use manycore_text::units::{interval, percent};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Margin of equivalence, unless another one is requested.
-pub const MARGIN: f64 = 0.02;
+pub const EQUIVALENCE_MARGIN: f64 = 0.02;
 
 /// Names of an experiment's parameters that hold the rule.
 pub mod parameter {
@@ -46,7 +46,7 @@ pub enum Answer {
 
 /// The decision rule of a verdict, fixed before the measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Rule {
+pub struct DecisionRule {
     /// Largest difference that does not matter, as a share: 0.02 for ratios from 1/1.02 to 1.02.
     pub margin: f64,
     /// Two-sided level of the interval and its test, at this analysis and for this comparison.
@@ -57,40 +57,45 @@ pub struct Rule {
     pub analyses: usize,
 }
 
-impl Default for Rule {
+impl Default for DecisionRule {
     fn default() -> Self {
-        Self::at(1, 1)
+        Self::at_analysis(1, 1)
     }
 }
 
-impl Rule {
+impl DecisionRule {
     /// Returns the rule at one of the planned interim analyses, with the default margin.
-    pub fn at(which: usize, analyses: usize) -> Self {
-        Self { margin: MARGIN, level: interim_level(which, analyses), analysis: which, analyses }
+    pub fn at_analysis(which: usize, analyses: usize) -> Self {
+        Self { margin: EQUIVALENCE_MARGIN, level: interim_level(which, analyses), analysis: which, analyses }
     }
 
-    /// The rule that an experiment with these `parameters` was planned with, at the analysis at which it is or ended.
+    /// Returns the rule with which an experiment with these `parameters` was planned, at its current or last
+    /// analysis.
     pub fn of(parameters: &BTreeMap<String, String>) -> Self {
         let number = |name: &str| parameters.get(name)?.parse::<usize>().ok();
         let margin = parameters.get(parameter::MARGIN).and_then(|margin| margin.parse().ok());
         let rule = match (number(parameter::ANALYSES), number(parameter::LOOKS)) {
             (Some(analyses), _) => {
                 let analyses = analyses.max(1);
-                Self::at(number(parameter::ANALYSIS).unwrap_or(analyses).clamp(1, analyses), analyses)
+                Self::at_analysis(
+                    number(parameter::ANALYSIS).unwrap_or(analyses).clamp(1, analyses),
+                    analyses,
+                )
             }
             // The record does not contain the analysis at which the experiment ended. All had the same
             // level.
-            (None, Some(looks)) => {
-                Self { level: LEVEL / looks.max(1) as f64, ..Self::at(looks.max(1), looks.max(1)) }
-            }
+            (None, Some(looks)) => Self {
+                level: FAMILY_LEVEL / looks.max(1) as f64,
+                ..Self::at_analysis(looks.max(1), looks.max(1))
+            },
             (None, None) => Self::default(),
         };
-        Self { margin: margin.filter(|margin: &f64| *margin > 0.0).unwrap_or(MARGIN), ..rule }
+        Self { margin: margin.filter(|margin: &f64| *margin > 0.0).unwrap_or(EQUIVALENCE_MARGIN), ..rule }
     }
 
     /// Returns the rule for one of several comparisons that must hold jointly, with the `divisor` from
-    /// [`crate::holm`].
-    pub fn among(self, divisor: usize) -> Self {
+    /// [`crate::holm_divisors`].
+    pub fn divided_by(self, divisor: usize) -> Self {
         Self { level: self.level / divisor.max(1) as f64, ..self }
     }
 
@@ -114,7 +119,7 @@ impl Rule {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     /// The answer.
-    pub verdict: Answer,
+    pub answer: Answer,
     /// Rate of B over rate of A: the Hodges-Lehmann estimate over the pairs.
     pub ratio: f64,
     /// Interval of the ratio, from the deciding test at its level. `None` where there are too few pairs.
@@ -124,7 +129,7 @@ pub struct Verdict {
     /// Two-sided p-value of the signed-rank test: the smallest level at which the interval would exclude 1.
     pub p: f64,
     /// The decision rule. Together with the interval it reproduces the answer.
-    pub rule: Rule,
+    pub rule: DecisionRule,
     /// Largest relative difference that this machine shows between two identical variants, where it was
     /// measured. It is informative only and decides nothing.
     pub noise_floor: Option<f64>,
@@ -132,10 +137,10 @@ pub struct Verdict {
 
 impl Verdict {
     /// Evaluates pairs given as ln(rate of B / rate of A). Returns `None` where there are none.
-    pub fn of(log_ratios: &[f64], rule: Rule, noise_floor: Option<f64>) -> Option<Self> {
+    pub fn of(log_ratios: &[f64], rule: DecisionRule, noise_floor: Option<f64>) -> Option<Self> {
         let ratio = Estimate::of_differences(log_ratios, rule.level)?.map(f64::exp);
         Some(Self {
-            verdict: rule.decide(ratio.interval),
+            answer: rule.decide(ratio.interval),
             ratio: ratio.median,
             interval: ratio.interval,
             pairs: ratio.n,
@@ -147,7 +152,7 @@ impl Verdict {
 
     /// Returns whether one variant is shown to be better.
     pub fn is_different(&self) -> bool {
-        matches!(self.verdict, Answer::ABetter | Answer::BBetter)
+        matches!(self.answer, Answer::ABetter | Answer::BBetter)
     }
 
     /// Returns whether the whole interval is within the margin: equivalent, or different by too little to

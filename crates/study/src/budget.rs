@@ -1,7 +1,9 @@
 //! The budget of an experiment, and the interim analyses at which it may end early.
 
-use crate::Options;
-use crate::error::{Error, Result};
+use crate::{
+    Options,
+    error::{Error, Result},
+};
 use manycore_experiment::engine::Budget;
 use manycore_stats::interim_level;
 
@@ -21,32 +23,30 @@ pub fn analyses_for(pairs: f64) -> usize {
     (1..=ANALYSES).rev().find(fits).unwrap_or(1)
 }
 
-/// When an experiment stops whose rounds (`what`: "a pair") take `round` seconds each; and a remark where the budget is
-/// too small for an answer.
+/// Returns the budget of an experiment whose rounds (`what`: "a pair") take `round` seconds each, and a note
+/// if the budget is too small for a result.
 ///
 /// # Errors
-/// [`Error::Invalid`] where not even one round fits.
-pub(crate) fn budget(options: &Options, what: &str, round: f64) -> Result<(Budget, Option<String>)> {
+/// [`Error::BudgetTooSmall`] if not even one round fits.
+pub(crate) fn budget(options: &Options, what: &'static str, round: f64) -> Result<(Budget, Option<String>)> {
     if let Some(rounds) = options.rounds {
         let seconds = rounds as f64 * round;
         return Ok((Budget { seconds, least_blocks: rounds, most_blocks: rounds }, None));
     }
     let budget = options.budget.as_secs_f64();
-    let least = least_pairs(1) as f64;
+    let needed_rounds = least_pairs(1) as f64;
+    let needed_seconds = (needed_rounds * round * 1.1).ceil() as u64;
     if budget < round {
-        return Err(Error::invalid(format!(
-            "{what} takes {round:.1} s, more than the budget of {budget} s; a result needs at least --budget {:.0}s",
-            (least * round * 1.1).ceil()
-        )));
+        let budget = options.budget;
+        return Err(Error::BudgetTooSmall { round: what, seconds: round, budget, needed_seconds });
     }
-    let remark = (budget < least * round).then(|| {
+    let note = (budget < needed_rounds * round).then(|| {
         format!(
-            "The budget allows {:.0} rounds, but a result needs {least}: give at least --budget {:.0}s.",
-            (budget / round).floor(),
-            (least * round * 1.1).ceil()
+            "The budget allows {:.0} rounds, but a result needs {needed_rounds}: at least {needed_seconds} s are needed.",
+            (budget / round).floor()
         )
     });
-    Ok((Budget::seconds(budget), remark))
+    Ok((Budget::seconds(budget), note))
 }
 
 #[cfg(test)]

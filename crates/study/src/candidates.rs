@@ -1,15 +1,19 @@
 //! The candidates of `tune`: numbers of workers, placements and memory policies that differ on this machine.
 
-use crate::error::{Error, Result};
-use crate::tune::Search;
-use crate::{commands::Side, line, with_workers};
-use manycore_control::placement::{WorkerCpus, place_workers};
+use crate::{
+    error::{Error, Result},
+    format_command,
+    subject::Variant,
+    tune::Search,
+    with_workers,
+};
+use manycore_control::placement::place_workers;
 use manycore_placement::{Level, MemoryPlacement, PlacementPlan, Policy, PolicyKind};
 use manycore_topology::{CpuSet, Machine};
 use std::collections::{BTreeSet, HashSet};
 
 /// Limit for the number of candidates. More would spend the budget before there is any result.
-const MOST: usize = 256;
+const MAX_CANDIDATES: usize = 256;
 
 /// One way to run the command.
 #[derive(Clone, Debug)]
@@ -19,22 +23,28 @@ pub struct Candidate {
     /// Number of workers.
     pub workers: usize,
     /// The command and its placement.
-    pub side: Side,
+    pub variant: Variant,
     /// The plan of the placement; `None` if the scheduler places the command.
     pub plan: Option<PlacementPlan>,
     /// An equivalent command line with standard tools: `taskset -c 0-3 COMMAND`.
-    pub line: String,
+    pub command_line: String,
 }
 
 /// Returns today's behaviour, then all candidates that differ from it and from each other on this machine.
 ///
 /// # Errors
-/// [`Error::Invalid`] where a placement that was asked for cannot be met.
-pub fn of(search: &Search, service: bool, machine: &Machine, usable: &CpuSet) -> Result<Vec<Candidate>> {
+/// [`Error::Placement`] if a requested placement is not possible, [`Error::NoCandidates`],
+/// [`Error::TooManyCandidates`].
+pub fn candidates(
+    search: &Search,
+    service: bool,
+    machine: &Machine,
+    usable: &CpuSet,
+) -> Result<Vec<Candidate>> {
     let today_workers = search.today.unwrap_or(usable.len());
     let free = Policy::of(PolicyKind::Free, false);
-    let mut field = vec![candidate(search, machine, &free, &MemoryPlacement::Default, today_workers)?];
-    let mut seen = HashSet::from([key(&field[0], machine, &MemoryPlacement::Default)]);
+    let mut candidates = vec![candidate(search, machine, &free, &MemoryPlacement::Default, today_workers)?];
+    let mut seen = HashSet::from([key(&candidates[0], machine, &MemoryPlacement::Default)]);
     for workers in worker_counts(search, machine, usable) {
         for policy in policies(search, machine) {
             for memory in memories(search, service, machine) {
@@ -47,25 +57,18 @@ pub fn of(search: &Search, service: bool, machine: &Machine, usable: &CpuSet) ->
                 };
                 // If the command does not take its number of workers, more workers than CPUs use the same
                 // CPUs in turns, under the same name.
-                let is_named = field.iter().any(|known| known.name == candidate.name);
+                let is_named = candidates.iter().any(|known| known.name == candidate.name);
                 if seen.insert(key(&candidate, machine, &memory)) && !is_named {
-                    field.push(candidate);
+                    candidates.push(candidate);
                 }
             }
         }
     }
-    if field.len() > MOST {
-        return Err(Error::invalid(format!(
-            "{} candidates are too many; give fewer with --workers, --place and --memory",
-            field.len()
-        )));
+    match candidates.len() {
+        1 => Err(Error::NoCandidates),
+        2..=MAX_CANDIDATES => Ok(candidates),
+        count => Err(Error::TooManyCandidates { count, max: MAX_CANDIDATES }),
     }
-    if field.len() == 1 {
-        return Err(Error::invalid(
-            "no candidate differs from today's behaviour on this machine; give other --workers or --place",
-        ));
-    }
-    Ok(field)
 }
 
 /// Returns the identity of a candidate: its command, its CPUs up to the symmetries of the machine, and its
@@ -75,7 +78,7 @@ fn key(candidate: &Candidate, machine: &Machine, memory: &MemoryPlacement) -> St
     // Binding memory to the only node changes nothing.
     let nodes = machine.nodes.iter().filter(|node| node.memory_bytes != Some(0)).count();
     let memory = if nodes > 1 { memory.to_string() } else { String::new() };
-    format!("{:?} {place} {memory}", candidate.side.command)
+    format!("{:?} {place} {memory}", candidate.variant.command)
 }
 
 fn candidate(
@@ -85,10 +88,10 @@ fn candidate(
     memory: &MemoryPlacement,
     workers: usize,
 ) -> Result<Candidate> {
-    let (command, has_hole) = with_workers(&search.command, workers);
-    let (place, plan): (WorkerCpus, PlacementPlan) = place_workers(machine, Some(policy), memory, workers)?;
+    let (command, has_placeholder) = with_workers(&search.command, workers);
+    let (place, plan) = place_workers(machine, Some(policy), memory, workers)?;
     let free = place.workers.is_empty();
-    let mut name = match (has_hole, free) {
+    let mut name = match (has_placeholder, free) {
         (true, _) => format!("{workers} worker{}, {policy}", if workers == 1 { "" } else { "s" }),
         (false, true) => policy.to_string(),
         (false, false) => format!("{policy} on CPUs {}", plan.cpus()),
@@ -104,8 +107,8 @@ fn candidate(
     Ok(Candidate {
         name,
         workers,
-        line: format!("{prefix}{}", line(&command)),
-        side: Side { command, env: Vec::new(), copies: 1, place },
+        command_line: format!("{prefix}{}", format_command(&command)),
+        variant: Variant { command, env: Vec::new(), copies: 1, place },
         plan: (!free).then_some(plan),
     })
 }
@@ -117,11 +120,11 @@ fn worker_counts(search: &Search, machine: &Machine, usable: &CpuSet) -> BTreeSe
         return search.workers.iter().copied().collect();
     }
     let cpus = usable.len();
-    let has_hole = with_workers(&search.command, 1).1;
+    let has_placeholder = with_workers(&search.command, 1).1;
     let cores = machine.cores.iter().filter(|core| core.cpus.iter().any(|cpu| usable.contains(cpu))).count();
     let powers = (0..usize::BITS).map(|power| 1 << power).take_while(|&count| count < cpus);
     // More workers than CPUs make sense only if the command takes their number.
-    let beyond = has_hole.then_some(2 * cpus);
+    let beyond = has_placeholder.then_some(2 * cpus);
     powers.chain([cores.max(1), cpus]).chain(beyond).collect()
 }
 

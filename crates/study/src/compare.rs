@@ -2,11 +2,12 @@
 
 use crate::{
     Options, Plot, Study, analyses_for,
-    commands::Side,
     error::{Error, Result},
-    line, with_workers,
+    format_command,
+    subject::Variant,
+    with_workers,
 };
-use manycore_analysis::enough;
+use manycore_analysis::is_conclusive_enough;
 use manycore_control::placement::place_workers;
 use manycore_experiment::{
     Record,
@@ -21,7 +22,7 @@ use std::{collections::BTreeMap, iter};
 #[derive(Clone, Debug)]
 pub struct Comparison {
     /// A and B.
-    pub variants: [Variant; 2],
+    pub variants: [VariantSpec; 2],
     /// Number of workers that placements are for; the usable CPUs where it is absent.
     pub workers: Option<usize>,
     /// End as soon as half of the interval is no wider than this share.
@@ -30,7 +31,7 @@ pub struct Comparison {
 
 /// One of two things that are compared.
 #[derive(Clone, Debug)]
-pub struct Variant {
+pub struct VariantSpec {
     /// Program and arguments, in which `{workers}` is replaced.
     pub command: Vec<String>,
     /// Variables that are added to our own environment.
@@ -51,18 +52,18 @@ pub fn run(
     comparison: &Comparison,
     listener: &mut dyn Listener,
 ) -> Result<(Record, Result)> {
-    let (sides, names) = sides(comparison, &machine)?;
-    if sides[0] == sides[1] {
-        listener.event(Event::Note("A and B are the same, so this measures the noise of this machine."));
+    let (variants, names) = variants(comparison, &machine)?;
+    if variants[0] == variants[1] {
+        listener.event(Event::Note("A and B are the same: this measures the noise of this machine."));
     }
     let command = &comparison.variants[0].command;
-    let mut study = Study::begin("compare", machine, options, command, sides, listener)?;
+    let mut study = Study::begin("compare", machine, options, command, variants, listener)?;
     let ending = measure(options, comparison, &mut study, &names);
     Ok((study.end(&ending), ending))
 }
 
 fn measure(options: &Options, comparison: &Comparison, study: &mut Study, names: &[String; 2]) -> Result {
-    let pair: f64 = study.pilot(options.warmups)?.iter().sum();
+    let pair: f64 = study.warm_up_and_time(options.warmups)?.iter().sum();
     let budget = study.budget(options, "a pair", pair)?;
     // A fixed number of pairs is always measured in full, unless --precision may end it earlier.
     let analyses = match (options.rounds, comparison.precision) {
@@ -70,10 +71,10 @@ fn measure(options: &Options, comparison: &Comparison, study: &mut Study, names:
         (Some(pairs), Some(_)) => analyses_for(pairs as f64),
         (None, _) => analyses_for(budget.seconds / pair),
     };
-    let treatment = |(name, side): (&String, &str)| Treatment {
+    let treatment = |(name, letter): (&String, &str)| Treatment {
         name: name.clone(),
         workers: 1,
-        factors: BTreeMap::from([("side".to_owned(), side.to_owned())]),
+        factors: BTreeMap::from([("side".to_owned(), letter.to_owned())]),
         latency: None,
     };
     let plot = Plot {
@@ -84,32 +85,32 @@ fn measure(options: &Options, comparison: &Comparison, study: &mut Study, names:
         budget,
         analyses,
     };
-    study.experiment(plot, &mut |experiment| enough(experiment, comparison.precision)).map(drop)
+    study.experiment(plot, &mut |experiment| is_conclusive_enough(experiment, comparison.precision)).map(drop)
 }
 
-/// Both sides, with names that differ.
-fn sides(comparison: &Comparison, machine: &Machine) -> Result<(Vec<Side>, [String; 2])> {
+/// Both variants, with names that differ.
+fn variants(comparison: &Comparison, machine: &Machine) -> Result<(Vec<Variant>, [String; 2])> {
     let workers = comparison.workers.unwrap_or_else(|| machine.usable().len());
-    let side = |variant: &Variant| {
-        let (place, _) = place_workers(machine, variant.place.as_ref(), &variant.memory, workers)?;
-        let (command, _) = with_workers(&variant.command, workers);
-        Ok::<_, Error>(Side { command, env: variant.env.clone(), copies: 1, place })
+    let resolve = |spec: &VariantSpec| {
+        let (place, _) = place_workers(machine, spec.place.as_ref(), &spec.memory, workers)?;
+        let (command, _) = with_workers(&spec.command, workers);
+        Ok::<_, Error>(Variant { command, env: spec.env.clone(), copies: 1, place })
     };
     let [a, b] = &comparison.variants;
-    let sides = [side(a)?, side(b)?];
-    let first = name(&sides[0], a);
-    let second = name(&sides[1], b);
-    // Two treatments of the same name could not be distinguished.
+    let variants = [resolve(a)?, resolve(b)?];
+    let first = name(&variants[0], a);
+    let second = name(&variants[1], b);
+    // Treatments of one name could not be told apart.
     let second = if first == second { format!("{second} (again)") } else { second };
-    Ok((sides.into(), [first, second]))
+    Ok((variants.into(), [first, second]))
 }
 
-/// Names a variant: `NAME=VALUE command args (close, interleave)`.
-fn name(side: &Side, variant: &Variant) -> String {
-    let env = side.env.iter().map(|(name, value)| format!("{name}={value}"));
-    let words: Vec<String> = env.chain(iter::once(line(&side.command))).collect();
-    let mut place: Vec<String> = variant.place.iter().map(ToString::to_string).collect();
-    place.extend((variant.memory != MemoryPlacement::Default).then(|| format!("memory {}", variant.memory)));
+/// `NAME=VALUE command args (close, interleave)`.
+fn name(variant: &Variant, spec: &VariantSpec) -> String {
+    let env = variant.env.iter().map(|(name, value)| format!("{name}={value}"));
+    let words: Vec<String> = env.chain(iter::once(format_command(&variant.command))).collect();
+    let mut place: Vec<String> = spec.place.iter().map(ToString::to_string).collect();
+    place.extend((spec.memory != MemoryPlacement::Default).then(|| format!("memory {}", spec.memory)));
     match place.join(", ") {
         none if none.is_empty() => words.join(" "),
         place => format!("{} ({place})", words.join(" ")),

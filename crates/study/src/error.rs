@@ -1,20 +1,129 @@
 //! Why a study can fail.
 
-use std::fmt::Display;
+use manycore_topology::CpuSet;
+use std::{io, process::ExitStatus, time::Duration};
 
 /// Why a study failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The options or an input are wrong.
-    #[error("{0}")]
-    Invalid(String),
-    /// A needed right, file, program or resource is missing.
-    #[error("{0}")]
-    Unavailable(String),
-    /// A measured command or a worker failed.
-    #[error("{0}")]
-    Failed(String),
-    /// The work was interrupted by a signal.
+    /// A command has no program.
+    #[error("the command is empty")]
+    EmptyCommand,
+    /// A command line cannot be split into words.
+    #[error("a quote is not closed in the command {0:?}")]
+    OpenQuote(String),
+    /// The command does not take its number of workers.
+    #[error("the command has no {{workers}} where it takes its number of workers")]
+    NoWorkersPlaceholder,
+    /// Not even one round fits into the budget.
+    #[error("{round} takes {seconds:.1} s, more than the budget of {} s", budget.as_secs_f64())]
+    BudgetTooSmall {
+        /// What a round is: `a pair`.
+        round: &'static str,
+        /// Seconds of a round.
+        seconds: f64,
+        /// The budget.
+        budget: Duration,
+        /// The smallest budget for a result, in whole seconds.
+        needed_seconds: u64,
+    },
+    /// More candidates than a search can measure.
+    #[error("{count} candidates are too many (at most {max})")]
+    TooManyCandidates {
+        /// Candidates that differ on this machine.
+        count: usize,
+        /// Limit.
+        max: usize,
+    },
+    /// Nothing to search.
+    #[error("no candidate differs from today's behaviour on this machine")]
+    NoCandidates,
+    /// A service cannot change its memory policy.
+    #[error(
+        "a service keeps its memory while its CPUs are switched: memory policies need commands that start anew"
+    )]
+    MemoryOfService,
+    /// The load on a service cannot run on the requested CPUs.
+    #[error("CPUs {requested} were requested for the load, and only CPUs {usable} can be used here")]
+    LoadCpus {
+        /// The requested CPUs.
+        requested: CpuSet,
+        /// Those that this process may use.
+        usable: CpuSet,
+    },
+    /// The port of a service is in use.
+    #[error(
+        "port {0} is already in use: stop the process that listens there, or give the service another port"
+    )]
+    PortInUse(u16),
+    /// The system refused something that the measurement needs.
+    #[error("cannot {action}: {source}")]
+    System {
+        /// What was tried: `start sysbench`.
+        action: String,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// A command did not end in time.
+    #[error("{command} did not end within {} s{}", limit.as_secs_f64(),
+        if *.killed { "; it did not end on SIGTERM and was killed" } else { "" })]
+    Timeout {
+        /// The command.
+        command: String,
+        /// The time limit.
+        limit: Duration,
+        /// Whether SIGTERM did not end it.
+        killed: bool,
+    },
+    /// A command ended with an error.
+    #[error("{command} failed ({status}): {output}")]
+    CommandFailed {
+        /// The command.
+        command: String,
+        /// Its exit status.
+        status: ExitStatus,
+        /// Its last words on standard error.
+        output: String,
+    },
+    /// The output of a command has no usable figures.
+    #[error("{command}: {why}")]
+    NoFigures {
+        /// The command.
+        command: String,
+        /// What is wrong with the output.
+        why: String,
+    },
+    /// A service did not become ready in time.
+    #[error("the service {service} is not ready after {} s{}", limit.as_secs_f64(),
+        probe.as_ref().map(|probe| format!("; {probe} did not succeed")).unwrap_or_default())]
+    ServiceNotReady {
+        /// The service.
+        service: String,
+        /// The time limit.
+        limit: Duration,
+        /// The command that has to succeed.
+        probe: Option<String>,
+    },
+    /// A service ended while it was needed.
+    #[error("the service {service} ended ({status}): {output}")]
+    ServiceEnded {
+        /// The service.
+        service: String,
+        /// Its exit status.
+        status: ExitStatus,
+        /// Its last words on standard error.
+        output: String,
+    },
+    /// The experiment has no sample.
+    #[error("nothing was measured")]
+    NothingMeasured,
+    /// A placement is not possible, or cannot be applied.
+    #[error(transparent)]
+    Placement(#[from] manycore_control::Error),
+    /// The experiment failed.
+    #[error(transparent)]
+    Experiment(manycore_experiment::Error),
+    /// The run was interrupted by a signal.
     #[error("interrupted")]
     Interrupted,
 }
@@ -23,30 +132,31 @@ pub enum Error {
 pub type Result<T = (), E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// [`Error::Invalid`] with this message.
-    pub fn invalid(message: impl Display) -> Self {
-        Self::Invalid(message.to_string())
+    /// Returns the error of a system call, to be completed with its cause: `cannot ACTION: CAUSE`.
+    pub(crate) fn system(action: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let action = action.into();
+        move |source| Self::System { action, source }
     }
 
-    /// [`Error::Unavailable`] with this message.
-    pub fn unavailable(message: impl Display) -> Self {
-        Self::Unavailable(message.to_string())
+    /// Returns whether the measured command or service failed, so that another one may still be measured.
+    pub fn is_of_command(&self) -> bool {
+        matches!(
+            self,
+            Self::Timeout { .. }
+                | Self::CommandFailed { .. }
+                | Self::NoFigures { .. }
+                | Self::ServiceNotReady { .. }
+                | Self::ServiceEnded { .. }
+                | Self::NothingMeasured
+        )
     }
 }
 
 impl From<manycore_experiment::Error> for Error {
     fn from(error: manycore_experiment::Error) -> Self {
-        use manycore_experiment::Error as Cause;
         match error {
-            Cause::Unavailable(message) => Self::Unavailable(message),
-            Cause::Failed(message) => Self::Failed(message),
-            Cause::Interrupted => Self::Interrupted,
+            manycore_experiment::Error::Interrupted => Self::Interrupted,
+            other => Self::Experiment(other),
         }
-    }
-}
-
-impl From<manycore_control::Error> for Error {
-    fn from(error: manycore_control::Error) -> Self {
-        if error.is_request() { Self::invalid(error) } else { Self::unavailable(error) }
     }
 }

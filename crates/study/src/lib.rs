@@ -7,21 +7,20 @@
 
 mod budget;
 pub mod candidates;
-pub mod commands;
+mod command_line;
 pub mod compare;
-pub mod error;
-mod line;
+mod error;
+mod figures;
 pub mod scale;
 pub mod service;
+pub mod subject;
 pub mod tune;
-pub mod values;
 
 use budget::budget;
 pub use budget::{analyses_for, least_pairs};
+pub use command_line::{format_command, split_command, with_workers};
 pub use error::{Error, Result};
-pub use line::{line, with_workers, words};
 
-use commands::{Commands, Rules, Side};
 use manycore_experiment::{
     Record,
     engine::{Budget, Design, Interim, Subject as _},
@@ -31,8 +30,9 @@ use manycore_experiment::{
 };
 use manycore_linux::{child, clock, job, memory_policy::MemoryPolicy};
 use manycore_topology::{CpuSet, Machine};
-use service::{Ready, Service};
+use service::{Readiness, Service};
 use std::{collections::BTreeMap, rc::Rc, time::Duration};
+use subject::{CommandSubject, RunSettings, Variant};
 
 /// How commands are measured.
 #[derive(Clone, Debug)]
@@ -50,7 +50,7 @@ pub struct Options {
     /// Name of the metric that decides; the first one where it is absent.
     pub primary: Option<String>,
     /// A service that is placed instead of the command; the command is the load on it.
-    pub service: Option<(Vec<String>, Ready)>,
+    pub service: Option<(Vec<String>, Readiness)>,
     /// CPUs of the load on a service; those that the service's placements leave where it is absent.
     pub load_cpus: Option<CpuSet>,
     /// Longest time of one run of the command, and of the service's start.
@@ -80,7 +80,7 @@ pub(crate) struct Plot {
 /// One run of a verb that measures commands.
 pub(crate) struct Study<'a> {
     session: Session<'a>,
-    subject: Commands,
+    subject: CommandSubject,
 }
 
 impl<'a> Study<'a> {
@@ -94,46 +94,46 @@ impl<'a> Study<'a> {
         machine: Machine,
         options: &Options,
         command: &[String],
-        sides: Vec<Side>,
+        variants: Vec<Variant>,
         listener: &'a mut dyn Listener,
     ) -> Result<Self> {
         child::allow_many_files();
-        job::adopt_orphans()
-            .map_err(|error| Error::unavailable(format!("cannot look after orphans of commands: {error}")))?;
+        job::adopt_orphans().map_err(Error::system("adopt orphans of commands"))?;
         let mut session = Session::begin(verb, machine, options.seed, options.margin, listener);
-        session.record.subject = line(command);
-        let subject = subject(&session, options, sides)?;
+        session.record.subject = format_command(command);
+        let subject = subject(&session, options, variants)?;
         Ok(Self { session, subject })
     }
 
-    /// Runs every variant `warmups` times, and once more to time it. None of these runs is recorded. A
-    /// command that cannot work is found before anything is measured, and a slow first run (a cold cache, a
-    /// compiler) does not affect the plan. Returns the seconds of the last run of each variant.
+    /// Runs every variant `warmups` times and once more for its time, outside the record: a command that cannot work is
+    /// found before anything is measured, and a first run that is slow (a cold cache, a compiler) does not decide the
+    /// plan. Returns the seconds of the last run of each.
     ///
     /// # Errors
     /// Those of the commands.
-    pub(crate) fn pilot(&mut self, warmups: usize) -> Result<Vec<f64>> {
+    pub(crate) fn warm_up_and_time(&mut self, warmups: usize) -> Result<Vec<f64>> {
         self.session.tell(Event::Section("warm-up and timing runs"));
-        (0..self.subject.sides().len())
-            .map(|side| {
+        (0..self.subject.variants().len())
+            .map(|variant| {
                 for _ in 0..warmups {
-                    self.subject.measure(side)?;
+                    self.subject.measure(variant)?;
                 }
                 let began = clock::now_ns();
-                self.subject.measure(side)?;
+                self.subject.measure(variant)?;
                 Ok((clock::now_ns() - began) as f64 / 1e9)
             })
             .collect()
     }
 
-    /// When an experiment stops whose rounds take `round` seconds each; tells where the budget is too small.
+    /// Returns the budget of an experiment whose rounds take `round` seconds each, and notes if it is too small
+    /// for a result.
     ///
     /// # Errors
-    /// [`Error::Invalid`] where not even one round fits.
-    pub(crate) fn budget(&mut self, options: &Options, what: &str, round: f64) -> Result<Budget> {
-        let (budget, remark) = budget(options, what, round)?;
-        if let Some(remark) = remark {
-            self.session.tell(Event::Note(&remark));
+    /// [`Error::BudgetTooSmall`] if not even one round fits.
+    pub(crate) fn budget(&mut self, options: &Options, what: &'static str, round: f64) -> Result<Budget> {
+        let (budget, note) = budget(options, what, round)?;
+        if let Some(note) = note {
+            self.session.tell(Event::Note(&note));
         }
         Ok(budget)
     }
@@ -170,7 +170,7 @@ impl<'a> Study<'a> {
         let (_, ending) = self.session.run(design, &mut self.subject, interim, &left);
         ending?;
         let last = self.session.record.experiments.last();
-        last.ok_or_else(|| Error::Failed("no sample was measured".to_owned()))
+        last.ok_or(Error::NothingMeasured)
     }
 
     /// The record, with how the run ended.
@@ -182,19 +182,19 @@ impl<'a> Study<'a> {
     }
 }
 
-/// Creates the subject for `sides`, and starts its service if there is one.
-fn subject(session: &Session, options: &Options, sides: Vec<Side>) -> Result<Commands> {
-    if sides.iter().any(|side| side.command.first().is_none_or(String::is_empty)) {
-        return Err(Error::invalid("the command is empty"));
+/// The subject for `variants`, with its service started.
+fn subject(session: &Session, options: &Options, variants: Vec<Variant>) -> Result<CommandSubject> {
+    if variants.iter().any(|variant| variant.command.first().is_none_or(String::is_empty)) {
+        return Err(Error::EmptyCommand);
     }
-    if options.service.is_some() && sides.iter().any(|side| side.place.memory != MemoryPolicy::Default) {
-        return Err(Error::invalid(
-            "memory policies do not work with --service: a running service keeps its memory when its CPUs change",
-        ));
+    if options.service.is_some()
+        && variants.iter().any(|variant| variant.place.memory != MemoryPolicy::Default)
+    {
+        return Err(Error::MemoryOfService);
     }
-    let load_cpus = load_cpus(session.machine(), options, &sides)?;
-    let start = |(command, ready): &(Vec<String>, Ready)| Service::start(command, ready, options.timeout);
-    let rules = Rules {
+    let load_cpus = load_cpus(session.machine(), options, &variants)?;
+    let start = |(command, ready): &(Vec<String>, Readiness)| Service::start(command, ready, options.timeout);
+    let settings = RunSettings {
         readers: options.readers.clone(),
         primary: options.primary.clone(),
         timeout: options.timeout,
@@ -202,29 +202,26 @@ fn subject(session: &Session, options: &Options, sides: Vec<Side>) -> Result<Com
         load_cpus,
     };
     let service = options.service.as_ref().map(start).transpose()?;
-    Commands::new(sides, rules, service, Rc::clone(&session.observer), session.origin_ns)
+    CommandSubject::new(variants, settings, service, Rc::clone(&session.observer), session.origin_ns)
 }
 
-/// Returns the CPUs for the load on a service: the requested ones, or those that no variant of the
-/// service uses.
-fn load_cpus(machine: &Machine, options: &Options, sides: &[Side]) -> Result<Option<CpuSet>> {
+/// CPUs of the load beside a service: those requested, or those that no variant of the service has.
+fn load_cpus(machine: &Machine, options: &Options, variants: &[Variant]) -> Result<Option<CpuSet>> {
     let usable = machine.usable();
     if let Some(cpus) = &options.load_cpus {
         if !cpus.iter().all(|cpu| usable.contains(cpu)) {
-            return Err(Error::invalid(format!(
-                "--load-cpus {cpus} has CPUs that may not be used here; expected some of {usable}"
-            )));
+            return Err(Error::LoadCpus { requested: cpus.clone(), usable });
         }
         return Ok(Some(cpus.clone()));
     }
-    let taken: CpuSet = sides
+    let taken: CpuSet = variants
         .iter()
-        .filter_map(|side| side.place.cpus())
+        .filter_map(|variant| variant.place.cpus())
         .flat_map(|cpus| cpus.iter().collect::<Vec<_>>())
         .collect();
     let left: CpuSet = usable.iter().filter(|&cpu| !taken.contains(cpu)).collect();
-    let every_side_placed = sides.iter().all(|side| !side.place.workers.is_empty());
-    Ok((options.service.is_some() && every_side_placed && !left.is_empty()).then_some(left))
+    let every_variant_placed = variants.iter().all(|variant| !variant.place.workers.is_empty());
+    Ok((options.service.is_some() && every_variant_placed && !left.is_empty()).then_some(left))
 }
 
 /// What [`manycore_experiment::record::Sample::work`] counts in where `primary` decides: so that work per second is the

@@ -2,8 +2,8 @@
 
 use crate::{
     Options, Plot, Study,
-    commands::Side,
     error::{Error, Result},
+    subject::Variant,
     with_workers,
 };
 use manycore_control::placement::place_workers;
@@ -43,14 +43,14 @@ pub fn run(
     listener: &mut dyn Listener,
 ) -> Result<(Record, Result)> {
     let counts = counts(scale, machine.usable().len());
-    let sides = counts.iter().map(|&count| side(scale, &machine, count)).collect::<Result<_>>()?;
-    let mut study = Study::begin("scale", machine, options, &scale.command, sides, listener)?;
+    let variants = counts.iter().map(|&count| variant(scale, &machine, count)).collect::<Result<_>>()?;
+    let mut study = Study::begin("scale", machine, options, &scale.command, variants, listener)?;
     let ending = measure(options, scale, &mut study, &counts);
     Ok((study.end(&ending), ending))
 }
 
 fn measure(options: &Options, scale: &Scale, study: &mut Study, counts: &[usize]) -> Result {
-    let round: f64 = study.pilot(options.warmups)?.iter().sum();
+    let round: f64 = study.warm_up_and_time(options.warmups)?.iter().sum();
     let budget = study.budget(options, "a round", round)?;
     let (one, several) = if scale.copies { ("copy", "copies") } else { ("worker", "workers") };
     let treatment = |&count: &usize| Treatment {
@@ -75,20 +75,19 @@ fn measure(options: &Options, scale: &Scale, study: &mut Study, counts: &[usize]
 
 /// Returns the numbers of workers in ascending order. They always include 1, the baseline.
 fn counts(scale: &Scale, cpus: usize) -> Vec<usize> {
-    let asked: BTreeSet<usize> = scale.workers.iter().copied().collect();
+    let requested: BTreeSet<usize> = scale.workers.iter().copied().collect();
     let powers = (0..usize::BITS).map(|power| 1 << power).take_while(|&count| count < cpus);
-    let counts: BTreeSet<usize> = if asked.is_empty() { powers.chain([cpus]).collect() } else { asked };
+    let counts: BTreeSet<usize> =
+        if requested.is_empty() { powers.chain([cpus]).collect() } else { requested };
     counts.into_iter().chain([1]).collect::<BTreeSet<usize>>().into_iter().collect()
 }
 
-fn side(scale: &Scale, machine: &Machine, count: usize) -> Result<Side> {
-    let (command, has_hole) = with_workers(&scale.command, count);
-    if !has_hole && !scale.copies {
-        return Err(Error::invalid(
-            "put {workers} where the command takes its number of workers, or give --copies to run copies of it",
-        ));
+fn variant(scale: &Scale, machine: &Machine, count: usize) -> Result<Variant> {
+    let (command, has_placeholder) = with_workers(&scale.command, count);
+    if !has_placeholder && !scale.copies {
+        return Err(Error::NoWorkersPlaceholder);
     }
     let (place, _) = place_workers(machine, Some(&scale.place), &scale.memory, count)?;
     let copies = if scale.copies { count } else { 1 };
-    Ok(Side { command, env: Vec::new(), copies, place })
+    Ok(Variant { command, env: Vec::new(), copies, place })
 }

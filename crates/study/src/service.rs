@@ -18,7 +18,7 @@ use std::{
 };
 
 /// Interval between checks whether a service is ready, or has ended.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Time that a service has to end after SIGTERM, before it is killed.
 const GRACE: Duration = Duration::from_secs(5);
@@ -28,7 +28,7 @@ const SETTLE: Duration = Duration::from_millis(20);
 
 /// The sign that a service is ready.
 #[derive(Clone, Debug)]
-pub enum Ready {
+pub enum Readiness {
     /// Its process has started.
     Started,
     /// This command succeeds.
@@ -43,7 +43,7 @@ pub struct Service {
     jobs: [Job; 1],
     /// Our children that existed before the service was started.
     others: BTreeSet<u32>,
-    keeper: Option<AffinityEnforcer>,
+    enforcer: Option<AffinityEnforcer>,
     place: Option<WorkerCpus>,
 }
 
@@ -51,72 +51,65 @@ impl Service {
     /// Starts `command` and waits until it is ready, for `timeout` at most.
     ///
     /// # Errors
-    /// [`Error::Invalid`] where the port is taken already, [`Error::Unavailable`] where it cannot be started,
-    /// [`Error::Failed`] where it ends or does not become ready, [`Error::Interrupted`]. Then nothing of it is left.
-    pub fn start(command: &[String], ready: &Ready, timeout: Duration) -> Result<Self> {
-        if let Ready::Port(port) = ready
+    /// [`Error::PortInUse`], [`Error::System`] if it cannot be started, [`Error::ServiceEnded`],
+    /// [`Error::ServiceNotReady`], [`Error::Interrupted`]. No process of it is left running then.
+    pub fn start(command: &[String], ready: &Readiness, timeout: Duration) -> Result<Self> {
+        if let Readiness::Port(port) = ready
             && listens(*port)
         {
-            return Err(Error::invalid(format!(
-                "port {port} is already in use: stop the process that listens there, or give the service another port"
-            )));
+            return Err(Error::PortInUse(*port));
         }
         let name = command.join(" ");
         let others: BTreeSet<u32> = tasks::children(std::process::id()).into_iter().collect();
         let mut start = Command::new(&command[0]);
         let job = Job::start(start.args(&command[1..]), &WorkerCpus::default().start(), false)
-            .map_err(|error| Error::unavailable(format!("cannot start the service {name}: {error}")))?;
-        let mut service = Self { name, jobs: [job], others, keeper: None, place: None };
+            .map_err(Error::system(format!("start the service {name}")))?;
+        let mut service = Self { name, jobs: [job], others, enforcer: None, place: None };
         service.wait(ready, timeout)?;
         Ok(service)
     }
 
-    fn wait(&mut self, ready: &Ready, timeout: Duration) -> Result {
+    fn wait(&mut self, ready: &Readiness, timeout: Duration) -> Result {
         let began = Instant::now();
-        let mut last = String::new();
         loop {
             self.check()?;
             interrupt::check()?;
             let up = match ready {
-                Ready::Started => true,
-                Ready::Port(port) => listens(*port),
-                Ready::Command(command) => succeeds(command, timeout.saturating_sub(began.elapsed()))?,
+                Readiness::Started => true,
+                Readiness::Port(port) => listens(*port),
+                Readiness::Command(command) => succeeds(command, timeout.saturating_sub(began.elapsed()))?,
             };
             if up {
                 return Ok(());
             }
-            if let Ready::Command(command) = ready {
-                last = format!("; {} did not succeed", command.join(" "));
-            }
             if began.elapsed() > timeout {
-                return Err(Error::Failed(format!(
-                    "the service {} is not ready after {} s{last}",
-                    self.name,
-                    timeout.as_secs_f64()
-                )));
+                let probe = match ready {
+                    Readiness::Command(command) => Some(command.join(" ")),
+                    Readiness::Started | Readiness::Port(_) => None,
+                };
+                return Err(Error::ServiceNotReady { service: self.name.clone(), limit: timeout, probe });
             }
-            interrupt::sleep(LOOK)?;
+            interrupt::sleep(POLL_INTERVAL)?;
         }
     }
 
     /// Checks that the service is running.
     ///
     /// # Errors
-    /// [`Error::Failed`] with its last words where it has ended.
+    /// [`Error::ServiceEnded`] with the last lines of its output.
     pub fn check(&mut self) -> Result {
         job::wait(&mut self.jobs, Duration::ZERO, &mut |_| {})
-            .map_err(|error| Error::unavailable(format!("cannot wait for {}: {error}", self.name)))?;
+            .map_err(Error::system(format!("wait for {}", self.name)))?;
         let Some(ended) = self.jobs[0].ended() else { return Ok(()) };
         // A service that went into the background goes on in processes that have become our children.
         if ended.status.success() && !self.processes().is_empty() {
             return Ok(());
         }
-        Err(Error::Failed(format!(
-            "the service {} ended ({}): {}",
-            self.name,
-            ended.status,
-            self.jobs[0].last_stderr_line()
-        )))
+        Err(Error::ServiceEnded {
+            service: self.name.clone(),
+            status: ended.status,
+            output: self.jobs[0].last_stderr_line(),
+        })
     }
 
     /// Returns its root processes: the one that was started, or those that went into the background and
@@ -140,25 +133,25 @@ impl Service {
     /// [`Error::Interrupted`].
     pub fn place(&mut self, place: &WorkerCpus, inherited: &CpuSet) -> Result {
         if self.place.as_ref() == Some(place) {
-            self.look();
+            self.enforce_affinity();
             return Ok(());
         }
         let roots = self.processes();
-        let keeper = self.keeper.get_or_insert_with(|| AffinityEnforcer::new(place, inherited));
-        keeper.move_to(place, inherited, &roots);
+        let enforcer = self.enforcer.get_or_insert_with(|| AffinityEnforcer::new(place, inherited));
+        enforcer.move_to(place, inherited, &roots);
         self.place = Some(place.clone());
         Ok(interrupt::sleep(SETTLE)?)
     }
 
     /// Applies the placement to new tasks. Returns the time after which this has to be repeated.
-    pub fn look(&mut self) -> Option<Duration> {
+    pub fn enforce_affinity(&mut self) -> Option<Duration> {
         let roots = self.processes();
-        self.keeper.as_mut().map(|keeper| keeper.scan(&roots))
+        self.enforcer.as_mut().map(|enforcer| enforcer.scan(&roots))
     }
 
     /// Returns a note for each task that set its own affinity.
     pub fn own_affinities(&self) -> Vec<String> {
-        let own = self.keeper.iter().flat_map(AffinityEnforcer::own_affinities);
+        let own = self.enforcer.iter().flat_map(AffinityEnforcer::own_affinities);
         own.map(|(task, cpus)| format!("{}: {task} set its own affinity to CPUs {cpus}", self.name)).collect()
     }
 }
@@ -166,21 +159,21 @@ impl Service {
 impl Drop for Service {
     /// Ends the service with SIGTERM, and kills processes that do not end.
     fn drop(&mut self) {
-        let (began, mut asked) = (Instant::now(), BTreeSet::new());
+        let (began, mut terminated) = (Instant::now(), BTreeSet::new());
         while began.elapsed() < GRACE {
             let living = self.processes();
             if living.is_empty() {
                 break;
             }
             // Children of a process that ends may become our children. They get SIGTERM in turn.
-            for pid in living.into_iter().filter(|pid| asked.insert(*pid)) {
+            for pid in living.into_iter().filter(|pid| terminated.insert(*pid)) {
                 if let Some(pid) = rustix::process::Pid::from_raw(pid as i32) {
                     let _ = rustix::process::kill_process(pid, Signal::TERM);
                 }
             }
-            match job::wait(&mut self.jobs, LOOK, &mut |_| {}) {
+            match job::wait(&mut self.jobs, POLL_INTERVAL, &mut |_| {}) {
                 // Processes in the background are not jobs of ours, so they have to be polled.
-                Ok(true) => std::thread::sleep(LOOK),
+                Ok(true) => std::thread::sleep(POLL_INTERVAL),
                 Ok(false) => {}
                 Err(_) => break,
             }
@@ -199,11 +192,11 @@ fn listens(port: u16) -> bool {
 fn succeeds(command: &[String], timeout: Duration) -> Result<bool> {
     let mut probe = Command::new(&command[0]);
     let job = Job::start(probe.args(&command[1..]), &WorkerCpus::default().start(), false)
-        .map_err(|error| Error::unavailable(format!("cannot start {}: {error}", command[0])))?;
+        .map_err(Error::system(format!("start {}", command[0])))?;
     let (mut jobs, began) = ([job], Instant::now());
-    while began.elapsed() <= timeout.max(LOOK) {
-        let ended = job::wait(&mut jobs, LOOK, &mut |_| {})
-            .map_err(|error| Error::unavailable(format!("cannot wait for {}: {error}", command[0])))?;
+    while began.elapsed() <= timeout.max(POLL_INTERVAL) {
+        let ended = job::wait(&mut jobs, POLL_INTERVAL, &mut |_| {})
+            .map_err(Error::system(format!("wait for {}", command[0])))?;
         if ended {
             return Ok(jobs[0].ended().is_some_and(|ended| ended.status.success()));
         }

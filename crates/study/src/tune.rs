@@ -3,10 +3,10 @@
 use crate::{
     Options, Plot, Study, analyses_for,
     candidates::{self, Candidate},
-    commands::Side,
     error::{Error, Result},
+    subject::Variant,
 };
-use manycore_analysis::{Evaluation, confirmed, ranking};
+use manycore_analysis::{BASELINE, Evaluation, is_confirmed, rank_treatments};
 use manycore_experiment::{
     Record,
     engine::{Budget, Subject as _},
@@ -22,11 +22,11 @@ use std::collections::BTreeMap;
 pub struct Search {
     /// Program and arguments, in which `{workers}` is replaced.
     pub command: Vec<String>,
-    /// Numbers of workers to try; those that suggest themselves where there are none.
+    /// Numbers of workers to try; the default ones if there are none.
     pub workers: Vec<usize>,
-    /// Placements to try; those that this machine tells apart where there are none.
+    /// Placements to try; those that differ on this machine if there are none.
     pub place: Vec<Policy>,
-    /// Memory policies to try; those that this machine tells apart where there are none.
+    /// Memory policies to try; those that differ on this machine if there are none.
     pub memory: Vec<MemoryPlacement>,
     /// Workers that the command has today; the usable CPUs where it is absent.
     pub today: Option<usize>,
@@ -41,8 +41,8 @@ pub struct Tuned {
     pub winner: Option<PlacementPlan>,
 }
 
-/// Share of the budget for the search; the rest is for the confirmation.
-const SEARCH: f64 = 0.6;
+/// Part of the budget that the search takes; the rest is for the proof.
+const SEARCH_SHARE: f64 = 0.6;
 
 /// Number of candidates that are confirmed on fresh pairs.
 const FINALISTS: usize = 2;
@@ -57,50 +57,49 @@ pub fn run(
     search: &Search,
     listener: &mut dyn Listener,
 ) -> Result<(Tuned, Result)> {
-    let field = candidates::of(search, options.service.is_some(), &machine, &machine.usable())?;
-    let sides = field.iter().map(|candidate| candidate.side.clone()).collect();
-    let mut study = Study::begin("tune", machine, options, &search.command, sides, listener)?;
-    let ending = race(options, &mut study, &field);
+    let candidates = candidates::candidates(search, options.service.is_some(), &machine, &machine.usable())?;
+    let variants = candidates.iter().map(|candidate| candidate.variant.clone()).collect();
+    let mut study = Study::begin("tune", machine, options, &search.command, variants, listener)?;
+    let ending = race(options, &mut study, &candidates);
     let record = study.end(&ending);
-    let winner = ending.as_ref().ok().and_then(|()| winner(&record, &field)?.plan.clone());
+    let winner = ending.as_ref().ok().and_then(|()| winner(&record, &candidates)?.plan.clone());
     Ok((Tuned { record, winner }, ending))
 }
 
-/// Halves the field of candidates until the finalists are left, then confirms them.
-fn race(options: &Options, study: &mut Study, field: &[Candidate]) -> Result {
-    let (today, others) =
-        field.split_first().ok_or_else(|| Error::invalid("there is no candidate to search"))?;
-    let found =
-        format!("{} candidates differ on this machine, besides the command as it runs today", others.len());
+/// Halves the candidates until the finalists are left, then confirms them.
+fn race(options: &Options, study: &mut Study, candidates: &[Candidate]) -> Result {
+    let (today, others) = candidates.split_first().ok_or(Error::NoCandidates)?;
+    let found = format!("{} candidates differ on this machine, beside today's behaviour", others.len());
     study.session.tell(Event::Note(&found));
-    study.subject.set_sides(vec![today.side.clone()]);
-    let one: f64 = study.pilot(options.warmups)?.iter().sum();
-    let (mut left, round) = willing(study, others)?;
+    study.subject.set_variants(vec![today.variant.clone()]);
+    let one: f64 = study.warm_up_and_time(options.warmups)?.iter().sum();
+    let (mut left, round) = run_each_once(study, others)?;
     let total = study.budget(options, "a round of all candidates", one + round)?.seconds;
     let pairs = options.rounds;
     let rounds = rounds(left.len());
     for round in 1..=rounds {
-        let budget = part(total * SEARCH / rounds as f64, pairs);
+        let budget = part(total * SEARCH_SHARE / rounds as f64, pairs);
         let plot = plot(format!("{}{round}", id::TUNE), today, &left, budget, 1);
-        study.subject.set_sides(sides(today, &left));
+        study.subject.set_variants(variants(today, &left));
         let experiment = study.experiment(plot, &mut |_| false)?;
         let keep = left.len().div_ceil(2).max(FINALISTS.min(left.len()));
-        // Today's behaviour is treatment 0 and takes part in every round.
-        let best = ranking(experiment).into_iter().filter(|(index, _)| *index > 0).take(keep);
+        // Today's behaviour is treatment 0 and stays in every round.
+        let best = rank_treatments(experiment).into_iter().filter(|(index, _)| *index > 0).take(keep);
         left = best.map(|(index, _)| left[index - 1]).collect();
     }
     left.truncate(FINALISTS);
     // A fixed number of pairs is always measured in full.
     let analyses = match pairs {
         Some(_) => 1,
-        None => analyses_for(total * (1.0 - SEARCH) / (one * (left.len() + 1) as f64)),
+        None => analyses_for(total * (1.0 - SEARCH_SHARE) / (one * (left.len() + 1) as f64)),
     };
-    let plot = plot(id::TUNE_CONFIRM.to_owned(), today, &left, part(total * (1.0 - SEARCH), pairs), analyses);
-    study.subject.set_sides(sides(today, &left));
-    study.experiment(plot, &mut confirmed).map(drop)
+    let plot =
+        plot(id::TUNE_CONFIRM.to_owned(), today, &left, part(total * (1.0 - SEARCH_SHARE), pairs), analyses);
+    study.subject.set_variants(variants(today, &left));
+    study.experiment(plot, &mut is_confirmed).map(drop)
 }
 
-/// Returns a budget of `seconds`, or of the requested number of rounds, however long they take.
+/// A part of the budget, or the number of rounds that was requested, however long they take.
 fn part(seconds: f64, pairs: Option<usize>) -> Budget {
     pairs.map_or(Budget::seconds(seconds), |pairs| Budget {
         seconds,
@@ -112,24 +111,23 @@ fn part(seconds: f64, pairs: Option<usize>) -> Budget {
 /// Runs each candidate once. Returns those that succeed, and the seconds that all of these runs took.
 ///
 /// # Errors
-/// Failures other than that of a candidate's own command. If no candidate succeeds, the failure of the last
-/// one.
-fn willing<'a>(study: &mut Study, candidates: &'a [Candidate]) -> Result<(Vec<&'a Candidate>, f64)> {
-    let (mut willing, mut refusal, began) = (Vec::new(), None, study.subject.now_ns());
+/// Those that are not the candidate's own, and that of the last one where none succeeds.
+fn run_each_once<'a>(study: &mut Study, candidates: &'a [Candidate]) -> Result<(Vec<&'a Candidate>, f64)> {
+    let (mut started, mut failure, began) = (Vec::new(), None, study.subject.now_ns());
     for candidate in candidates {
-        study.subject.set_sides(vec![candidate.side.clone()]);
+        study.subject.set_variants(vec![candidate.variant.clone()]);
         match study.subject.measure(0) {
-            Ok(_) => willing.push(candidate),
-            Err(Error::Failed(why)) => {
-                study.session.miss(&candidate.name, &why);
-                refusal = Some(why);
+            Ok(_) => started.push(candidate),
+            Err(error) if error.is_of_command() => {
+                study.session.miss(&candidate.name, &error.to_string());
+                failure = Some(error);
             }
-            Err(failure) => return Err(failure),
+            Err(error) => return Err(error),
         }
     }
-    match refusal {
-        Some(why) if willing.is_empty() => Err(Error::Failed(why)),
-        _ => Ok((willing, (study.subject.now_ns() - began) as f64 / 1e9)),
+    match failure {
+        Some(error) if started.is_empty() => Err(error),
+        _ => Ok((started, (study.subject.now_ns() - began) as f64 / 1e9)),
     }
 }
 
@@ -145,19 +143,19 @@ fn rounds(candidates: usize) -> usize {
     rounds.max(1)
 }
 
-fn sides(today: &Candidate, left: &[&Candidate]) -> Vec<Side> {
-    std::iter::once(today).chain(left.iter().copied()).map(|candidate| candidate.side.clone()).collect()
+fn variants(today: &Candidate, left: &[&Candidate]) -> Vec<Variant> {
+    std::iter::once(today).chain(left.iter().copied()).map(|candidate| candidate.variant.clone()).collect()
 }
 
 fn plot(id: String, today: &Candidate, left: &[&Candidate], budget: Budget, analyses: usize) -> Plot {
     let treatment = |(index, candidate): (usize, &Candidate)| {
-        let side = if index == 0 { manycore_analysis::TODAY } else { "candidate" };
+        let role = if index == 0 { BASELINE } else { "candidate" };
         Treatment {
             name: candidate.name.clone(),
             workers: candidate.workers,
             factors: BTreeMap::from([
-                ("side".to_owned(), side.to_owned()),
-                ("line".to_owned(), candidate.line.clone()),
+                ("side".to_owned(), role.to_owned()),
+                ("command".to_owned(), candidate.command_line.clone()),
             ]),
             latency: None,
         }
@@ -176,11 +174,11 @@ fn plot(id: String, today: &Candidate, left: &[&Candidate], budget: Budget, anal
     }
 }
 
-/// Returns the candidate that the record shows to be better than today's behaviour.
-fn winner<'a>(record: &Record, field: &'a [Candidate]) -> Option<&'a Candidate> {
+/// The candidate that the record shows to be better than today's behaviour.
+fn winner<'a>(record: &Record, candidates: &'a [Candidate]) -> Option<&'a Candidate> {
     let tuning = Evaluation::of(record).tuning?;
     let name = &tuning.finalists.get(tuning.winner?)?.name;
-    field.iter().find(|candidate| candidate.name == *name)
+    candidates.iter().find(|candidate| candidate.name == *name)
 }
 
 #[cfg(test)]

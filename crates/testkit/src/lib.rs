@@ -1,6 +1,7 @@
 //! Synthetic records of machines whose true behaviour is known, for tests and previews of reports.
 //!
-//! A [`World`] says what is true; [`World::record`] measures it with noise from a seed, as `eval` would.
+//! A [`World`] describes the true behaviour. [`World::record`] measures it with noise from a seed, as
+//! `eval` would.
 #![forbid(unsafe_code)]
 
 mod lines;

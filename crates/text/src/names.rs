@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_terminal_would_obey_or_hide_is_replaced() {
+    fn control_and_invisible_characters_are_replaced() {
         // Escape, bell, delete, a C1 control; right-to-left override and isolate; zero-width space and
         // joiner; a tag.
         let nasty = "a\u{1b}[2J\u{7}\u{7f}\u{9b}\u{202e}\u{2066}\u{200b}\u{200d}\u{2028}\u{feff}\u{e0041}\nz";
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn json_says_the_same_without_what_a_terminal_obeys() {
+    fn json_escapes_control_and_invisible_characters() {
         assert_eq!(
             printable_json("{\n \"name\": \"a\u{202e}\u{9b}\u{e0041}\"}"),
             "{\n \"name\": \"a\\u202e\\u009b\\udb40\\udc41\"}"

@@ -1,7 +1,7 @@
 //! Renders a plan as text: the CPUs of each worker and why, shared CPUs, and CPUs that are not used.
 
 use manycore_placement::{PlacementPlan, PlannedWorker, UnusedCpus};
-use manycore_render::table::{Align, Table, WIDTH, fold};
+use manycore_render::table::{Align, Table, WIDTH, wrap};
 use manycore_topology::{CpuSet, Machine};
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub fn render(plan: &PlacementPlan, machine: &Machine, left_out: &UnusedCpus, al
     let grouped = !all && (plan.workers.len() > MOST_LINES || one_place && plan.workers.len() > 1);
     let rows = if grouped { groups(plan) } else { singles(plan) };
     let worker = if grouped { ("workers", Align::Left) } else { ("worker", Align::Right) };
-    let mut table = Table::figures("", worker, &["CPUs", "memory", "why"]);
+    let mut table = Table::numeric("", worker, &["CPUs", "memory", "why"]);
     table.head.iter_mut().skip(1).for_each(|(_, align)| *align = Align::Left);
     table.rows = rows;
     let mut text = paragraph(&headline(plan, machine));
@@ -34,7 +34,7 @@ pub fn render(plan: &PlacementPlan, machine: &Machine, left_out: &UnusedCpus, al
 }
 
 fn paragraph(text: &str) -> String {
-    fold(text, WIDTH).join("\n") + "\n"
+    wrap(text, WIDTH).join("\n") + "\n"
 }
 
 fn headline(plan: &PlacementPlan, machine: &Machine) -> String {

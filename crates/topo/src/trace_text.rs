@@ -61,7 +61,7 @@ fn table(trace: &PlacementTrace) -> Table {
     let by_task = trace.tasks.len() <= TASKS;
     let first = if by_task { ("task", Align::Left) } else { ("worker", Align::Left) };
     let columns = ["place", "tasks", "CPU time", "ran on", "outside", "migrations", "wake-ups off-node"];
-    let mut table = Table::figures("", first, &columns);
+    let mut table = Table::numeric("", first, &columns);
     let groups: Vec<(String, Vec<&TaskTrace>)> = if by_task {
         trace.tasks.iter().map(|task| (format!("{} {}", task.tid, task.name), vec![task])).collect()
     } else {

@@ -82,7 +82,8 @@ pub fn check(check: &Check) -> String {
         let planned = if line.holds.is_none() { "-" } else { &line.planned };
         [line.what.as_str(), mark, planned, &line.found].map(str::to_owned).to_vec()
     });
-    let table = Table { title: String::new(), head, rows: rows.collect(), notes: Vec::new(), raw: false };
+    let table =
+        Table { title: String::new(), head, rows: rows.collect(), notes: Vec::new(), is_detail: false };
     let sum = match (judged, judged - right) {
         (0, _) => "No plan was given: the table shows what was found.".to_owned(),
         (_, 0) => "Everything matches the plan.".to_owned(),

@@ -17,7 +17,7 @@ pub fn list(moment: &Moment) -> String {
         columns.push(("state", Align::Left));
     }
     columns.push(("uuid", Align::Left));
-    let mut table = Table::figures("", ("name", Align::Left), &[]);
+    let mut table = Table::numeric("", ("name", Align::Left), &[]);
     table.head.extend(columns.into_iter().map(|(name, align)| (name.to_owned(), align)));
     let nodes = nodes(moment);
     table.head.extend(nodes.iter().map(|node| (format!("node {node}"), Align::Right)));
@@ -76,7 +76,7 @@ fn dashes(table: &Table) -> String {
 /// Returns the table of what the host and each domain used.
 pub fn table(moment: &Moment) -> String {
     let heads = Heads::of(moment);
-    let mut table = Table::figures(
+    let mut table = Table::numeric(
         "",
         ("name", Align::Left),
         &heads.names().iter().map(String::as_str).collect::<Vec<_>>(),

@@ -1,17 +1,17 @@
 //! The answer of a comparison, in one sentence in the terms of the metric.
 
-use super::{Finding, Kind};
+use super::{Finding, FindingKind};
 use crate::{
     Comparison,
-    words::{Change, percent},
+    wording::{ChangeWording, percent},
 };
-use manycore_stats::verdict::{Answer, Rule};
+use manycore_stats::verdict::{Answer, DecisionRule};
 use manycore_text::units::{decimals, duration};
 
 pub(super) fn find(comparison: &Comparison) -> Finding {
     let verdict = &comparison.verdict;
     let primary = comparison.metrics.first();
-    let change = Change::of(primary.map(|primary| &primary.metric));
+    let change = ChangeWording::of(primary.map(|primary| &primary.metric));
     // In values of the metric, as in the table: 2.0 where B takes twice the time.
     let (ratio, ends) = primary
         .and_then(|primary| primary.ratio)
@@ -19,7 +19,7 @@ pub(super) fn find(comparison: &Comparison) -> Finding {
     let margin = percent(verdict.rule.margin);
     let times = decimals(ratio);
     let bounds = |ends| change.bounds(ends);
-    let text = match verdict.verdict {
+    let text = match verdict.answer {
         Answer::ABetter | Answer::BBetter => {
             let small = if verdict.is_within_margin() {
                 format!(" The difference is real and within the margin of {margin}: too small to matter.")
@@ -28,7 +28,7 @@ pub(super) fn find(comparison: &Comparison) -> Finding {
             };
             format!(
                 "B is {} than A: it {} ({times}x; 95 %: {}).{small}",
-                change.judgement(verdict.verdict == Answer::BBetter),
+                change.comparative(verdict.answer == Answer::BBetter),
                 change.point(ratio),
                 ends.map_or_else(String::new, bounds)
             )
@@ -40,12 +40,12 @@ pub(super) fn find(comparison: &Comparison) -> Finding {
         ),
         Answer::Inconclusive => inconclusive(comparison, &change, ratio, ends.map(bounds)),
     };
-    Finding::new(Kind::Answer, "comparison", text, evidence(comparison))
+    Finding::new(FindingKind::Answer, "comparison", text, evidence(comparison))
 }
 
 fn evidence(comparison: &Comparison) -> Vec<String> {
     let verdict = &comparison.verdict;
-    let Rule { level, analysis, analyses, .. } = verdict.rule;
+    let DecisionRule { level, analysis, analyses, .. } = verdict.rule;
     let mut evidence = vec![
         format!("A: {}", comparison.a),
         format!("B: {}", comparison.b),
@@ -63,7 +63,7 @@ fn evidence(comparison: &Comparison) -> Vec<String> {
     );
     evidence.extend(
         comparison
-            .detectable
+            .minimum_detectable_effect
             .map(|smallest| format!("minimum detectable effect at 80 % power: {}", percent(smallest))),
     );
     evidence
@@ -73,7 +73,12 @@ fn probability(p: f64) -> String {
     if p < 0.0001 { "less than 0.0001".to_owned() } else { format!("{p:.4}") }
 }
 
-fn inconclusive(comparison: &Comparison, change: &Change, ratio: f64, bounds: Option<String>) -> String {
+fn inconclusive(
+    comparison: &Comparison,
+    change: &ChangeWording,
+    ratio: f64,
+    bounds: Option<String>,
+) -> String {
     let Some(bounds) = bounds else {
         return format!(
             "Inconclusive: {} of {} pairs; an interval needs at least six.",

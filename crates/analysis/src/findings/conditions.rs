@@ -1,26 +1,26 @@
 //! Warnings about the conditions of a run.
 
-use super::{Finding, Kind};
-use crate::{Disturbance, disturbance, words::percent};
+use super::{Finding, FindingKind};
+use crate::{Disturbance, disturbance, wording::percent};
 use manycore_experiment::{Record, record::id};
 use manycore_text::units::counted;
 
 /// Shares of CPU time above which a condition is reported.
 const STEAL: f64 = 0.01;
-const FOREIGN: f64 = 0.05;
+const OTHER_WORK: f64 = 0.05;
 const THROTTLED: f64 = 0.001;
 
 /// Memory is reported as short where less than one part in this many is available.
-const SCARCE: u64 = 10;
+const MIN_AVAILABLE_PART: u64 = 10;
 
 pub(super) fn find(record: &Record) -> Vec<Finding> {
     let mut findings = limits(record);
-    findings.extend(around_samples(record));
+    findings.extend(during_samples(record));
     findings.extend(at_start(record));
     findings.extend(record.notes.iter().map(|note| warning(note.clone(), Vec::new())));
     if record.interrupted {
         findings.push(Finding::new(
-            Kind::Warning,
+            FindingKind::Warning,
             "conditions",
             "The run was interrupted: only what was measured before that is evaluated.".to_owned(),
             vec![match record.spawnings.len() {
@@ -32,12 +32,12 @@ pub(super) fn find(record: &Record) -> Vec<Finding> {
     findings
 }
 
-pub(super) fn workers(count: usize) -> String {
+pub(super) fn worker_count(count: usize) -> String {
     if count == 1 { "one worker".to_owned() } else { format!("{count} workers") }
 }
 
 fn warning(text: String, evidence: Vec<String>) -> Finding {
-    Finding::new(Kind::Warning, "conditions", text, evidence)
+    Finding::new(FindingKind::Warning, "conditions", text, evidence)
 }
 
 fn limits(record: &Record) -> Vec<Finding> {
@@ -65,8 +65,8 @@ fn limits(record: &Record) -> Vec<Finding> {
 
 /// Warns about CPU time that was taken from the workers: over the whole run, and the highest share in one
 /// experiment.
-fn around_samples(record: &Record) -> Vec<Finding> {
-    let whole = disturbance::whole(record);
+fn during_samples(record: &Record) -> Vec<Finding> {
+    let whole = disturbance::of_record(record);
     let each: Vec<(&str, Disturbance)> = record
         .experiments
         .iter()
@@ -74,7 +74,7 @@ fn around_samples(record: &Record) -> Vec<Finding> {
         .filter(|experiment| experiment.id != id::LATENCY)
         .map(|experiment| (experiment.id.as_str(), Disturbance::of([experiment], record)))
         .collect();
-    let told = |pick: fn(&Disturbance) -> Option<f64>, above: f64, words: &str| {
+    let warn_above = |pick: fn(&Disturbance) -> Option<f64>, above: f64, words: &str| {
         let all = pick(&whole)?;
         let most = each
             .iter()
@@ -84,14 +84,14 @@ fn around_samples(record: &Record) -> Vec<Finding> {
         (all.max(most.0) > above).then(|| warning(words.replace("{}", &percent(all)), vec![evidence]))
     };
     let mut findings: Vec<Finding> = [
-        told(
-            |around| around.steal,
+        warn_above(
+            |disturbance| disturbance.steal,
             STEAL,
             "The hypervisor took {} of the CPU time: other guests compete for these CPUs, and wall-clock rates move \
              with them.",
         ),
-        told(|around| around.foreign, FOREIGN, "Other work took {} of the machine's CPU time during the run."),
-        told(|around| around.throttled, THROTTLED, "A cgroup quota throttled the workers for {} of the time."),
+        warn_above(|disturbance| disturbance.other_work, OTHER_WORK, "Other work took {} of the machine's CPU time during the run."),
+        warn_above(|disturbance| disturbance.throttled, THROTTLED, "A cgroup quota throttled the workers for {} of the time."),
     ]
     .into_iter()
     .flatten()
@@ -115,7 +115,7 @@ fn at_start(record: &Record) -> Vec<Finding> {
         ));
     }
     let memory = record.conditions.memory_available_bytes.zip(record.machine.system.memory_bytes);
-    if let Some((available, all)) = memory.filter(|&(available, all)| available < all / SCARCE) {
+    if let Some((available, all)) = memory.filter(|&(available, all)| available < all / MIN_AVAILABLE_PART) {
         findings.push(warning(
             "Little memory was available at the start: times may include page faults.".to_owned(),
             vec![format!(
@@ -129,7 +129,7 @@ fn at_start(record: &Record) -> Vec<Finding> {
         record.conditions.governors.iter().filter(|name| *name == "powersave").cloned().collect();
     if !slow.is_empty() && record.machine.system.hypervisor.is_none() {
         findings.push(Finding::new(
-            Kind::Advice,
+            FindingKind::Advice,
             "conditions",
             "Some CPUs use the frequency governor \"powersave\": to get comparable figures, use \
              \"performance\" (cpupower frequency-set -g performance)."

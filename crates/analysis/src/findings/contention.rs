@@ -1,15 +1,15 @@
 //! Findings about contention, and what to do about it.
 
-use super::{Finding, Kind, scaling::ratio, seen, weight};
+use super::{Finding, FindingKind, kind_of_difference, kind_of_estimate, scaling::ratio};
 use crate::{
-    Contention, ContentionPoint, Evaluation, Peer, UnixBench,
-    words::{percent, times},
+    ContentionPoint, Evaluation, LoadContention, ProgramComparison, UnixBench,
+    wording::{percent, times},
 };
 use manycore_stats::verdict::{Answer, Verdict};
 use manycore_text::names::list;
 
 /// Locks that are granted in FIFO order.
-const IN_TURN: [&str; 2] = ["ticket", "mcs"];
+const FIFO_LOCKS: [&str; 2] = ["ticket", "mcs"];
 
 /// Share of the best other lock's rate below which a FIFO lock is far behind.
 const FAR_BEHIND: f64 = 0.05;
@@ -18,67 +18,72 @@ pub(super) fn find(evaluation: &Evaluation, cpus: usize) -> Vec<Finding> {
     let loads = evaluation.contention.iter();
     loads
         .flat_map(|load| {
-            let told = together(load, cpus).into_iter().chain(held_up(load, cpus));
-            told.chain(trip(load)).chain(peers(load))
+            let found = total_throughput(load, cpus).into_iter().chain(slow_fifo_locks(load, cpus));
+            found.chain(pipe_round_trip(load)).chain(peers(load))
         })
         .collect()
 }
 
 /// Returns the point of a variant with the most workers that can have a CPU each.
-fn full<'a>(load: &'a Contention, variant: &str, cpus: usize) -> Option<&'a ContentionPoint> {
+fn widest_point<'a>(load: &'a LoadContention, variant: &str, cpus: usize) -> Option<&'a ContentionPoint> {
     load.points
         .iter()
-        .filter(|point| point.variant == variant && point.workers <= cpus && point.over_fewest.is_some())
+        .filter(|point| {
+            point.variant == variant && point.workers <= cpus && point.relative_to_smallest.is_some()
+        })
         .max_by_key(|point| point.workers)
 }
 
-fn variants(load: &Contention) -> Vec<&str> {
+fn variants(load: &LoadContention) -> Vec<&str> {
     let mut variants: Vec<&str> = load.points.iter().map(|point| point.variant.as_str()).collect();
     variants.dedup();
     variants
 }
 
 /// Compares the throughput of all workers in total with that of the smallest number of workers.
-fn together(load: &Contention, cpus: usize) -> Option<Finding> {
+fn total_throughput(load: &LoadContention, cpus: usize) -> Option<Finding> {
     let points: Vec<&ContentionPoint> =
-        variants(load).into_iter().filter_map(|variant| full(load, variant, cpus)).collect();
+        variants(load).into_iter().filter_map(|variant| widest_point(load, variant, cpus)).collect();
     let evidence = points.iter().filter_map(|point| {
-        let verdict = point.over_fewest.as_ref()?;
+        let verdict = point.relative_to_smallest.as_ref()?;
         Some(ratio(
             verdict,
-            &format!("{}, {} {} relative to the smallest count", point.variant, point.workers, load.counted),
+            &format!(
+                "{}, {} {} relative to the smallest count",
+                point.variant, point.workers, load.worker_noun
+            ),
         ))
     });
     let evidence = evidence.collect();
     match load.load.as_str() {
         "counter" => counter(&points, evidence),
         "lock" => lock(&points),
-        _ => plain(load, &points, evidence),
+        _ => other_load(load, &points, evidence),
     }
 }
 
 fn counter(points: &[&ContentionPoint], evidence: Vec<String>) -> Option<Finding> {
     let shared = points.iter().find(|point| point.variant == "shared")?;
-    let verdict = shared.over_fewest.as_ref()?;
+    let verdict = shared.relative_to_smallest.as_ref()?;
     let others: Vec<String> = points
         .iter()
         .filter(|point| point.variant != "shared")
         .filter_map(|point| {
-            Some(format!("{}: {:.2} times", point.variant, point.over_fewest.as_ref()?.ratio))
+            Some(format!("{}: {:.2} times", point.variant, point.relative_to_smallest.as_ref()?.ratio))
         })
         .collect();
     let done =
         format!("{} workers on one atomic do {:.2} times the work of one", shared.workers, verdict.ratio);
     let others = if others.is_empty() { String::new() } else { format!(" ({})", others.join(", ")) };
-    let (kind, text) = match verdict.verdict {
-        Answer::ABetter if weight(verdict) == Kind::Advice => (
-            Kind::Advice,
+    let (kind, text) = match verdict.answer {
+        Answer::ABetter if kind_of_difference(verdict) == FindingKind::Advice => (
+            FindingKind::Advice,
             format!(
                 "Where threads count often, use one counter per CPU and add the counters up on reading: {done}, so that \
                  contention costs more than the other CPUs gain{others}."
             ),
         ),
-        _ => (seen(&shared.rate), format!("{done}{others}.")),
+        _ => (kind_of_estimate(&shared.rate), format!("{done}{others}.")),
     };
     Some(Finding::new(kind, "contention", text, evidence))
 }
@@ -90,9 +95,9 @@ fn per_second(rate: f64) -> String {
 
 /// Names the lock with the most acquisitions, where the intervals decide it.
 fn lock(points: &[&ContentionPoint]) -> Option<Finding> {
-    let best = points.iter().find(|point| point.over_best.is_none())?;
-    let others = || points.iter().filter_map(|point| Some((point, point.over_best.as_ref()?)));
-    let behind = |verdict: &Verdict| verdict.verdict == Answer::ABetter;
+    let best = points.iter().find(|point| point.relative_to_best.is_none())?;
+    let others = || points.iter().filter_map(|point| Some((point, point.relative_to_best.as_ref()?)));
+    let behind = |verdict: &Verdict| verdict.answer == Answer::ABetter;
     let undecided: Vec<String> =
         others().filter(|(_, verdict)| !behind(verdict)).map(|(point, _)| point.variant.clone()).collect();
     let each = points.iter().map(|point| {
@@ -105,7 +110,7 @@ fn lock(points: &[&ContentionPoint]) -> Option<Finding> {
     }));
     let (kind, text) = match &undecided[..] {
         [] if others().count() > 0 => (
-            seen(&best.rate),
+            kind_of_estimate(&best.rate),
             format!(
                 "With {} workers contending for one lock, {} gives the most acquisitions.",
                 best.workers, best.variant
@@ -113,7 +118,7 @@ fn lock(points: &[&ContentionPoint]) -> Option<Finding> {
         ),
         [] => return None,
         _ => (
-            Kind::Doubtful,
+            FindingKind::Doubtful,
             format!(
                 "Which lock gives {} contending workers the most acquisitions is not decided between {} and {}.",
                 best.workers,
@@ -126,18 +131,18 @@ fn lock(points: &[&ContentionPoint]) -> Option<Finding> {
 }
 
 /// Reports FIFO locks whose rate is certainly far below that of locks that any worker may take.
-fn held_up(load: &Contention, cpus: usize) -> Option<Finding> {
+fn slow_fifo_locks(load: &LoadContention, cpus: usize) -> Option<Finding> {
     if load.load != "lock" {
         return None;
     }
     let behind: Vec<(&ContentionPoint, f64)> = load
         .points
         .iter()
-        .filter(|point| IN_TURN.contains(&point.variant.as_str()))
+        .filter(|point| FIFO_LOCKS.contains(&point.variant.as_str()))
         .filter_map(|point| {
             let any = load.points.iter().filter(|other| other.workers == point.workers);
             let best = any
-                .filter(|other| !IN_TURN.contains(&other.variant.as_str()))
+                .filter(|other| !FIFO_LOCKS.contains(&other.variant.as_str()))
                 .max_by(|a, b| a.rate.median.total_cmp(&b.rate.median))?;
             let (most, least) = (point.rate.interval?.1, best.rate.interval?.0);
             (most < FAR_BEHIND * least).then_some((point, point.rate.median / best.rate.median))
@@ -155,24 +160,24 @@ fn held_up(load: &Contention, cpus: usize) -> Option<Finding> {
     let evidence = evidence.collect();
     let (kind, text) = if behind.iter().any(|(point, _)| point.workers > cpus) {
         (
-            Kind::Advice,
+            FindingKind::Advice,
             "Avoid FIFO locks (ticket, mcs) where there can be more workers than CPUs: a waiter that is not running \
              blocks all waiters behind it.",
         )
     } else {
         (
-            Kind::Fact,
+            FindingKind::Fact,
             "FIFO locks (ticket, mcs) were far slower than others, although each worker could have a CPU.",
         )
     };
     (!behind.is_empty()).then(|| Finding::new(kind, "contention", text.to_owned(), evidence))
 }
 
-fn plain(load: &Contention, points: &[&ContentionPoint], evidence: Vec<String>) -> Option<Finding> {
+fn other_load(load: &LoadContention, points: &[&ContentionPoint], evidence: Vec<String>) -> Option<Finding> {
     let done: Vec<String> = points
         .iter()
         .filter_map(|point| {
-            Some(format!("{:.2} times ({})", point.over_fewest.as_ref()?.ratio, point.variant))
+            Some(format!("{:.2} times ({})", point.relative_to_smallest.as_ref()?.ratio, point.variant))
         })
         .collect();
     let most = points.iter().max_by_key(|point| point.workers)?;
@@ -180,14 +185,14 @@ fn plain(load: &Contention, points: &[&ContentionPoint], evidence: Vec<String>) 
         "{}: {} {} do {} the operations of the smallest count.",
         load.load,
         most.workers,
-        load.counted,
+        load.worker_noun,
         done.join(", ")
     );
-    Some(Finding::new(seen(&most.rate), "contention", text, evidence))
+    Some(Finding::new(kind_of_estimate(&most.rate), "contention", text, evidence))
 }
 
 /// Reports the time of a round trip through pipes.
-fn trip(load: &Contention) -> Option<Finding> {
+fn pipe_round_trip(load: &LoadContention) -> Option<Finding> {
     if load.load != "pipe" {
         return None;
     }
@@ -195,9 +200,9 @@ fn trip(load: &Contention) -> Option<Finding> {
     let micros = |rate: f64| 1e6 / rate;
     let evidence =
         load.pairs.iter().map(|pair| format!("{}: {:.1} us", pair.title(), micros(pair.rate.median)));
-    let index = load.unixbench.as_ref().map(index).unwrap_or_default();
+    let index = load.unixbench.as_ref().map(unixbench_index).unwrap_or_default();
     Some(Finding::new(
-        seen(&one.rate),
+        kind_of_estimate(&one.rate),
         "contention",
         format!(
             "A round trip of 8 bytes through pipes takes {:.1} us where the scheduler places both processes{index}.",
@@ -207,7 +212,7 @@ fn trip(load: &Contention) -> Option<Finding> {
     ))
 }
 
-fn index(unixbench: &UnixBench) -> String {
+fn unixbench_index(unixbench: &UnixBench) -> String {
     let of = if unixbench.exact {
         "as UnixBench measures it".to_owned()
     } else {
@@ -216,18 +221,18 @@ fn index(unixbench: &UnixBench) -> String {
     format!("; UnixBench's index is {:.0}, {of}", unixbench.index)
 }
 
-fn peers(load: &Contention) -> impl Iterator<Item = Finding> {
-    let ran = |peer: &&Peer| peer.ours.median > 0.0 && peer.theirs.median > 0.0;
-    load.peers.iter().filter(ran).filter_map(|peer| {
-        let (program, ratio) = (load.peer.as_ref()?, peer.ratio.as_ref()?);
+fn peers(load: &LoadContention) -> impl Iterator<Item = Finding> {
+    let ran = |peer: &&ProgramComparison| peer.built_in.median > 0.0 && peer.other.median > 0.0;
+    load.against_other.iter().filter(ran).filter_map(|peer| {
+        let (program, ratio) = (load.other_program.as_ref()?, peer.ratio.as_ref()?);
         let text = format!(
             "{} with {} {}: the built-in load does {:.3} times the operations of {program}.",
             load.load,
             peer.workers,
-            if peer.workers == 1 { load.counted.trim_end_matches('s') } else { &load.counted },
+            if peer.workers == 1 { load.worker_noun.trim_end_matches('s') } else { &load.worker_noun },
             ratio.median
         );
         let evidence = vec![format!("{} pairs, {}", peer.pairs, times(ratio))];
-        Some(Finding::new(seen(ratio), "contention", text, evidence))
+        Some(Finding::new(kind_of_estimate(ratio), "contention", text, evidence))
     })
 }

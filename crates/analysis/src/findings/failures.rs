@@ -1,6 +1,6 @@
 //! Warnings about commands that failed in runs that ignore failures.
 
-use super::{Finding, Kind};
+use super::{Finding, FindingKind};
 use manycore_experiment::{
     Record,
     record::{Experiment, Treatment},
@@ -29,24 +29,24 @@ fn failed(experiment: &Experiment, index: usize, treatment: &Treatment) -> Optio
         *ways.entry(*exit).or_default() += 1;
     }
     let ways: Vec<String> =
-        ways.into_iter().map(|(exit, count)| format!("{} ({count} times)", way(exit))).collect();
+        ways.into_iter().map(|(exit, count)| format!("{} ({count} times)", exit_description(exit))).collect();
     let side = treatment.factors.get("side").filter(|side| side.len() == 1);
     let name = side.map_or_else(|| format!("\"{}\"", treatment.name), ToOwned::to_owned);
     let (kind, text) = if experiment.always_failed(index) {
         let text = format!("All {} of {name} failed: it has no verdict.", counted(runs, "run"));
-        (if side.is_some() { Kind::Answer } else { Kind::Warning }, text)
+        (if side.is_some() { FindingKind::Answer } else { FindingKind::Warning }, text)
     } else {
         let text = format!(
             "{failed} of {} of {name} failed; they are included in the figures.",
             counted(runs, "run")
         );
-        (Kind::Warning, text)
+        (FindingKind::Warning, text)
     };
     Some(Finding::new(kind, "failures", text, vec![list(&ways)]))
 }
 
 /// Formats an exit status: `exit status 1`, `signal 9`.
-fn way(exit: i32) -> String {
+fn exit_description(exit: i32) -> String {
     if exit > 128 { format!("signal {}", exit - 128) } else { format!("exit status {exit}") }
 }
 
@@ -74,18 +74,18 @@ mod tests {
             })
             .collect();
         record.experiments = vec![experiment];
-        let judged = Evaluation::of(&record);
-        assert!(judged.comparison.is_none());
+        let evaluated = Evaluation::of(&record);
+        assert!(evaluated.comparison.is_none());
         assert!(
-            judged
+            evaluated
                 .findings
                 .iter()
                 .any(|finding| finding.text == "All 20 runs of B failed: it has no verdict.")
         );
         record.experiments[0].samples[1].exits.clear();
-        let judged = Evaluation::of(&record);
-        assert!(judged.comparison.is_some());
-        let warning = judged.findings.iter().find(|finding| finding.topic == "failures").unwrap();
+        let evaluated = Evaluation::of(&record);
+        assert!(evaluated.comparison.is_some());
+        let warning = evaluated.findings.iter().find(|finding| finding.topic == "failures").unwrap();
         assert_eq!(warning.text, "19 of 20 runs of B failed; they are included in the figures.");
         assert_eq!(warning.evidence, ["exit status 1 (19 times)"]);
     }

@@ -1,31 +1,33 @@
 //! Findings about core-to-core latency, and what it shows about the topology.
 
-use super::{Finding, Kind};
+use super::{Finding, FindingKind};
 use crate::{
     CoreLatency, PairLatency,
-    latency::{AtDistance, Far, Grouping},
-    words::percent,
+    latency::{CpuGrouping, DistanceLatency, DistantCpu},
+    wording::percent,
 };
 use manycore_experiment::Record;
 use manycore_text::names::list;
 use manycore_topology::distance::TopologyDistance;
 
 /// Relative width of a pair's interval up to which its visits agree.
-const SETTLED: f64 = 0.25;
+const MAX_RELATIVE_WIDTH: f64 = 0.25;
 
 /// Number of groups that are listed one by one.
-const NAMED: usize = 4;
+const MAX_LISTED_GROUPS: usize = 4;
 
 pub(super) fn find(record: &Record, latency: &CoreLatency) -> Vec<Finding> {
     let guest = record.machine.system.hypervisor.is_some();
-    let mut findings: Vec<Finding> = figures(latency, guest).into_iter().collect();
-    findings.extend(latency.hidden.iter().map(|grouping| hidden(grouping, latency)));
-    findings.extend(far(&latency.far, latency));
-    findings.extend(latency.alike.iter().filter_map(|&(near, far)| alike(near, far, guest, latency)));
+    let mut findings: Vec<Finding> = latency_by_distance(latency, guest).into_iter().collect();
+    findings.extend(latency.unreported_groups.iter().map(|grouping| unreported_groups(grouping, latency)));
+    findings.extend(distant_cpus(&latency.distant_cpus, latency));
+    findings.extend(
+        latency.equal_distances.iter().filter_map(|&(near, far)| equal_distances(near, far, guest, latency)),
+    );
     findings
 }
 
-fn finding(kind: Kind, text: String, evidence: Vec<String>) -> Finding {
+fn finding(kind: FindingKind, text: String, evidence: Vec<String>) -> Finding {
     Finding::new(kind, "latency", text, evidence)
 }
 
@@ -52,38 +54,39 @@ fn noise(latency: &CoreLatency) -> String {
     )
 }
 
-fn figures(latency: &CoreLatency, guest: bool) -> Option<Finding> {
-    let told: Vec<String> = latency
+fn latency_by_distance(latency: &CoreLatency, guest: bool) -> Option<Finding> {
+    let listed: Vec<String> = latency
         .distances
         .iter()
         .map(|at| format!("{} between {}", ns(at.median_ns), pairs_of(at.distance)))
         .collect();
-    let evidence = |at: &AtDistance| {
+    let evidence = |at: &DistanceLatency| {
         let (low, high) = at.range_ns;
         let pairs = if at.pairs == 1 { "pair" } else { "pairs" };
         format!("{}: {} {pairs}, {} to {}", pairs_of(at.distance), at.pairs, ns(low), ns(high))
     };
-    let text = format!("Core-to-core latency is {}.", list(&told));
-    let kind = if is_settled(latency) { Kind::Fact } else { Kind::Doubtful };
+    let text = format!("Core-to-core latency is {}.", list(&listed));
+    let kind = if is_settled(latency) { FindingKind::Fact } else { FindingKind::Doubtful };
     let moved = guest.then(|| {
         "valid for this run only: the hypervisor may move these CPUs to other CPUs of the host".to_owned()
     });
     let lines = latency.distances.iter().map(evidence).chain([noise(latency)]).chain(moved).collect();
-    (!told.is_empty()).then(|| finding(kind, text, lines))
+    (!listed.is_empty()).then(|| finding(kind, text, lines))
 }
 
 /// Returns whether repeated visits to the same pair gave the same figure.
 fn is_settled(latency: &CoreLatency) -> bool {
-    let narrow =
-        |pair: &PairLatency| pair.interval_ns.is_some_and(|(low, high)| high <= low * (1.0 + SETTLED));
-    latency.noise.map_or_else(|| latency.pairs.iter().all(narrow), |noise| noise <= SETTLED)
+    let narrow = |pair: &PairLatency| {
+        pair.interval_ns.is_some_and(|(low, high)| high <= low * (1.0 + MAX_RELATIVE_WIDTH))
+    };
+    latency.noise.map_or_else(|| latency.pairs.iter().all(narrow), |noise| noise <= MAX_RELATIVE_WIDTH)
 }
 
-fn hidden(grouping: &Grouping, latency: &CoreLatency) -> Finding {
+fn unreported_groups(grouping: &CpuGrouping, latency: &CoreLatency) -> Finding {
     let mut named: Vec<String> =
-        grouping.groups.iter().take(NAMED).map(|group| format!("CPUs {group}")).collect();
-    if grouping.groups.len() > NAMED {
-        named.push(format!("{} more", grouping.groups.len() - NAMED));
+        grouping.groups.iter().take(MAX_LISTED_GROUPS).map(|group| format!("CPUs {group}")).collect();
+    if grouping.groups.len() > MAX_LISTED_GROUPS {
+        named.push(format!("{} more", grouping.groups.len() - MAX_LISTED_GROUPS));
     }
     let like = if grouping.groups.iter().all(|group| group.len() == 2) {
         ", as SMT siblings or cores with a common L2 are"
@@ -107,10 +110,10 @@ fn hidden(grouping: &Grouping, latency: &CoreLatency) -> Finding {
         ns(grouping.between_ns),
         grouping.between_ns / grouping.inside_ns
     );
-    finding(Kind::Advice, text, vec![evidence, noise(latency)])
+    finding(FindingKind::Advice, text, vec![evidence, noise(latency)])
 }
 
-fn far(far: &[Far], latency: &CoreLatency) -> Option<Finding> {
+fn distant_cpus(far: &[DistantCpu], latency: &CoreLatency) -> Option<Finding> {
     let cpus: manycore_topology::CpuSet = far.iter().map(|far| far.cpu).collect();
     let (which, their, them) = match far {
         [] => return None,
@@ -124,10 +127,10 @@ fn far(far: &[Far], latency: &CoreLatency) -> Option<Finding> {
         "{which} far from all other CPUs: {their} latency is higher than that of other pairs at the same distance. \
          Possible causes are a lower clock, other work, or a hypervisor that gives {them} less time."
     );
-    Some(finding(Kind::Warning, text, evidence.chain([noise(latency)]).collect()))
+    Some(finding(FindingKind::Warning, text, evidence.chain([noise(latency)]).collect()))
 }
 
-fn alike(
+fn equal_distances(
     near: TopologyDistance,
     far: TopologyDistance,
     guest: bool,
@@ -139,14 +142,14 @@ fn alike(
     let same = format!("{} are no nearer to each other than {}", pairs_of(near), pairs_of(far));
     Some(match (near, guest) {
         (TopologyDistance::Core, true) => finding(
-            Kind::Warning,
+            FindingKind::Warning,
             format!(
                 "{same}: the hypervisor reports SMT siblings that do not share a core, or does not pin them to one."
             ),
             evidence,
         ),
         _ => finding(
-            Kind::Fact,
+            FindingKind::Fact,
             format!("{same}: for core-to-core latency it does not matter which of the two are used."),
             evidence,
         ),

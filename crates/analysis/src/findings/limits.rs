@@ -1,6 +1,6 @@
 //! Whether a limit was enforced against a memory load, in one sentence.
 
-use super::{Finding, Kind, scaling::ratio};
+use super::{Finding, FindingKind, scaling::ratio};
 use crate::limits::{LimitProof, LimitShown};
 
 pub(super) fn find(proof: &LimitProof) -> Finding {
@@ -14,5 +14,5 @@ pub(super) fn find(proof: &LimitProof) -> Finding {
         }
     };
     let evidence = proof.verdict.iter().map(|verdict| ratio(verdict, "with over without")).collect();
-    Finding::new(Kind::Answer, "limits", text, evidence)
+    Finding::new(FindingKind::Answer, "limits", text, evidence)
 }

@@ -1,7 +1,6 @@
 //! Findings: plain sentences, each with the figures that it rests on. A finding states nothing that the
 //! record does not show.
 
-mod carried;
 mod comparison;
 mod conditions;
 mod contention;
@@ -12,6 +11,7 @@ mod placement;
 mod scaling;
 mod spawning;
 mod stream;
+mod support;
 mod tuning;
 
 use super::Evaluation;
@@ -22,7 +22,7 @@ use serde::Serialize;
 /// What a finding is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum FindingKind {
     /// The answer to the question of the run.
     Answer,
     /// A condition that makes figures of this record doubtful.
@@ -39,9 +39,9 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
     /// What it is for.
-    pub kind: Kind,
+    pub kind: FindingKind,
     /// Its topic: `comparison`, `conditions`, `failures`, `scaling`, `modes`, `matrix`, `affinity`,
-    /// `latency`, `limits`, `stream`, `peer`, `contention`, `tuning`, `spawn`.
+    /// `latency`, `limits`, `stream`, `sysbench`, `contention`, `tuning`, `spawn`.
     pub topic: &'static str,
     /// The sentence.
     pub text: String,
@@ -50,38 +50,38 @@ pub struct Finding {
 }
 
 impl Finding {
-    fn new(kind: Kind, topic: &'static str, text: String, evidence: Vec<String>) -> Self {
+    fn new(kind: FindingKind, topic: &'static str, text: String, evidence: Vec<String>) -> Self {
         Self { kind, topic, text, evidence }
     }
 }
 
 /// Returns the kind of a finding that rests on an estimate: a fact, or doubtful where there were too few
 /// samples for an interval.
-fn seen(estimate: &Estimate) -> Kind {
-    if estimate.interval.is_some() { Kind::Fact } else { Kind::Doubtful }
+fn kind_of_estimate(estimate: &Estimate) -> FindingKind {
+    if estimate.interval.is_some() { FindingKind::Fact } else { FindingKind::Doubtful }
 }
 
 /// Returns the kind of a finding that rests on a difference: advice where the whole interval is beyond the
 /// margin, a fact otherwise.
-fn weight(verdict: &Verdict) -> Kind {
+fn kind_of_difference(verdict: &Verdict) -> FindingKind {
     let is_beyond =
         |(low, high): (f64, f64)| low > 1.0 + verdict.rule.margin || high < 1.0 / (1.0 + verdict.rule.margin);
-    if verdict.interval.is_some_and(is_beyond) { Kind::Advice } else { Kind::Fact }
+    if verdict.interval.is_some_and(is_beyond) { FindingKind::Advice } else { FindingKind::Fact }
 }
 
 /// Returns everything that the record supports: answers, warnings, advice, facts and doubtful facts, in
 /// this order.
 pub(crate) fn find(record: &Record, evaluation: &Evaluation) -> Vec<Finding> {
-    let mut judged = scaling::find(record, evaluation);
-    judged.extend(placement::find(record, evaluation));
-    judged.extend(evaluation.latency.iter().flat_map(|found| latency::find(record, found)));
-    judged.extend(evaluation.stream.iter().flat_map(stream::find));
-    judged.extend(contention::find(evaluation, super::usable_cpus(&record.machine)));
-    judged.extend(evaluation.comparison.as_ref().map(comparison::find));
-    judged.extend(evaluation.tuning.as_ref().map(tuning::find));
+    let mut evaluated = scaling::find(record, evaluation);
+    evaluated.extend(placement::find(record, evaluation));
+    evaluated.extend(evaluation.latency.iter().flat_map(|found| latency::find(record, found)));
+    evaluated.extend(evaluation.stream.iter().flat_map(stream::find));
+    evaluated.extend(contention::find(evaluation, super::usable_cpus(&record.machine)));
+    evaluated.extend(evaluation.comparison.as_ref().map(comparison::find));
+    evaluated.extend(evaluation.tuning.as_ref().map(tuning::find));
     let mut findings = conditions::find(record);
     findings.extend(failures::find(record));
-    findings.extend(carried::only(judged, record));
+    findings.extend(support::supported(evaluated, record));
     findings.extend(evaluation.limits.iter().map(limits::find));
     findings.extend(spawning::find(&evaluation.light_processes));
     findings.sort_by_key(|finding| finding.kind);

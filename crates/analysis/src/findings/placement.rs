@@ -1,19 +1,22 @@
 //! Findings about threads and processes, pinning, and arithmetic speed.
 
-use super::{Evaluation, Finding, Kind, conditions::workers, scaling::ratio, seen, weight};
+use super::{
+    Evaluation, Finding, FindingKind, conditions::worker_count, kind_of_difference, kind_of_estimate,
+    scaling::ratio,
+};
 use crate::{
-    Affinity, MatrixPoint, Mode, Modes, Peer, usable_cpus,
-    words::{percent, times},
+    MatrixPoint, ParallelMode, ParallelModes, PinningComparison, ProgramComparison, usable_cpus,
+    wording::{percent, times},
 };
 use manycore_experiment::Record;
 use manycore_stats::{
     Estimate,
-    verdict::{Answer, MARGIN, Verdict},
+    verdict::{Answer, EQUIVALENCE_MARGIN, Verdict},
 };
 use manycore_text::names::list;
 
 /// Ratio of GFLOPS from which a faster BLAS is reported.
-const FASTER: f64 = 1.5;
+const MIN_BLAS_RATIO: f64 = 1.5;
 
 /// Two programs whose rates differ by no more than this share do the same work.
 const COMPARABLE: f64 = 0.03;
@@ -21,42 +24,42 @@ const COMPARABLE: f64 = 0.03;
 pub(super) fn find(record: &Record, evaluation: &Evaluation) -> Vec<Finding> {
     let cpus = usable_cpus(&record.machine) as f64;
     let mut findings: Vec<Finding> = evaluation.modes.iter().filter_map(mode).collect();
-    findings.extend(evaluation.modes.iter().flat_map(|modes| beyond_modes(modes, cpus)));
+    findings.extend(evaluation.modes.iter().flat_map(|modes| superlinear_modes(modes, cpus)));
     findings.extend(evaluation.modes.iter().find_map(|modes| slow_blas(modes, &evaluation.matrix)));
     findings.extend(evaluation.affinity.as_ref().map(affinity).unwrap_or_default());
     findings.extend(evaluation.matrix.last().map(matrix));
-    findings.extend(evaluation.matrix.iter().filter_map(beyond_matrix));
-    findings.extend(evaluation.peers.iter().filter_map(peer));
+    findings.extend(evaluation.matrix.iter().filter_map(superlinear_matrix));
+    findings.extend(evaluation.sysbench.iter().filter_map(peer));
     findings
 }
 
 /// Warns about a speed-up that is certainly above the number of CPUs in use. A speed-up that may be due to
 /// chance is not reported.
-fn beyond(topic: &'static str, what: &str, speedup: &Estimate, linear: f64) -> Option<Finding> {
-    let surely = speedup.interval.is_some_and(|(low, _)| low > linear * (1.0 + MARGIN));
+fn superlinear(topic: &'static str, what: &str, speedup: &Estimate, linear: f64) -> Option<Finding> {
+    let surely = speedup.interval.is_some_and(|(low, _)| low > linear * (1.0 + EQUIVALENCE_MARGIN));
     surely.then(|| {
         let text = format!(
             "The speed-up of {what} is above {linear}, the number of CPUs in use: the baseline ran slower \
              than it could, or had less cache. The record does not show which."
         );
-        Finding::new(Kind::Warning, topic, text, vec![format!("speed-up {}", times(speedup))])
+        Finding::new(FindingKind::Warning, topic, text, vec![format!("speed-up {}", times(speedup))])
     })
 }
 
-fn beyond_modes(modes: &Modes, cpus: f64) -> impl Iterator<Item = Finding> {
+fn superlinear_modes(modes: &ParallelModes, cpus: f64) -> impl Iterator<Item = Finding> {
     let tasks = modes.parameters.get("tasks").and_then(|tasks| tasks.parse().ok()).unwrap_or(f64::INFINITY);
     let program = program(modes);
     modes.modes.iter().filter_map(move |mode| {
-        beyond("modes", &format!("{} in {program}", mode.name), &mode.speedup, cpus.min(tasks))
+        superlinear("modes", &format!("{} in {program}", mode.name), &mode.speedup, cpus.min(tasks))
     })
 }
 
-fn beyond_matrix(point: &MatrixPoint) -> Option<Finding> {
+fn superlinear_matrix(point: &MatrixPoint) -> Option<Finding> {
     let what = format!("{} matrix products of {1} x {1} at once", point.processes, point.size);
-    beyond("matrix", &what, point.speedup.as_ref()?, point.processes as f64)
+    superlinear("matrix", &what, point.speedup.as_ref()?, point.processes as f64)
 }
 
-fn program(modes: &Modes) -> String {
+fn program(modes: &ParallelModes) -> String {
     let parameter = |name: &str| modes.parameters.get(name).map_or("?", String::as_str);
     match parameter("program") {
         "python" if parameter("blas_threads") == "1" => "Python with one BLAS thread".to_owned(),
@@ -65,11 +68,11 @@ fn program(modes: &Modes) -> String {
     }
 }
 
-fn mode(modes: &Modes) -> Option<Finding> {
+fn mode(modes: &ParallelModes) -> Option<Finding> {
     let named = |name: &str| modes.modes.iter().find(|mode| mode.name == name);
     let (threads, processes) = (named("threads")?, named("processes")?);
     let verdict = modes.processes_over_threads.as_ref()?;
-    let (kind, text) = preference(modes, [threads, processes], verdict);
+    let (kind, text) = preferred_mode(modes, [threads, processes], verdict);
     let evidence = vec![
         ratio(verdict, "processes over threads"),
         format!("threads {} over serial", times(&threads.speedup)),
@@ -79,137 +82,149 @@ fn mode(modes: &Modes) -> Option<Finding> {
 }
 
 /// Returns which mode to use, as far as the pairs show it.
-fn preference(modes: &Modes, both: [&Mode; 2], verdict: &Verdict) -> (Kind, String) {
-    let surely = |mode: &&Mode| mode.speedup.interval.is_some_and(|(low, _)| low > 1.0);
-    // The gain is within the margin everywhere in the interval.
-    let useless =
-        |mode: &&Mode| mode.speedup.interval.is_some_and(|(_, high)| high <= 1.0 + verdict.rule.margin);
+fn preferred_mode(
+    modes: &ParallelModes,
+    both: [&ParallelMode; 2],
+    verdict: &Verdict,
+) -> (FindingKind, String) {
+    let surely = |mode: &&ParallelMode| mode.speedup.interval.is_some_and(|(low, _)| low > 1.0);
     let program = program(modes);
-    match (both.into_iter().filter(surely).count(), verdict.verdict) {
-        (0, _) if both.iter().all(useless) => (
-            Kind::Advice,
-            format!(
-                "For {program}, run one task after another: threads and processes are not faster{}.",
-                slower(&both)
-            ),
-        ),
-        (0, _) => (
-            Kind::Doubtful,
-            format!(
-                "For {program}, neither threads nor processes are certain to be faster than one task after another{}.",
-                slower(&both)
-            ),
-        ),
-        (_, Answer::BBetter) if weight(verdict) == Kind::Advice => {
-            (Kind::Advice, format!("For {program}, use processes: they are faster than threads."))
+    if !both.iter().any(surely) {
+        return no_faster_mode(&program, both, verdict.rule.margin);
+    }
+    match verdict.answer {
+        Answer::BBetter if kind_of_difference(verdict) == FindingKind::Advice => {
+            (FindingKind::Advice, format!("For {program}, use processes: they are faster than threads."))
         }
-        (_, Answer::ABetter) if weight(verdict) == Kind::Advice => {
-            (Kind::Advice, format!("For {program}, use threads: they are faster than processes."))
+        Answer::ABetter if kind_of_difference(verdict) == FindingKind::Advice => {
+            (FindingKind::Advice, format!("For {program}, use threads: they are faster than processes."))
         }
-        (_, Answer::ABetter | Answer::BBetter) => (
-            Kind::Fact,
+        Answer::ABetter | Answer::BBetter => (
+            FindingKind::Fact,
             format!("For {program}, processes do {:.3} times the work of threads.", verdict.ratio),
         ),
-        (_, Answer::Equivalent) => (
-            Kind::Advice,
+        Answer::Equivalent => (
+            FindingKind::Advice,
             format!(
                 "For {program}, threads and processes are equivalent within {}: use whichever is simpler.",
                 percent(verdict.rule.margin)
             ),
         ),
-        (_, Answer::Inconclusive) => {
+        Answer::Inconclusive => {
             let faster: Vec<String> = both.into_iter().filter(surely).map(|mode| mode.name.clone()).collect();
             let text = format!(
                 "For {program}, {} are faster than one task after another; whether threads or processes are \
                  better is inconclusive.",
                 list(&faster)
             );
-            (Kind::Doubtful, text)
+            (FindingKind::Doubtful, text)
         }
     }
 }
 
+/// Returns what to use where no mode is certainly faster than one task after another.
+fn no_faster_mode(program: &str, both: [&ParallelMode; 2], margin: f64) -> (FindingKind, String) {
+    // The gain is within the margin everywhere in the interval.
+    let useless = |mode: &&ParallelMode| mode.speedup.interval.is_some_and(|(_, high)| high <= 1.0 + margin);
+    let slower = slower(&both);
+    if both.iter().all(useless) {
+        let text = format!(
+            "For {program}, run one task after another: threads and processes are not faster{slower}."
+        );
+        return (FindingKind::Advice, text);
+    }
+    let text = format!(
+        "For {program}, neither threads nor processes are certain to be faster than one task after another{slower}."
+    );
+    (FindingKind::Doubtful, text)
+}
+
 /// Returns the modes that were certainly slower than serial, as the end of a sentence.
-fn slower(modes: &[&Mode]) -> String {
+fn slower(modes: &[&ParallelMode]) -> String {
     let surely = modes.iter().filter(|mode| mode.speedup.interval.is_some_and(|(_, high)| high < 1.0));
-    let told: Vec<String> = surely
+    let listed: Vec<String> = surely
         .map(|mode| format!("{} took {:.1} times as long", mode.name, 1.0 / mode.speedup.median))
         .collect();
-    if told.is_empty() { String::new() } else { format!(", and {}", list(&told)) }
+    if listed.is_empty() { String::new() } else { format!(", and {}", list(&listed)) }
 }
 
 /// Reports a BLAS far below the speed that this machine reached, with the fix that the record suggests.
-fn slow_blas(modes: &Modes, matrix: &[MatrixPoint]) -> Option<Finding> {
+fn slow_blas(modes: &ParallelModes, matrix: &[MatrixPoint]) -> Option<Finding> {
     let number = |name: &str| modes.parameters.get(name)?.parse::<f64>().ok();
     let (blas, theirs) = (modes.parameters.get("blas")?, number("blas_gflops")?);
     let mut evidence = vec![format!("BLAS in use: {blas}; {theirs:.1} GFLOPS at 500 x 500 on one thread")];
-    let told = modes.parameters.get("blas_kernel").zip(number("blas_kernel_gflops"));
-    if let Some((kernel, gflops)) = told.filter(|(_, gflops)| *gflops > FASTER * theirs) {
+    let best_kernel = modes.parameters.get("blas_kernel").zip(number("blas_kernel_gflops"));
+    if let Some((kernel, gflops)) = best_kernel.filter(|(_, gflops)| *gflops > MIN_BLAS_RATIO * theirs) {
         evidence.push(format!("{gflops:.1} GFLOPS with OPENBLAS_CORETYPE={kernel}"));
         let text = format!(
             "Set OPENBLAS_CORETYPE={kernel} for NumPy: this OpenBLAS does not seem to recognise the CPU; with that \
              kernel it multiplied matrices {:.1} times as fast.",
             gflops / theirs
         );
-        return Some(Finding::new(Kind::Advice, "matrix", text, evidence));
+        return Some(Finding::new(FindingKind::Advice, "matrix", text, evidence));
     }
     let ours = matrix.iter().find(|point| point.size == 500)?.one.median;
-    (ours > FASTER * theirs).then(|| {
+    (ours > MIN_BLAS_RATIO * theirs).then(|| {
         evidence.push(format!("{ours:.1} GFLOPS by the built-in product of the same size"));
         let optimised = ["openblas", "mkl", "blis", "armpl", "kblas"].iter().any(|name| blas.contains(name));
-        let cure = if optimised {
+        let fix = if optimised {
             "Check NumPy's BLAS, which may not recognise this CPU or not use its vector units"
         } else {
             "Give NumPy an optimised BLAS (Debian: libopenblas0; openEuler: openblas)"
         };
-        let text = format!("{cure}: the built-in product reached {:.1} times its GFLOPS.", ours / theirs);
-        Finding::new(Kind::Advice, "matrix", text, evidence)
+        let text = format!("{fix}: the built-in product reached {:.1} times its GFLOPS.", ours / theirs);
+        Finding::new(FindingKind::Advice, "matrix", text, evidence)
     })
 }
 
-fn affinity(affinity: &Affinity) -> Vec<Finding> {
+fn affinity(affinity: &PinningComparison) -> Vec<Finding> {
     let mut findings = Vec::new();
-    if affinity.elsewhere > 0 {
+    if affinity.off_cpu_checks > 0 {
         findings.push(Finding::new(
-            Kind::Warning,
+            FindingKind::Warning,
             "affinity",
             "Pinned processes were seen on other CPUs: something on this machine changes affinities (a daemon, a \
              cpuset). The comparison of unpinned with pinned processes is not valid."
                 .to_owned(),
-            vec![format!("{} of {} checks", affinity.elsewhere, affinity.checks)],
+            vec![format!("{} of {} checks", affinity.off_cpu_checks, affinity.cpu_checks)],
         ));
     }
     findings.extend(
-        affinity.verdict.as_ref().filter(|_| affinity.elsewhere == 0).map(|verdict| pin(verdict, affinity)),
+        affinity
+            .verdict
+            .as_ref()
+            .filter(|_| affinity.off_cpu_checks == 0)
+            .map(|verdict| pin(verdict, affinity)),
     );
     findings
 }
 
-fn pin(verdict: &Verdict, affinity: &Affinity) -> Finding {
-    let (kind, text) = match verdict.verdict {
-        Answer::ABetter | Answer::BBetter if weight(verdict) != Kind::Advice => {
-            (Kind::Fact, format!("Pinned processes do {:.3} times the work of unpinned ones.", verdict.ratio))
-        }
+fn pin(verdict: &Verdict, affinity: &PinningComparison) -> Finding {
+    let (kind, text) = match verdict.answer {
+        Answer::ABetter | Answer::BBetter if kind_of_difference(verdict) != FindingKind::Advice => (
+            FindingKind::Fact,
+            format!("Pinned processes do {:.3} times the work of unpinned ones.", verdict.ratio),
+        ),
         Answer::BBetter => (
-            Kind::Advice,
+            FindingKind::Advice,
             format!(
                 "Pin processes to CPUs for work in cache: pinned ones did {} more.",
                 percent(verdict.ratio - 1.0)
             ),
         ),
         Answer::ABetter => (
-            Kind::Advice,
+            FindingKind::Advice,
             format!("Do not pin processes here: pinned ones did {} less.", percent(1.0 - verdict.ratio)),
         ),
         Answer::Equivalent => (
-            Kind::Advice,
+            FindingKind::Advice,
             format!(
                 "Leave the placement to the scheduler: pinned and unpinned processes are equivalent within {}.",
                 percent(verdict.rule.margin)
             ),
         ),
         Answer::Inconclusive => (
-            Kind::Doubtful,
+            FindingKind::Doubtful,
             "Whether pinning helps is inconclusive in this run: a larger budget may show it.".to_owned(),
         ),
     };
@@ -221,10 +236,10 @@ fn pin(verdict: &Verdict, affinity: &Affinity) -> Finding {
             ratio(verdict, "pinned over unpinned"),
             format!(
                 "{} processes{}; in {} checks a pinned one was on another CPU {} times",
-                affinity.bound.len(),
+                affinity.pinned_seconds.len(),
                 affinity.cpus.as_ref().map_or_else(String::new, |cpus| format!(" on CPUs {cpus}")),
-                affinity.checks,
-                affinity.elsewhere
+                affinity.cpu_checks,
+                affinity.off_cpu_checks
             ),
         ],
     )
@@ -245,7 +260,7 @@ fn matrix(point: &MatrixPoint) -> Finding {
     let mut evidence = vec![format!("{} samples on one core", point.one.n)];
     evidence.extend(point.speedup.as_ref().map(|speedup| format!("speed-up {}", times(speedup))));
     Finding::new(
-        seen(&point.one),
+        kind_of_estimate(&point.one),
         "matrix",
         format!(
             "One core multiplies {0} x {0} matrices at {1:.1} GFLOPS{share}.{together}",
@@ -255,15 +270,20 @@ fn matrix(point: &MatrixPoint) -> Finding {
     )
 }
 
-fn peer(peer: &Peer) -> Option<Finding> {
+fn peer(peer: &ProgramComparison) -> Option<Finding> {
     let ratio = peer.ratio.as_ref()?;
     let near = |end: f64| (end - 1.0).abs() <= COMPARABLE;
     let alike = ratio.interval.is_some_and(|(low, high)| near(low) && near(high));
     let meaning = if alike { ": the figures of both are comparable" } else { "" };
     let text = format!(
         "With {}, the built-in prime events run at {:.3} times sysbench's rate{meaning}.",
-        workers(peer.workers),
+        worker_count(peer.workers),
         ratio.median
     );
-    Some(Finding::new(seen(ratio), "peer", text, vec![format!("{} pairs, {}", peer.pairs, times(ratio))]))
+    Some(Finding::new(
+        kind_of_estimate(ratio),
+        "sysbench",
+        text,
+        vec![format!("{} pairs, {}", peer.pairs, times(ratio))],
+    ))
 }

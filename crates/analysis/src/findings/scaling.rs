@@ -1,12 +1,12 @@
 //! Findings about how many workers to use, what limits scaling, and which points are above linear.
 
-use super::{Evaluation, Finding, Kind, conditions::workers, seen};
+use super::{Evaluation, Finding, FindingKind, conditions::worker_count, kind_of_estimate};
 use crate::{
-    Level, Levels, Scaling, ScalingPoint, usable_cores,
-    words::{percent, times},
+    MetricAtWorkers, MetricByWorkers, Scaling, ScalingPoint, usable_cores,
+    wording::{percent, times},
 };
 use manycore_experiment::{Record, record::id};
-use manycore_stats::verdict::{Answer, Rule, Verdict};
+use manycore_stats::verdict::{Answer, DecisionRule, Verdict};
 use manycore_text::names::list;
 use manycore_topology::Machine;
 
@@ -17,36 +17,37 @@ const GOOD_EFFICIENCY: f64 = 0.97;
 const IDLE: f64 = 0.2;
 
 pub(super) fn find(record: &Record, evaluation: &Evaluation) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = evaluation.levels.iter().filter_map(level).collect();
+    let mut findings: Vec<Finding> =
+        evaluation.metric_by_workers.iter().filter_map(metric_by_workers).collect();
     let Some(scaling) = &evaluation.scaling else { return findings };
     findings.extend(scaling.points.iter().filter_map(superlinear));
-    findings.extend(full_width(scaling, record, evaluation));
-    findings.extend(enough(record, scaling, evaluation));
-    findings.extend(law(scaling));
+    findings.extend(throughput(scaling, record, evaluation));
+    findings.extend(worker_advice(record, scaling, evaluation));
+    findings.extend(scalability_law(scaling));
     findings
 }
 
-fn finding(kind: Kind, text: String, evidence: Vec<String>) -> Finding {
+fn finding(kind: FindingKind, text: String, evidence: Vec<String>) -> Finding {
     Finding::new(kind, "scaling", text, evidence)
 }
 
 /// Compares a metric that does not count work between the most workers and one.
-fn level(levels: &Levels) -> Option<Finding> {
-    let most = levels.levels.last()?;
-    let over = most.over_one.as_ref()?;
-    let evidence = levels.levels.iter().map(|Level { workers, value, over_one }| {
-        let unit = &levels.metric.unit;
-        let over = over_one.as_ref().map(|over| format!(", {} that with one", times(over)));
+fn metric_by_workers(metric: &MetricByWorkers) -> Option<Finding> {
+    let most = metric.points.last()?;
+    let over = most.relative_to_one.as_ref()?;
+    let evidence = metric.points.iter().map(|MetricAtWorkers { workers, value, relative_to_one }| {
+        let unit = &metric.metric.unit;
+        let over = relative_to_one.as_ref().map(|over| format!(", {} that with one", times(over)));
         format!("{workers}: {} {unit}{}", value.median, over.unwrap_or_default())
     });
     let text = format!(
         "{} with {} {} is {} that with one.",
-        levels.metric.name,
+        metric.metric.name,
         most.workers,
-        levels.counted,
+        metric.worker_noun,
         times(over)
     );
-    Some(finding(seen(over), text, evidence.collect()))
+    Some(finding(kind_of_estimate(over), text, evidence.collect()))
 }
 
 /// Warns about a speed-up that is certainly above linear. One that may be due to chance is not reported.
@@ -54,27 +55,27 @@ fn superlinear(point: &ScalingPoint) -> Option<Finding> {
     let superlinear = point.superlinear.as_ref().filter(|superlinear| !superlinear.within_noise)?;
     let text = format!(
         "The speed-up with {} is {} above linear: {}.",
-        workers(point.workers),
+        worker_count(point.workers),
         percent(point.efficiency.median - 1.0),
         superlinear.cause()
     );
     let evidence = vec![format!("speed-up {}, linear would be {:.2}", times(&point.speedup), point.linear)];
-    Some(finding(Kind::Warning, text, evidence))
+    Some(finding(FindingKind::Warning, text, evidence))
 }
 
 /// Returns the most telling point. For CPU-bound workers it is the point with as many workers as CPUs, or
 /// the nearest below; for others it is the point with the most workers.
-fn widest(scaling: &Scaling) -> Option<&ScalingPoint> {
-    let has_cpus = |point: &&ScalingPoint| !scaling.computes() || point.workers <= scaling.cpus;
+fn most_telling_point(scaling: &Scaling) -> Option<&ScalingPoint> {
+    let has_cpus = |point: &&ScalingPoint| !scaling.is_cpu_bound() || point.workers <= scaling.cpus;
     scaling.points.iter().rfind(has_cpus).filter(|point| point.workers > 1)
 }
 
 /// Reports the throughput of many workers in total, and what limits it.
-fn full_width(scaling: &Scaling, record: &Record, evaluation: &Evaluation) -> Vec<Finding> {
-    let Some(full) = widest(scaling) else { return Vec::new() };
+fn throughput(scaling: &Scaling, record: &Record, evaluation: &Evaluation) -> Vec<Finding> {
+    let Some(full) = most_telling_point(scaling) else { return Vec::new() };
     let share = percent(full.efficiency.median);
     let of = match scaling.demand {
-        Some(_) if scaling.computes() => format!("{share} efficiency for each CPU in use"),
+        Some(_) if scaling.is_cpu_bound() => format!("{share} efficiency for each CPU in use"),
         Some(demand) => format!(
             "{share} of what is possible. One uses a CPU for {} of its time and waits otherwise, so that more workers \
              than CPUs can do more",
@@ -83,8 +84,8 @@ fn full_width(scaling: &Scaling, record: &Record, evaluation: &Evaluation) -> Ve
         None => format!("{share} of linear"),
     };
     let mut findings = vec![finding(
-        seen(&full.speedup),
-        format!("{} do {:.2} times the work of one: {of}.", workers(full.workers), full.speedup.median),
+        kind_of_estimate(&full.speedup),
+        format!("{} do {:.2} times the work of one: {of}.", worker_count(full.workers), full.speedup.median),
         vec![format!("speed-up {}", times(&full.speedup))],
     )];
     if full.efficiency.interval.is_some_and(|(_, high)| high < GOOD_EFFICIENCY) {
@@ -93,8 +94,8 @@ fn full_width(scaling: &Scaling, record: &Record, evaluation: &Evaluation) -> Ve
             [] => "The record does not show what limits scaling here.".to_owned(),
             causes => format!("What limits scaling here: {}.", list(causes)),
         };
-        let evidence = format!("efficiency {share} with {}", workers(full.workers));
-        findings.push(finding(Kind::Fact, text, vec![evidence]));
+        let evidence = format!("efficiency {share} with {}", worker_count(full.workers));
+        findings.push(finding(FindingKind::Fact, text, vec![evidence]));
     }
     findings
 }
@@ -104,15 +105,15 @@ fn full_width(scaling: &Scaling, record: &Record, evaluation: &Evaluation) -> Ve
 fn limits(full: &ScalingPoint, scaling: &Scaling, record: &Record, evaluation: &Evaluation) -> Vec<String> {
     let missing = 1.0 - full.efficiency.median;
     let explains = |share: &f64| *share > missing / 3.0;
-    let (around, machine) = (&full.circumstances, &record.machine);
-    if let Some(idle) = idle(full, machine).filter(|idle| !scaling.computes() && *idle > IDLE) {
-        let told = format!(
+    let (counters, machine) = (&full.counters, &record.machine);
+    if let Some(idle) = idle(full, machine).filter(|idle| !scaling.is_cpu_bound() && *idle > IDLE) {
+        let idle = format!(
             "the CPUs were idle for {} of the time, so the workers waited for something other than a CPU",
             percent(idle)
         );
-        return vec![told];
+        return vec![idle];
     }
-    let mut limits = structure(machine, full.workers.min(scaling.cpus));
+    let mut limits = machine_limits(machine, full.workers.min(scaling.cpus));
     // On hybrid machines, the CPUs that were measured alone differ from the average of all CPUs.
     let clock =
         evaluation.clock.as_ref().filter(|_| machine.core_kinds.len() < 2).and_then(|clock| clock.ratio);
@@ -120,14 +121,14 @@ fn limits(full: &ScalingPoint, scaling: &Scaling, record: &Record, evaluation: &
     if let Some(slower) = surely.map(|ratio| 1.0 - ratio.median).filter(explains) {
         limits.push(format!("the CPU clock is {} slower when all CPUs are busy", percent(slower)));
     }
-    if around.thermal_events.is_some_and(|events| events > 0) {
+    if counters.thermal_events.is_some_and(|events| events > 0) {
         limits.push("the CPUs were slowed down because they were too hot".to_owned());
     }
     for (name, share) in [
-        ("the hypervisor takes {} of the time (steal)", around.steal),
-        ("workers wait {} of the time for a CPU (run delay)", around.run_delay),
-        ("other work uses {} of the time", around.foreign),
-        ("a quota throttles the workers for {} of the time", around.throttled),
+        ("the hypervisor takes {} of the time (steal)", counters.steal),
+        ("workers wait {} of the time for a CPU (run delay)", counters.run_delay),
+        ("other work uses {} of the time", counters.other_work),
+        ("a quota throttles the workers for {} of the time", counters.throttled),
     ] {
         if let Some(share) = share.filter(explains) {
             limits.push(name.replace("{}", &percent(share)));
@@ -145,7 +146,7 @@ fn idle(point: &ScalingPoint, machine: &Machine) -> Option<f64> {
 }
 
 /// Returns the limits that follow from the machine itself.
-fn structure(machine: &Machine, cpus: usize) -> Vec<String> {
+fn machine_limits(machine: &Machine, cpus: usize) -> Vec<String> {
     let mut limits = Vec::new();
     let cores = usable_cores(machine);
     if cores > 0 && cpus > cores {
@@ -168,7 +169,7 @@ fn structure(machine: &Machine, cpus: usize) -> Vec<String> {
 
 /// Returns the smallest number of workers beyond which the largest number did not do more, or reports that
 /// the largest number did more.
-fn enough(record: &Record, scaling: &Scaling, evaluation: &Evaluation) -> Option<Finding> {
+fn worker_advice(record: &Record, scaling: &Scaling, evaluation: &Evaluation) -> Option<Finding> {
     let experiment = record.experiment(id::SCALING)?;
     let index = |count| experiment.treatments.iter().position(|treatment| treatment.workers == count);
     let floor = crate::noise::floor(&evaluation.noise, scaling.cpus);
@@ -177,13 +178,13 @@ fn enough(record: &Record, scaling: &Scaling, evaluation: &Evaluation) -> Option
     let against = |few: usize, many: usize| {
         Verdict::of(
             &experiment.log_ratios(index(few)?, index(many)?),
-            Rule::of(&experiment.parameters),
+            DecisionRule::of(&experiment.parameters),
             floor,
         )
     };
     // A gain that may lie within the margin does not justify more workers.
     let more = |verdict: &Verdict| verdict.is_better_beyond_margin();
-    let no_more = |verdict: &Verdict| verdict.verdict == Answer::ABetter || verdict.is_within_margin();
+    let no_more = |verdict: &Verdict| verdict.answer == Answer::ABetter || verdict.is_within_margin();
     let counts = || scaling.points.iter().map(|point| point.workers);
     let count = counts()
         .find(|&count| count == best || against(count, best).is_some_and(|verdict| no_more(&verdict)))?;
@@ -194,21 +195,25 @@ fn enough(record: &Record, scaling: &Scaling, evaluation: &Evaluation) -> Option
         let text = if base == scaling.cpus {
             format!("Use more workers than CPUs for work like this: {most} did more than {base}.")
         } else {
-            format!("Use more than {} for work like this: {most} did more.", workers(base))
+            format!("Use more than {} for work like this: {most} did more.", worker_count(base))
         };
-        return Some(finding(Kind::Advice, text, vec![ratio(&verdict, &format!("{most} over {base}"))]));
+        return Some(finding(
+            FindingKind::Advice,
+            text,
+            vec![ratio(&verdict, &format!("{most} over {base}"))],
+        ));
     }
     let verdict = against(count, most).filter(no_more)?;
     let mean = |count: usize| {
         let point = scaling.points.iter().find(|point| point.workers == count)?;
-        Some(format!("mean event {:.2} ms with {}", point.latency?.mean_ms, workers(count)))
+        Some(format!("mean event {:.2} ms with {}", point.event_times?.mean_ms, worker_count(count)))
     };
-    let as_many = if count == scaling.cpus && scaling.computes() { ", as many as CPUs," } else { "" };
-    let like = if scaling.computes() { "CPU-bound work" } else { "work like this" };
-    let text = format!("Use {}{as_many} for {like}: {most} did not do more.", workers(count));
+    let as_many = if count == scaling.cpus && scaling.is_cpu_bound() { ", as many as CPUs," } else { "" };
+    let like = if scaling.is_cpu_bound() { "CPU-bound work" } else { "work like this" };
+    let text = format!("Use {}{as_many} for {like}: {most} did not do more.", worker_count(count));
     let mut evidence = vec![ratio(&verdict, &format!("{most} over {count}"))];
     evidence.extend([count, most].into_iter().filter_map(mean));
-    Some(finding(Kind::Advice, text, evidence))
+    Some(finding(FindingKind::Advice, text, evidence))
 }
 
 /// Formats the ratio of a verdict.
@@ -216,14 +221,14 @@ pub(super) fn ratio(verdict: &Verdict, what: &str) -> String {
     format!("{what}: {}", verdict.ratio_in_words())
 }
 
-fn law(scaling: &Scaling) -> Option<Finding> {
+fn scalability_law(scaling: &Scaling) -> Option<Finding> {
     let fit = scaling.usl.as_ref()?;
     let peak = match fit.law.peak().filter(|peak| *peak < 4.0 * scaling.cpus as f64) {
         Some(peak) => format!("throughput peaks at {peak:.0} workers"),
         None => "throughput has no peak within reach".to_owned(),
     };
     Some(Finding::new(
-        Kind::Fact,
+        FindingKind::Fact,
         "scaling",
         format!(
             "By the Universal Scalability Law, {} of the work is serialised (contention), and {peak}.",

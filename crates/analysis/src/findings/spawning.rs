@@ -1,8 +1,8 @@
 //! Findings about how many light processes fit, what limits their number, and whether the figures are
 //! credible.
 
-use super::{Finding, Kind};
-use crate::{Balance, LightProcesses, LightRun, words::percent};
+use super::{Finding, FindingKind};
+use crate::{CpuBalance, LightProcessRun, LightProcesses, wording::percent};
 use manycore_experiment::spawning::{
     Ending, Limit, Purpose, Runtime,
     ceiling::{Bound, Ceiling, GOAL, Line, Reached, each, plural},
@@ -10,16 +10,16 @@ use manycore_experiment::spawning::{
 use manycore_text::units::{count, decimal};
 
 /// Jain's index below which the CPUs were not used evenly.
-const EVEN: f64 = 0.95;
+const MIN_FAIRNESS: f64 = 0.95;
 /// Share of steal time above which it is reported.
 const STEAL: f64 = 0.01;
 /// Seconds of a start that do not depend on the number of light processes: the start message, and the check
 /// that all are alive.
-const ONCE: f64 = 0.05;
+const FIXED_START_SECONDS: f64 = 0.05;
 /// Bytes of growth below which the blocks of allocators outweigh the light processes.
-const LITTLE: f64 = 16e6;
+const MIN_GROWTH_BYTES: f64 = 16e6;
 /// Runs within this share of the predicted number confirm the prediction.
-const NEAR: f64 = 0.1;
+const PREDICTION_TOLERANCE: f64 = 0.1;
 
 pub(super) fn find(all: &[LightProcesses]) -> Vec<Finding> {
     all.iter().flat_map(of).collect()
@@ -27,25 +27,25 @@ pub(super) fn find(all: &[LightProcesses]) -> Vec<Finding> {
 
 fn of(light: &LightProcesses) -> Vec<Finding> {
     let ceiling = light.ceiling.iter().flat_map(|found| {
-        let reached = found.reached.iter().map(|reached| went_there(light, reached));
-        std::iter::once(how_many(light, found)).chain(limited(light, found)).chain(reached)
+        let reached = found.reached.iter().map(|reached| ceiling_run(light, reached));
+        std::iter::once(how_many(light, found)).chain(limit_before_memory(light, found)).chain(reached)
     });
     ceiling
         .chain(schedulers(light))
-        .chain(not_ours(light))
+        .chain(runtime_disagreement(light))
         .chain(unbalanced(light))
         .chain(stolen(light))
         .chain(light.runs.iter().filter_map(|run| ended(light, run)))
         .collect()
 }
 
-fn finding(kind: Kind, text: String, evidence: Vec<String>) -> Finding {
+fn finding(kind: FindingKind, text: String, evidence: Vec<String>) -> Finding {
     Finding::new(kind, "spawn", text, evidence)
 }
 
 /// Names a run: `beam: 1e6 processes`.
-fn of_run(light: &LightProcesses, run: &LightRun) -> String {
-    format!("{}: {} {}", light.name, count(run.asked), plural(&light.unit))
+fn of_run(light: &LightProcesses, run: &LightProcessRun) -> String {
+    format!("{}: {} {}", light.name, count(run.requested), plural(&light.unit))
 }
 
 fn how_many(light: &LightProcesses, ceiling: &Ceiling) -> Finding {
@@ -68,11 +68,11 @@ fn how_many(light: &LightProcesses, ceiling: &Ceiling) -> Finding {
         each(ceiling.line.bytes),
         count(ceiling.by_memory)
     );
-    finding(Kind::Answer, text, vec![holds, certainty(&ceiling.line)])
+    finding(FindingKind::Answer, text, vec![holds, uncertainty(&ceiling.line)])
 }
 
-/// Describes the uncertainty of a fitted line.
-fn certainty(line: &Line) -> String {
+/// Describes the ununcertainty of a fitted line.
+fn uncertainty(line: &Line) -> String {
     let how = line.measure.words();
     match (line.spread, line.points) {
         (Some((low, high)), points) => {
@@ -83,12 +83,12 @@ fn certainty(line: &Line) -> String {
     }
 }
 
-fn lift(limit: &Limit) -> String {
+fn how_to_raise(limit: &Limit) -> String {
     format!("{} ({})", limit.lift, limit.source)
 }
 
 /// Reports a limit that is reached before memory is exhausted.
-fn limited(light: &LightProcesses, ceiling: &Ceiling) -> Option<Finding> {
+fn limit_before_memory(light: &LightProcesses, ceiling: &Ceiling) -> Option<Finding> {
     let Bound::Limit(first) = &ceiling.bound else { return None };
     let text = format!(
         "{}: {} limits the number to {} {}; memory would hold {}.",
@@ -99,11 +99,15 @@ fn limited(light: &LightProcesses, ceiling: &Ceiling) -> Option<Finding> {
         count(ceiling.by_memory)
     );
     let below = light.limits.iter().filter(|limit| limit.room < ceiling.by_memory);
-    Some(finding(Kind::Advice, text, below.map(|limit| format!("{}: {}", limit.name, lift(limit))).collect()))
+    Some(finding(
+        FindingKind::Advice,
+        text,
+        below.map(|limit| format!("{}: {}", limit.name, how_to_raise(limit))).collect(),
+    ))
 }
 
-fn went_there(light: &LightProcesses, reached: &Reached) -> Finding {
-    let near = (reached.ratio - 1.0).abs() <= NEAR;
+fn ceiling_run(light: &LightProcesses, reached: &Reached) -> Finding {
+    let near = (reached.ratio - 1.0).abs() <= PREDICTION_TOLERANCE;
     let text = format!(
         "{}: with {}, {} {} were alive of {} predicted ({}).",
         light.name,
@@ -113,7 +117,7 @@ fn went_there(light: &LightProcesses, reached: &Reached) -> Finding {
         count(reached.predicted),
         percent(reached.ratio),
     );
-    let kind = if near { Kind::Fact } else { Kind::Warning };
+    let kind = if near { FindingKind::Fact } else { FindingKind::Warning };
     finding(kind, text, why(&reached.ending).into_iter().collect())
 }
 
@@ -128,12 +132,12 @@ fn why(ending: &Ending) -> Option<String> {
     }
 }
 
-fn ended(light: &LightProcesses, run: &LightRun) -> Option<Finding> {
+fn ended(light: &LightProcesses, run: &LightProcessRun) -> Option<Finding> {
     // An interruption is a warning of the whole record.
-    let told = run.purpose == Purpose::Count && run.ending != Ending::Interrupted;
-    let why = why(&run.ending).filter(|_| told)?;
+    let is_reported = run.purpose == Purpose::Count && run.ending != Ending::Interrupted;
+    let why = why(&run.ending).filter(|_| is_reported)?;
     let text = format!("{} were requested; {} were alive.", of_run(light, run), count(run.alive));
-    Some(finding(Kind::Warning, text, vec![why]))
+    Some(finding(FindingKind::Warning, text, vec![why]))
 }
 
 fn schedulers(light: &LightProcesses) -> Option<Finding> {
@@ -154,8 +158,8 @@ fn schedulers(light: &LightProcesses) -> Option<Finding> {
             format!("{}: {has} schedulers leave CPUs idle: {} could be used.", light.name, wrong.fitting)
         }
     };
-    let evidence = format!("CPUs {}; fix: {}", light.schedulers.cpus, wrong.cure);
-    Some(finding(Kind::Warning, text, vec![evidence]))
+    let evidence = format!("CPUs {}; fix: {}", light.schedulers.cpus, wrong.fix);
+    Some(finding(FindingKind::Warning, text, vec![evidence]))
 }
 
 /// How Java's own figure differs, determined by counting the present pages of each stack of its threads.
@@ -163,18 +167,19 @@ const JAVA: &str = "Java's Native Memory Tracking counts 16 KiB of guard pages f
                     heap that holds no object yet: the kernel counts neither";
 
 /// Reports the largest count for which the measured figures and the runtime's own differ by too much.
-fn not_ours(light: &LightProcesses) -> Option<Finding> {
+fn runtime_disagreement(light: &LightProcesses) -> Option<Finding> {
     let counted = light.runs.iter().filter(|run| run.purpose == Purpose::Count && run.rss_bytes > 0);
     let run = counted.max_by_key(|run| run.alive)?;
     let off = |ratio: &f64| (ratio - 1.0).abs() > GOAL;
-    let enough = |_: &f64| run.pss_each.or(run.rss_each).unwrap_or(0.0) * run.alive as f64 >= LITTLE;
+    let enough =
+        |_: &f64| run.pss_each.or(run.rss_each).unwrap_or(0.0) * run.alive as f64 >= MIN_GROWTH_BYTES;
     let memory = run.memory_over_own.filter(off).filter(enough).map(|ratio| {
         let [ours, own] =
             [run.pss_each.or(run.rss_each), run.own_each].map(|bytes| each(bytes.unwrap_or(0.0)));
         format!("memory: {ours} each by the kernel, {own} by the runtime ({ratio:.2}x)")
     });
     let own = run.own_start_seconds.unwrap_or(0.0);
-    let long = |_: &f64| (run.start_seconds - own).abs() > ONCE;
+    let long = |_: &f64| (run.start_seconds - own).abs() > FIXED_START_SECONDS;
     let start = run.start_over_own.filter(off).filter(long).map(|ratio| {
         format!(
             "start: {:.3} s seen from outside, {own:.3} s by the runtime ({ratio:.2}x)",
@@ -189,11 +194,11 @@ fn not_ours(light: &LightProcesses) -> Option<Finding> {
         of_run(light, run),
         percent(GOAL)
     );
-    (!evidence.is_empty()).then(|| finding(Kind::Warning, text, evidence))
+    (!evidence.is_empty()).then(|| finding(FindingKind::Warning, text, evidence))
 }
 
 /// Iterates over the runs in which light processes computed, with how the work was spread.
-fn computed(light: &LightProcesses) -> impl Iterator<Item = (&LightRun, &Balance)> {
+fn computed(light: &LightProcesses) -> impl Iterator<Item = (&LightProcessRun, &CpuBalance)> {
     light.runs.iter().filter_map(|run| Some((run, run.balance.as_ref()?)))
 }
 
@@ -201,7 +206,7 @@ fn computed(light: &LightProcesses) -> impl Iterator<Item = (&LightRun, &Balance
 fn unbalanced(light: &LightProcesses) -> Option<Finding> {
     let uneven = computed(light).filter_map(|(run, balance)| {
         let enough = run.alive >= balance.cpus.len() as u64;
-        Some((balance.fairness.filter(|&index| index < EVEN && enough)?, run, balance))
+        Some((balance.fairness.filter(|&index| index < MIN_FAIRNESS && enough)?, run, balance))
     });
     let (index, run, balance) = uneven.min_by(|a, b| a.0.total_cmp(&b.0))?;
     let by_share = |a: &&(usize, f64), b: &&(usize, f64)| a.1.total_cmp(&b.1);
@@ -211,16 +216,16 @@ fn unbalanced(light: &LightProcesses) -> Option<Finding> {
         of_run(light, run)
     );
     let busy = |(cpu, share): (usize, f64)| format!("CPU {cpu} was busy for {} of the time", percent(share));
-    Some(finding(Kind::Warning, text, [*least, *most].map(busy).into()))
+    Some(finding(FindingKind::Warning, text, [*least, *most].map(busy).into()))
 }
 
 fn stolen(light: &LightProcesses) -> Option<Finding> {
-    let shares = computed(light).filter_map(|(run, balance)| Some((balance.stolen?, run)));
+    let shares = computed(light).filter_map(|(run, balance)| Some((balance.steal?, run)));
     let (share, run) = shares.filter(|(share, _)| *share > STEAL).max_by(|a, b| a.0.total_cmp(&b.0))?;
     let text = format!(
         "{}: the hypervisor took {} of the CPU time during the run.",
         of_run(light, run),
         percent(share)
     );
-    Some(finding(Kind::Warning, text, Vec::new()))
+    Some(finding(FindingKind::Warning, text, Vec::new()))
 }

@@ -1,7 +1,7 @@
 //! Findings about memory bandwidth and latency.
 
-use super::{Finding, Kind, seen};
-use crate::{Route, StreamPoint, Streaming, words::times};
+use super::{Finding, FindingKind, kind_of_estimate};
+use crate::{MemoryBandwidth, NodeRoute, StreamPoint, wording::times};
 use manycore_experiment::record::id::TIMES_CACHES;
 use manycore_stats::Estimate;
 use manycore_text::units::{bytes, counted, interval};
@@ -10,14 +10,15 @@ use manycore_text::units::{bytes, counted, interval};
 const NEARLY_ALL: f64 = 0.95;
 
 /// Ratio from which a difference is reported.
-const NOTICED: f64 = 1.1;
+const MIN_REPORTED_RATIO: f64 = 1.1;
 
-pub(super) fn find(streaming: &Streaming) -> Vec<Finding> {
-    let told = cached(streaming).into_iter().chain(most(streaming)).chain(loaded(streaming));
-    told.chain(far(streaming)).collect()
+pub(super) fn find(streaming: &MemoryBandwidth) -> Vec<Finding> {
+    let parts =
+        small_arrays(streaming).into_iter().chain(peak_bandwidth(streaming)).chain(loaded_latency(streaming));
+    parts.chain(remote_memory(streaming)).collect()
 }
 
-fn finding(kind: Kind, text: String, evidence: Vec<String>) -> Finding {
+fn finding(kind: FindingKind, text: String, evidence: Vec<String>) -> Finding {
     Finding::new(kind, "stream", text, evidence)
 }
 
@@ -35,20 +36,20 @@ fn ns(estimate: &Estimate) -> String {
     format!("{:.0} ns ({ends})", estimate.median)
 }
 
-fn cached(streaming: &Streaming) -> Option<Finding> {
+fn small_arrays(streaming: &MemoryBandwidth) -> Option<Finding> {
     let (array, caches) = streaming.array_bytes.zip(streaming.caches_bytes)?;
-    streaming.cached().then(|| {
+    streaming.arrays_too_small().then(|| {
         let text = format!(
             "The arrays are too small for these caches: part of the data came from caches and not from memory, whose \
              true figures are lower. An array should have {TIMES_CACHES} times the size of the last-level caches."
         );
         let evidence = format!("{} in an array, {} of last-level caches", bytes(array), bytes(caches));
-        finding(Kind::Warning, text, vec![evidence])
+        finding(FindingKind::Warning, text, vec![evidence])
     })
 }
 
 /// Reports the highest rate of a node, and the fewest workers that nearly reach it.
-fn most(streaming: &Streaming) -> Option<Finding> {
+fn peak_bandwidth(streaming: &MemoryBandwidth) -> Option<Finding> {
     // A kernel that was measured with only one number of workers has nothing to compare.
     let several = |point: &&StreamPoint| {
         streaming.points.iter().any(|other| other.title() == point.title() && other.workers != point.workers)
@@ -62,7 +63,7 @@ fn most(streaming: &Streaming) -> Option<Finding> {
     let one = points.first()?;
     let enough = points.iter().find(|point| point.rate.median >= NEARLY_ALL * best.rate.median)?;
     let largest = points.last()?;
-    let whose = streaming.home.map_or_else(String::new, |(node, _)| format!(" of node {node}"));
+    let whose = streaming.measured_nodes.map_or_else(String::new, |(node, _)| format!(" of node {node}"));
     let text = match (largest.workers, enough.workers) {
         (all, _) if points.len() == 1 => {
             let verb = if all == 1 { "moves" } else { "move" };
@@ -87,22 +88,22 @@ fn most(streaming: &Streaming) -> Option<Finding> {
         ),
     };
     let evidence = points.iter().map(|point| {
-        let over = point.over_one.as_ref().map(|over| format!(", {} that of one", times(over)));
+        let over = point.speedup.as_ref().map(|over| format!(", {} that of one", times(over)));
         format!("{}: {}{}", counted(point.workers, "worker"), rate(&point.rate), over.unwrap_or_default())
     });
-    let kind = seen(&best.rate).max(seen(&enough.rate));
+    let kind = kind_of_estimate(&best.rate).max(kind_of_estimate(&enough.rate));
     Some(finding(kind, text, evidence.collect()))
 }
 
 /// Iterates over the routes from CPUs to the memory of their own node.
-fn own(streaming: &Streaming) -> impl Iterator<Item = &Route> {
+fn local_routes(streaming: &MemoryBandwidth) -> impl Iterator<Item = &NodeRoute> {
     streaming.routes.iter().filter(|route| route.from == route.to)
 }
 
 /// Reports how much longer a load takes while the other CPUs read.
-fn loaded(streaming: &Streaming) -> Option<Finding> {
-    let slower = |route: &&Route| Some(route.loaded_ns?.median / route.idle_ns?.median);
-    let worst = own(streaming)
+fn loaded_latency(streaming: &MemoryBandwidth) -> Option<Finding> {
+    let slower = |route: &&NodeRoute| Some(route.loaded_ns?.median / route.idle_ns?.median);
+    let worst = local_routes(streaming)
         .filter(|route| slower(route).is_some())
         .max_by(|a, b| slower(a).unwrap_or(0.0).total_cmp(&slower(b).unwrap_or(0.0)))?;
     let (idle, under) = (worst.idle_ns?, worst.loaded_ns?);
@@ -113,7 +114,7 @@ fn loaded(streaming: &Streaming) -> Option<Finding> {
         worst.from,
         gigabytes(worst.load.unwrap_or(0.0))
     );
-    let kind = seen(&idle).max(seen(&under));
+    let kind = kind_of_estimate(&idle).max(kind_of_estimate(&under));
     Some(finding(kind, text, vec![format!("idle {}, under load {}", ns(&idle), ns(&under))]))
 }
 
@@ -123,18 +124,19 @@ fn surely_above(a: &Estimate, b: &Estimate) -> Option<f64> {
 }
 
 /// Reports the cost of another node's memory.
-fn far(streaming: &Streaming) -> Option<Finding> {
+fn remote_memory(streaming: &MemoryBandwidth) -> Option<Finding> {
     let near = |from: u32| streaming.route(from, from);
     let others = || streaming.routes.iter().filter(|route| route.from != route.to);
-    let slower = |route: &Route| surely_above(&route.idle_ns?, &near(route.from)?.idle_ns?);
-    let less = |route: &Route| surely_above(&near(route.from)?.rate?, &route.rate?).map(|ratio| 1.0 / ratio);
+    let slower = |route: &NodeRoute| surely_above(&route.idle_ns?, &near(route.from)?.idle_ns?);
+    let less =
+        |route: &NodeRoute| surely_above(&near(route.from)?.rate?, &route.rate?).map(|ratio| 1.0 / ratio);
     let latest =
         others().filter_map(|route| Some((slower(route)?, route))).max_by(|a, b| a.0.total_cmp(&b.0));
     let least = others().filter_map(|route| Some((less(route)?, route))).min_by(|a, b| a.0.total_cmp(&b.0));
-    let mut told = Vec::new();
+    let mut parts = Vec::new();
     let mut evidence = Vec::new();
-    if let Some((ratio, route)) = latest.filter(|(ratio, _)| *ratio > NOTICED) {
-        told.push(format!(
+    if let Some((ratio, route)) = latest.filter(|(ratio, _)| *ratio > MIN_REPORTED_RATIO) {
+        parts.push(format!(
             "loads take up to {ratio:.1} times as long (node {} to node {})",
             route.from, route.to
         ));
@@ -142,8 +144,8 @@ fn far(streaming: &Streaming) -> Option<Finding> {
             route.idle_ns.map(|far| format!("idle, from {} to {}: {}", route.from, route.to, ns(&far))),
         );
     }
-    if let Some((ratio, route)) = least.filter(|(ratio, _)| *ratio * NOTICED < 1.0) {
-        told.push(format!(
+    if let Some((ratio, route)) = least.filter(|(ratio, _)| *ratio * MIN_REPORTED_RATIO < 1.0) {
+        parts.push(format!(
             "as little as {:.0} % of the bandwidth is left (node {} to node {})",
             ratio * 100.0,
             route.from,
@@ -151,11 +153,11 @@ fn far(streaming: &Streaming) -> Option<Finding> {
         ));
         evidence.extend(route.rate.map(|far| format!("from {} to {}: {}", route.from, route.to, rate(&far))));
     }
-    (!told.is_empty()).then(|| {
+    (!parts.is_empty()).then(|| {
         let text = format!(
             "Remote memory is slower: {}. Keep memory on the node of the CPUs that use it.",
-            told.join(", and ")
+            parts.join(", and ")
         );
-        finding(Kind::Advice, text, evidence)
+        finding(FindingKind::Advice, text, evidence)
     })
 }

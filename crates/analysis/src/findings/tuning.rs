@@ -1,13 +1,13 @@
 //! The result of a search, in one sentence.
 
-use super::{Finding, Kind};
+use super::{Finding, FindingKind};
 use crate::{
-    Tuning,
-    words::{interval, percent},
+    TuneResult,
+    wording::{interval, percent},
 };
 use manycore_stats::verdict::Answer;
 
-pub(super) fn find(tuning: &Tuning) -> Finding {
+pub(super) fn find(tuning: &TuneResult) -> Finding {
     let tried = tuning.candidates.len();
     let mut evidence = vec![format!("{tried} candidates, {} runs", tuning.trials)];
     evidence.extend(
@@ -19,7 +19,7 @@ pub(super) fn find(tuning: &Tuning) -> Finding {
     let text = match tuning.winner.map(|winner| &tuning.finalists[winner]) {
         Some(winner) => {
             let gain = |ratio: f64| percent((ratio - 1.0).max(0.0));
-            evidence.push(format!("command: {}", winner.line));
+            evidence.push(format!("command: {}", winner.command));
             format!(
                 "Use {}: {} better than today's behaviour ({}).",
                 winner.name,
@@ -30,7 +30,7 @@ pub(super) fn find(tuning: &Tuning) -> Finding {
         None if tuning.finalists.is_empty() => {
             "The search ended before its confirmation: keep today's behaviour.".to_owned()
         }
-        None if tuning.finalists.iter().all(|finalist| finalist.verdict.verdict != Answer::Inconclusive) => {
+        None if tuning.finalists.iter().all(|finalist| finalist.verdict.answer != Answer::Inconclusive) => {
             format!("Keep today's behaviour: none of {tried} candidates is better by more than the margin.")
         }
         None => format!(
@@ -38,5 +38,5 @@ pub(super) fn find(tuning: &Tuning) -> Finding {
              budget may show it."
         ),
     };
-    Finding::new(Kind::Answer, "tuning", text, evidence)
+    Finding::new(FindingKind::Answer, "tuning", text, evidence)
 }

@@ -1,9 +1,9 @@
 //! Core-to-core latency: the figure of each pair of CPUs, by what the two CPUs share, and where the figures
 //! contradict the topology that the kernel reports.
 
-mod shape;
+mod contradictions;
 
-pub use shape::{Far, Grouping};
+pub use contradictions::{CpuGrouping, DistantCpu};
 
 use manycore_experiment::record::{Experiment, Sample};
 use manycore_stats::{Estimate, median, quantile};
@@ -17,10 +17,10 @@ use serde::Serialize;
 
 /// Minimum length of a visit, with or without a figure. A shorter one was never begun, because the time was
 /// over.
-const LEAST_VISIT_NS: u64 = 100_000;
+const MIN_VISIT_NS: u64 = 100_000;
 
 /// Minimum number of pairs from which the noise of figures is known.
-const LEAST_PAIRS: usize = 6;
+const MIN_PAIRS: usize = 6;
 
 /// The latency matrix.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -28,24 +28,24 @@ pub struct CoreLatency {
     /// CPUs whose pairs were measured.
     pub cpus: CpuSet,
     /// Number of possible pairs of these CPUs.
-    pub possible: usize,
+    pub possible_pairs: usize,
     /// How pairs were chosen where not all were measured.
-    pub rule: Option<String>,
+    pub pair_selection: Option<String>,
     /// Maximum number of visits to a pair.
-    pub rounds: usize,
+    pub max_visits: usize,
     /// Maximum relative difference of 95 % of the figures in another run like this one: half of the
     /// difference between the figures of even and odd visits. `None` where there are too few pairs or
     /// visits to estimate it.
     pub noise: Option<f64>,
     /// The pairs by what their CPUs share, nearest first.
-    pub distances: Vec<AtDistance>,
+    pub distances: Vec<DistanceLatency>,
     /// Groups of CPUs that are nearer to each other than to the rest, and that the kernel does not report.
-    pub hidden: Vec<Grouping>,
+    pub unreported_groups: Vec<CpuGrouping>,
     /// CPUs that are far from all others.
-    pub far: Vec<Far>,
+    pub distant_cpus: Vec<DistantCpu>,
     /// Pairs of distances that differ in name only: pairs of CPUs at the first have the same latency as
     /// pairs at the second.
-    pub alike: Vec<(TopologyDistance, TopologyDistance)>,
+    pub equal_distances: Vec<(TopologyDistance, TopologyDistance)>,
     /// Every measured pair, sorted by CPU numbers.
     pub pairs: Vec<PairLatency>,
 }
@@ -74,7 +74,7 @@ pub struct PairLatency {
 
 /// The pairs at one distance.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct AtDistance {
+pub struct DistanceLatency {
     /// What their CPUs share.
     pub distance: TopologyDistance,
     /// Number of measured pairs.
@@ -82,13 +82,13 @@ pub struct AtDistance {
     /// Median of their figures in nanoseconds.
     pub median_ns: f64,
     /// Quartiles of their figures in nanoseconds.
-    pub middle_ns: (f64, f64),
+    pub quartiles_ns: (f64, f64),
     /// Smallest and largest figure in nanoseconds.
     pub range_ns: (f64, f64),
 }
 
 /// Evaluates the experiment. Returns `None` where no pair has a figure.
-pub(crate) fn judge(experiment: &Experiment, machine: &Machine) -> Option<CoreLatency> {
+pub(crate) fn evaluate(experiment: &Experiment, machine: &Machine) -> Option<CoreLatency> {
     let visits = by_treatment(experiment);
     let mut measured: Vec<(PairLatency, Vec<f64>)> = experiment
         .treatments
@@ -107,17 +107,18 @@ pub(crate) fn judge(experiment: &Experiment, machine: &Machine) -> Option<CoreLa
     let cpus: CpuSet = pairs.iter().flat_map(|pair| [pair.a, pair.b]).collect();
     let named = experiment.parameters.get("cpus").and_then(|cpus| cpus.parse::<CpuSet>().ok());
     let distances = distances(&pairs);
-    let shape = noise.map(|noise| shape::find(machine, &pairs, &distances, noise)).unwrap_or_default();
+    let found =
+        noise.map(|noise| contradictions::find(machine, &pairs, &distances, noise)).unwrap_or_default();
     (!pairs.is_empty()).then(|| CoreLatency {
-        possible: pairs::possible(named.as_ref().unwrap_or(&cpus).len()),
-        rule: experiment.parameters.get("rule").cloned(),
-        rounds: visits.iter().map(|visits| visits.told.len()).max().unwrap_or(0),
+        possible_pairs: pairs::possible(named.as_ref().unwrap_or(&cpus).len()),
+        pair_selection: experiment.parameters.get("rule").cloned(),
+        max_visits: visits.iter().map(|visits| visits.with_figure.len()).max().unwrap_or(0),
         cpus,
         noise,
         distances,
-        hidden: shape.hidden,
-        far: shape.far,
-        alike: shape.alike,
+        unreported_groups: found.unreported_groups,
+        distant_cpus: found.distant_cpus,
+        equal_distances: found.equal_distances,
         pairs,
     })
 }
@@ -125,10 +126,10 @@ pub(crate) fn judge(experiment: &Experiment, machine: &Machine) -> Option<CoreLa
 /// The visits of a pair that count.
 #[derive(Clone, Default)]
 struct Visits<'a> {
-    /// Number of visits that gave a figure.
-    told: Vec<&'a Sample>,
+    /// Visits that gave a figure.
+    with_figure: Vec<&'a Sample>,
     /// Number of visits without a figure, because the two CPUs never ran at the same time.
-    silent: usize,
+    without_figure: usize,
 }
 
 /// Groups the visits by treatment. Searching all samples for each of thousands of pairs would take minutes.
@@ -137,9 +138,9 @@ fn by_treatment(experiment: &Experiment) -> Vec<Visits<'_>> {
     for sample in experiment.samples.iter().filter(|sample| sample.around.elsewhere.unwrap_or(0) == 0) {
         let Some(visits) = visits.get_mut(sample.treatment) else { continue };
         if sample.values.len() >= 3 && sample.values[0] > 0.0 && sample.work > 0.0 {
-            visits.told.push(sample);
-        } else if sample.around.span_ns >= LEAST_VISIT_NS {
-            visits.silent += 1;
+            visits.with_figure.push(sample);
+        } else if sample.around.span_ns >= MIN_VISIT_NS {
+            visits.without_figure += 1;
         }
     }
     visits
@@ -148,24 +149,25 @@ fn by_treatment(experiment: &Experiment) -> Vec<Visits<'_>> {
 /// Returns the figures of a pair, and the medians of its visits in the order taken. `None` where most
 /// visits gave no figure: the remaining ones would be a biased selection.
 fn pair(machine: &Machine, (a, b): (CpuId, CpuId), visits: &Visits) -> Option<(PairLatency, Vec<f64>)> {
-    let values = |index: usize| visits.told.iter().map(|sample| sample.values[index]).collect::<Vec<f64>>();
+    let values =
+        |index: usize| visits.with_figure.iter().map(|sample| sample.values[index]).collect::<Vec<f64>>();
     let medians = values(0);
     let pair = PairLatency {
         a,
         b,
         distance: TopologyDistance::of(machine, a, b),
-        latency_ns: median_below(&medians, visits.silent)?,
+        latency_ns: median_with_larger(&medians, visits.without_figure)?,
         fastest_ns: quantile(&values(1), 0.0)?,
-        spread_ns: median_below(&values(2), visits.silent)?,
+        spread_ns: median_with_larger(&values(2), visits.without_figure)?,
         interval_ns: Estimate::of(&medians).and_then(|estimate| estimate.interval),
-        visits: visits.told.len(),
+        visits: visits.with_figure.len(),
     };
     Some((pair, medians)).filter(|_| a != b)
 }
 
 /// Returns the median of `values` and `larger` further values that are only known to be larger. `None`
 /// where the median is one of those.
-fn median_below(values: &[f64], larger: usize) -> Option<f64> {
+fn median_with_larger(values: &[f64], larger: usize) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
     let all = sorted.len() + larger;
@@ -182,23 +184,21 @@ fn noise(measured: &[(PairLatency, Vec<f64>)]) -> Option<f64> {
         .filter_map(|(_, visits)| Some((half(visits, 0)? / half(visits, 1)?).ln().abs()))
         .collect();
     // A figure rests on twice the visits of a half, and the difference of halves has the error of two.
-    quantile(&differences, 0.95)
-        .filter(|_| differences.len() >= LEAST_PAIRS)
-        .map(|most| (most / 2.0).exp_m1())
+    quantile(&differences, 0.95).filter(|_| differences.len() >= MIN_PAIRS).map(|most| (most / 2.0).exp_m1())
 }
 
-fn distances(pairs: &[PairLatency]) -> Vec<AtDistance> {
+fn distances(pairs: &[PairLatency]) -> Vec<DistanceLatency> {
     TopologyDistance::ALL
         .into_iter()
         .filter_map(|distance| {
             let of = |pair: &&PairLatency| pair.distance == distance;
             let figures: Vec<f64> = pairs.iter().filter(of).map(|pair| pair.latency_ns).collect();
             let at = |q: f64| quantile(&figures, q);
-            Some(AtDistance {
+            Some(DistanceLatency {
                 distance,
                 pairs: figures.len(),
                 median_ns: at(0.5)?,
-                middle_ns: (at(0.25)?, at(0.75)?),
+                quartiles_ns: (at(0.25)?, at(0.75)?),
                 range_ns: (at(0.0)?, at(1.0)?),
             })
         })

@@ -1,7 +1,7 @@
 //! Evaluation of synthetic latency matrices whose true values are known.
 
 use super::*;
-use crate::{Evaluation, Finding, Kind};
+use crate::{Evaluation, Finding, FindingKind};
 use manycore_experiment::record::id;
 use manycore_testkit::{World, distance_ns, latency};
 use manycore_topology::machine::Group;
@@ -14,7 +14,7 @@ fn flat() -> Machine {
 }
 
 /// Evaluates a record that contains only a latency matrix.
-fn judged(
+fn evaluated(
     machine: &Machine,
     truth: &dyn Fn(CpuId, CpuId, TopologyDistance) -> f64,
     noise: f64,
@@ -38,9 +38,9 @@ fn names(groups: &[CpuSet]) -> Vec<String> {
 #[test]
 fn pairs_are_sorted_by_what_they_share() {
     let machine = World { blocks: 0, ..World::server() }.record().machine;
-    let evaluation = judged(&machine, &distance_ns, 0.01, 1);
+    let evaluation = evaluated(&machine, &distance_ns, 0.01, 1);
     let latency = evaluation.latency.as_ref().unwrap();
-    assert_eq!((latency.pairs.len(), latency.possible, latency.rounds), (120, 120, 10));
+    assert_eq!((latency.pairs.len(), latency.possible_pairs, latency.max_visits), (120, 120, 10));
     let at: Vec<(TopologyDistance, usize)> =
         latency.distances.iter().map(|at| (at.distance, at.pairs)).collect();
     assert_eq!(at, [(TopologyDistance::Core, 8), (TopologyDistance::Llc, 112)]);
@@ -58,15 +58,15 @@ fn pairs_are_sorted_by_what_they_share() {
 #[test]
 fn two_hidden_clusters_are_found() {
     let truth = |a: CpuId, b: CpuId, _| if a / 8 == b / 8 { 48.0 } else { 112.0 };
-    let evaluation = judged(&flat(), &truth, 0.03, 2);
+    let evaluation = evaluated(&flat(), &truth, 0.03, 2);
     let latency = evaluation.latency.as_ref().unwrap();
-    assert_eq!(latency.hidden.len(), 1);
-    assert_eq!(names(&latency.hidden[0].groups), ["0-7", "8-15"]);
+    assert_eq!(latency.unreported_groups.len(), 1);
+    assert_eq!(names(&latency.unreported_groups[0].groups), ["0-7", "8-15"]);
     assert!(
-        (latency.hidden[0].inside_ns - 48.0).abs() < 1.0
-            && (latency.hidden[0].between_ns - 112.0).abs() < 2.0
+        (latency.unreported_groups[0].inside_ns - 48.0).abs() < 1.0
+            && (latency.unreported_groups[0].between_ns - 112.0).abs() < 2.0
     );
-    let advice = told(&evaluation).into_iter().find(|finding| finding.kind == Kind::Advice).unwrap();
+    let advice = told(&evaluation).into_iter().find(|finding| finding.kind == FindingKind::Advice).unwrap();
     assert!(advice.text.contains("CPUs 0-7 and CPUs 8-15 are nearer to each other"), "{}", advice.text);
     assert!(advice.evidence[0].contains("2.3 times as long"), "{:?}", advice.evidence);
 }
@@ -78,9 +78,9 @@ fn hidden_siblings_are_named_as_such_and_clusters_around_them_do_not_hide_them()
         (_, true) => 40.0,
         _ => 90.0,
     };
-    let evaluation = judged(&flat(), &truth, 0.03, 3);
+    let evaluation = evaluated(&flat(), &truth, 0.03, 3);
     let latency = evaluation.latency.as_ref().unwrap();
-    assert_eq!(latency.hidden[0].groups.len(), 8);
+    assert_eq!(latency.unreported_groups[0].groups.len(), 8);
     assert!(
         told(&evaluation)
             .iter()
@@ -98,7 +98,7 @@ fn known_groups_are_not_hidden() {
         _ if a / 8 == b / 8 => 48.0,
         _ => 112.0,
     };
-    let hidden = |machine: &Machine| judged(machine, &truth, 0.03, 4).latency.unwrap().hidden;
+    let hidden = |machine: &Machine| evaluated(machine, &truth, 0.03, 4).latency.unwrap().unreported_groups;
     assert_eq!(names(&hidden(&machine)[0].groups), ["0-7", "8-15"]);
     machine.clusters = ["0-7", "8-15"].map(|cpus| Group { id: None, cpus: cpus.parse().unwrap() }).into();
     assert_eq!(hidden(&machine), []);
@@ -107,11 +107,11 @@ fn known_groups_are_not_hidden() {
 #[test]
 fn one_bad_cpu_is_named_and_is_no_group() {
     let truth = |a: CpuId, b: CpuId, _| if a == 5 || b == 5 { 150.0 } else { 50.0 };
-    let evaluation = judged(&flat(), &truth, 0.05, 5);
+    let evaluation = evaluated(&flat(), &truth, 0.05, 5);
     let latency = evaluation.latency.as_ref().unwrap();
-    assert_eq!(latency.far.iter().map(|far| far.cpu).collect::<Vec<_>>(), [5]);
-    assert!((latency.far[0].ratio - 3.0).abs() < 0.2);
-    assert_eq!(latency.hidden, []);
+    assert_eq!(latency.distant_cpus.iter().map(|far| far.cpu).collect::<Vec<_>>(), [5]);
+    assert!((latency.distant_cpus[0].ratio - 3.0).abs() < 0.2);
+    assert_eq!(latency.unreported_groups, []);
     assert!(
         told(&evaluation)
             .iter()
@@ -120,40 +120,40 @@ fn one_bad_cpu_is_named_and_is_no_group() {
 }
 
 #[test]
-fn siblings_that_are_none_are_doubted_in_a_guest_only() {
+fn false_siblings_are_a_warning_in_guests_only() {
     let machine = World { blocks: 0, ..World::server() }.record().machine;
-    for (hypervisor, kind) in [(Some("KVM".to_owned()), Kind::Warning), (None, Kind::Fact)] {
+    for (hypervisor, kind) in [(Some("KVM".to_owned()), FindingKind::Warning), (None, FindingKind::Fact)] {
         let mut machine = machine.clone();
         machine.system.hypervisor = hypervisor;
-        let evaluation = judged(&machine, &|_, _, _| 50.0, 0.02, 6);
+        let evaluation = evaluated(&machine, &|_, _, _| 50.0, 0.02, 6);
         let finding =
             told(&evaluation).into_iter().find(|finding| finding.text.contains("no nearer")).unwrap();
         assert_eq!(finding.kind, kind);
-        let noisy = judged(&machine, &|_, _, _| 50.0, 0.9, 6);
+        let noisy = evaluated(&machine, &|_, _, _| 50.0, 0.9, 6);
         assert!(!told(&noisy).iter().any(|finding| finding.text.contains("no nearer")), "the noise hides it");
     }
 }
 
 #[test]
-fn groups_that_the_noise_could_have_made_are_not_believed() {
+fn groups_within_noise_are_rejected() {
     let truth = |a: CpuId, b: CpuId, _| if a / 8 == b / 8 { 48.0 } else { 65.0 };
     assert_eq!(
-        judged(&flat(), &truth, 0.02, 7).latency.unwrap().hidden.len(),
+        evaluated(&flat(), &truth, 0.02, 7).latency.unwrap().unreported_groups.len(),
         1,
         "a difference of a quarter is found where noise is low"
     );
-    assert_eq!(judged(&flat(), &truth, 0.5, 7).latency.unwrap().hidden, []);
+    assert_eq!(evaluated(&flat(), &truth, 0.5, 7).latency.unwrap().unreported_groups, []);
 }
 
 #[test]
-fn one_visit_tells_figures_and_nothing_about_noise() {
+fn one_visit_gives_figures_without_noise() {
     let machine = flat();
     let mut record = World { blocks: 0, ..World::server() }.record();
     record.machine = machine.clone();
     let truth = |a: CpuId, b: CpuId, _| if a / 8 == b / 8 { 48.0 } else { 112.0 };
     record.experiments = vec![latency(&machine, &truth, 0.01, 1, 1)];
     let latency = Evaluation::of(&record).latency.unwrap();
-    assert_eq!((latency.noise, latency.hidden.len(), latency.pairs.len()), (None, 0, 120));
+    assert_eq!((latency.noise, latency.unreported_groups.len(), latency.pairs.len()), (None, 0, 120));
 }
 
 #[test]
@@ -164,11 +164,11 @@ fn visits_that_gave_nothing_or_were_elsewhere_do_not_count() {
     experiment.samples[0].values = vec![0.0; 3];
     experiment.samples[1].around.elsewhere = Some(1);
     experiment.samples[1].values[0] = 5000.0;
-    let judged = judge(&experiment, &machine).unwrap();
-    assert_eq!((judged.pairs[0].visits, judged.rounds, judged.noise), (2, 2, None));
-    assert!((judged.pairs[0].latency_ns - 100.0).abs() < 1e-9);
+    let evaluated = evaluate(&experiment, &machine).unwrap();
+    assert_eq!((evaluated.pairs[0].visits, evaluated.max_visits, evaluated.noise), (2, 2, None));
+    assert!((evaluated.pairs[0].latency_ns - 100.0).abs() < 1e-9);
     experiment.samples.clear();
-    assert_eq!(judge(&experiment, &machine), None);
+    assert_eq!(evaluate(&experiment, &machine), None);
 }
 
 #[test]
@@ -179,22 +179,22 @@ fn a_record_without_the_section_says_nothing_of_it() {
 }
 
 #[test]
-fn hundreds_of_cpus_are_judged_in_little_time() {
+fn hundreds_of_cpus_are_evaluated_quickly() {
     let record = World { blocks: 3, ..World::giant() }.record();
     let latency = Evaluation::of(&record).latency.unwrap();
-    assert_eq!(latency.possible, 320 * 319 / 2);
-    assert!(latency.pairs.len() <= 3000 && latency.rule.is_some());
+    assert_eq!(latency.possible_pairs, 320 * 319 / 2);
+    assert!(latency.pairs.len() <= 3000 && latency.pair_selection.is_some());
     assert_eq!(latency.cpus.len(), 320, "no CPU is left out");
 }
 
 proptest! {
     /// Noise alone is never taken for structure.
     #[test]
-    fn noise_shows_no_shape(noise in 0.001f64..0.6, seed in 0u64..10_000, cpus in 2u32..20) {
+    fn noise_is_not_structure(noise in 0.001f64..0.6, seed in 0u64..10_000, cpus in 2u32..20) {
         let machine = World { cpus, smt: false, blocks: 0, ..World::server() }.record().machine;
-        let latency = judged(&machine, &|_, _, _| 60.0, noise, seed).latency.unwrap();
-        prop_assert_eq!(&latency.hidden, &[]);
-        prop_assert_eq!(&latency.far, &[]);
+        let latency = evaluated(&machine, &|_, _, _| 60.0, noise, seed).latency.unwrap();
+        prop_assert_eq!(&latency.unreported_groups, &[]);
+        prop_assert_eq!(&latency.distant_cpus, &[]);
     }
 
     /// Groups of any size are found exactly.
@@ -207,9 +207,9 @@ proptest! {
         let cpus = of.len() as u32;
         let machine = World { cpus, smt: false, blocks: 0, ..World::server() }.record().machine;
         let truth = |a: CpuId, b: CpuId, _| if of[a as usize] == of[b as usize] { 30.0 } else { 90.0 };
-        let latency = judged(&machine, &truth, 0.05, seed).latency.unwrap();
-        prop_assert_eq!(&latency.hidden[0].groups, &expected);
-        prop_assert_eq!(&latency.far, &[]);
+        let latency = evaluated(&machine, &truth, 0.05, seed).latency.unwrap();
+        prop_assert_eq!(&latency.unreported_groups[0].groups, &expected);
+        prop_assert_eq!(&latency.distant_cpus, &[]);
     }
 }
 
@@ -217,11 +217,11 @@ proptest! {
 /// visits.
 #[test]
 fn a_visit_without_a_figure_counts_as_longer_than_all_others() {
-    assert_eq!(median_below(&[3.0, 1.0, 2.0], 0), Some(2.0));
-    assert_eq!(median_below(&[3.0, 1.0, 2.0], 1), Some(2.5));
-    assert_eq!(median_below(&[3.0, 1.0, 2.0], 2), Some(3.0));
-    assert_eq!(median_below(&[3.0, 1.0, 2.0], 3), None);
-    assert_eq!(median_below(&[], 0), None);
+    assert_eq!(median_with_larger(&[3.0, 1.0, 2.0], 0), Some(2.0));
+    assert_eq!(median_with_larger(&[3.0, 1.0, 2.0], 1), Some(2.5));
+    assert_eq!(median_with_larger(&[3.0, 1.0, 2.0], 2), Some(3.0));
+    assert_eq!(median_with_larger(&[3.0, 1.0, 2.0], 3), None);
+    assert_eq!(median_with_larger(&[], 0), None);
 }
 
 #[test]
@@ -240,6 +240,6 @@ fn a_pair_most_of_whose_visits_gave_no_figure_has_none() {
         }
     }
     record.experiments = vec![experiment];
-    let judged = Evaluation::of(&record).latency.unwrap();
-    assert_eq!(judged.pairs.len(), 119, "only the first pair has none");
+    let evaluated = Evaluation::of(&record).latency.unwrap();
+    assert_eq!(evaluated.pairs.len(), 119, "only the first pair has none");
 }

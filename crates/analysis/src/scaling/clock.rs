@@ -11,7 +11,7 @@ pub struct Clock {
     /// Cycles per second of each CPU that was measured alone.
     pub alone: Vec<(CpuId, Estimate)>,
     /// Cycles per second of one CPU while all are busy.
-    pub together: Option<Estimate>,
+    pub all_busy: Option<Estimate>,
     /// All busy relative to alone, from pairs of the same block.
     pub ratio: Option<Estimate>,
 }
@@ -25,7 +25,7 @@ impl Clock {
 }
 
 /// Evaluates the clock experiment. Returns `None` where no CPU was measured alone.
-pub(crate) fn judge(experiment: &Experiment) -> Option<Clock> {
+pub(crate) fn evaluate(experiment: &Experiment) -> Option<Clock> {
     let cpu_of = |index: usize| experiment.treatments[index].factors.get("cpu")?.parse::<CpuId>().ok();
     let each = |index: usize| -> Vec<f64> {
         experiment.samples_of(index).filter_map(|sample| hertz(experiment, [sample])).collect()
@@ -44,7 +44,7 @@ pub(crate) fn judge(experiment: &Experiment) -> Option<Clock> {
     });
     (!alone.is_empty()).then(|| Clock {
         alone,
-        together: together.and_then(|index| Estimate::of(&each(index))),
+        all_busy: together.and_then(|index| Estimate::of(&each(index))),
         ratio: Estimate::of(&ratios),
     })
 }

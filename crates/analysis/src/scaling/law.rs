@@ -1,6 +1,6 @@
 //! Fits the scalability law to the points of an experiment.
 
-use crate::words::interval;
+use crate::wording::interval;
 use manycore_experiment::record::Experiment;
 use manycore_stats::{Usl, UslPoint, median};
 use rand::{RngExt, SeedableRng};

@@ -1,31 +1,31 @@
 //! How work scales over workers, and which points are above linear.
 
-mod beyond;
 mod clock;
 mod law;
+mod superlinear;
 
-pub use beyond::Superlinear;
 pub use clock::Clock;
-pub(crate) use clock::judge as clock;
+pub(crate) use clock::evaluate as clock;
 pub use law::UslFit;
+pub use superlinear::Superlinear;
 
 use super::{
-    circumstances::{self, Circumstances},
+    scheduler_counters::{self, SchedulerCounters},
     usable_cpus,
 };
 use manycore_experiment::{
     Record,
     record::{Better, Experiment, Latency, Method},
 };
-use manycore_stats::{Estimate, histogram, jain};
+use manycore_stats::{Estimate, histogram, jain_index};
 use manycore_topology::CpuId;
 use serde::Serialize;
 
 /// Share of a CPU's time from which a worker counts as CPU-bound. One that uses less waits for something.
-const COMPUTES: f64 = 0.9;
+const CPU_BOUND_SHARE: f64 = 0.9;
 
 /// Share of the CPUs' time that must be idle for the CPU time of one worker to show its demand.
-const LEFT_OVER: f64 = 0.2;
+const MIN_IDLE_SHARE: f64 = 0.2;
 
 /// The evaluation of the scaling experiment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -59,20 +59,20 @@ pub struct ScalingPoint {
     /// Speed-up relative to `linear`. For CPU-bound workers this is the efficiency for each CPU in use.
     pub efficiency: Estimate,
     /// Times of single events.
-    pub latency: Option<LatencySummary>,
+    pub event_times: Option<EventTimeSummary>,
     /// Jain's index over the speeds of the workers.
     pub fairness: Option<f64>,
     /// Busy share of each CPU, in the order of `Machine::online`.
     pub cpu_share: Vec<(CpuId, f64)>,
     /// Scheduler counters.
-    pub circumstances: Circumstances,
+    pub counters: SchedulerCounters,
     /// Present where the speed-up is above linear, with the causes.
     pub superlinear: Option<Superlinear>,
 }
 
 /// Event times in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct LatencySummary {
+pub struct EventTimeSummary {
     /// Shortest.
     pub min_ms: f64,
     /// Arithmetic mean.
@@ -87,13 +87,13 @@ pub struct LatencySummary {
 
 impl Scaling {
     /// Returns whether a worker uses its CPU nearly all of the time.
-    pub fn computes(&self) -> bool {
-        self.demand.is_some_and(|demand| demand >= COMPUTES)
+    pub fn is_cpu_bound(&self) -> bool {
+        self.demand.is_some_and(|demand| demand >= CPU_BOUND_SHARE)
     }
 
     /// Returns whether a worker waits for something other than a CPU.
-    pub fn waits(&self) -> bool {
-        self.demand.is_some_and(|demand| demand < COMPUTES)
+    pub fn is_waiting(&self) -> bool {
+        self.demand.is_some_and(|demand| demand < CPU_BOUND_SHARE)
     }
 }
 
@@ -104,7 +104,7 @@ pub(crate) fn counts_work(experiment: &Experiment) -> bool {
 }
 
 /// Evaluates the scaling experiment. Returns `None` where one worker alone was not measured.
-pub(crate) fn judge(experiment: &Experiment, record: &Record, clock: Option<&Clock>) -> Option<Scaling> {
+pub(crate) fn evaluate(experiment: &Experiment, record: &Record, clock: Option<&Clock>) -> Option<Scaling> {
     let cpus = usable_cpus(&record.machine);
     let one = experiment.treatments.iter().position(|treatment| treatment.workers == 1)?;
     let demand = demand(experiment, one, record);
@@ -114,10 +114,10 @@ pub(crate) fn judge(experiment: &Experiment, record: &Record, clock: Option<&Clo
     points.sort_by_key(|point| point.workers);
     let baseline = points.first().filter(|point| point.workers == 1)?.clone();
     for point in &mut points {
-        point.superlinear = beyond::judge(point, &baseline, cpus, clock);
+        point.superlinear = superlinear::evaluate(point, &baseline, cpus, clock);
     }
     // The peak and the queues of the law are those of CPUs.
-    let computes = demand.is_some_and(|demand| demand >= COMPUTES);
+    let computes = demand.is_some_and(|demand| demand >= CPU_BOUND_SHARE);
     let usl = if computes { law::fit(experiment, cpus, record.seed) } else { None };
     Some(Scaling { cpus, demand, points, usl })
 }
@@ -128,20 +128,20 @@ fn demand(experiment: &Experiment, one: usize, record: &Record) -> Option<f64> {
     if matches!(experiment.method, Method::Slices { .. }) {
         return Some(1.0);
     }
-    let around = circumstances::gather(experiment, one, record);
-    let used = around.used? / (1.0 - around.steal.unwrap_or(0.0)).max(f64::EPSILON);
+    let counters = scheduler_counters::gather(experiment, one, record);
+    let used = counters.used? / (1.0 - counters.steal.unwrap_or(0.0)).max(f64::EPSILON);
     let shares = cpu_share(experiment, one, record);
     let usable = record.machine.usable();
     let busy: Vec<f64> =
         shares.into_iter().filter(|(cpu, _)| usable.contains(*cpu)).map(|(_, share)| share).collect();
     // Where all CPUs were busy, a worker may have waited for one of them.
-    let is_left = manycore_stats::mean(&busy).is_some_and(|busy| busy <= 1.0 - LEFT_OVER);
-    let held_back = around.throttled.is_some_and(|share| share > 0.0);
-    (used >= COMPUTES || (is_left && !held_back)).then(|| used.min(1.0))
+    let is_left = manycore_stats::mean(&busy).is_some_and(|busy| busy <= 1.0 - MIN_IDLE_SHARE);
+    let held_back = counters.throttled.is_some_and(|share| share > 0.0);
+    (used >= CPU_BOUND_SHARE || (is_left && !held_back)).then(|| used.min(1.0))
 }
 
 /// Returns the maximum speed-up of `workers` relative to one.
-fn linear(workers: usize, cpus: usize, demand: Option<f64>) -> f64 {
+fn linear_speedup(workers: usize, cpus: usize, demand: Option<f64>) -> f64 {
     let (workers, cpus) = (workers as f64, cpus as f64);
     demand.map_or(workers, |demand| workers.min(cpus / demand))
 }
@@ -156,7 +156,7 @@ fn point(
     let treatment = &experiment.treatments[index];
     let wall_ns: f64 = experiment.samples_of(index).map(|sample| sample.wall_ns as f64).sum();
     let speedup = Estimate::of(&experiment.log_ratios(one, index))?.map(f64::exp);
-    let linear = linear(treatment.workers, usable_cpus(&record.machine), demand);
+    let linear = linear_speedup(treatment.workers, usable_cpus(&record.machine), demand);
     Some(ScalingPoint {
         workers: treatment.workers,
         events: experiment.samples_of(index).map(|sample| sample.work).sum(),
@@ -165,10 +165,10 @@ fn point(
         speedup,
         linear,
         efficiency: speedup.map(|speedup| speedup / linear),
-        latency: treatment.latency.as_ref().and_then(summary),
-        fairness: jain(&by_worker(experiment, index)),
+        event_times: treatment.latency.as_ref().and_then(summary),
+        fairness: jain_index(&work_by_worker(experiment, index)),
         cpu_share: cpu_share(experiment, index, record),
-        circumstances: circumstances::gather(experiment, index, record),
+        counters: scheduler_counters::gather(experiment, index, record),
         superlinear: None,
     })
 }
@@ -176,7 +176,7 @@ fn point(
 /// Returns the work of each worker over all samples of a treatment; single slices are too short to show
 /// fairness. Of whole pieces of work, each worker did one in its time, so the speed is the inverse of the
 /// time.
-fn by_worker(experiment: &Experiment, index: usize) -> Vec<f64> {
+fn work_by_worker(experiment: &Experiment, index: usize) -> Vec<f64> {
     let mut sums = vec![0.0; experiment.treatments[index].workers];
     for sample in experiment.samples_of(index) {
         sums.iter_mut().zip(&sample.per_worker).for_each(|(sum, work)| *sum += work);
@@ -200,11 +200,11 @@ fn cpu_share(experiment: &Experiment, index: usize, record: &Record) -> Vec<(Cpu
     if counted && elapsed > 0.0 { record.machine.online.iter().zip(shares).collect() } else { Vec::new() }
 }
 
-fn summary(latency: &Latency) -> Option<LatencySummary> {
+fn summary(latency: &Latency) -> Option<EventTimeSummary> {
     let (min, max) = (latency.min_ns as f64, latency.max_ns as f64);
     // Midpoints of buckets may lie beyond the extremes.
     let milliseconds = |ns: f64| ns.min(max).max(min) / 1e6;
-    Some(LatencySummary {
+    Some(EventTimeSummary {
         min_ms: latency.min_ns as f64 / 1e6,
         mean_ms: latency.sum_ns as f64 / latency.count as f64 / 1e6,
         p95_ms: milliseconds(histogram::quantile(&latency.buckets, 0.95)?),

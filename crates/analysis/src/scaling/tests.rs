@@ -1,6 +1,6 @@
 //! Commands whose true behaviour is known, on two CPUs.
 
-use crate::{Evaluation, Kind, Scaling};
+use crate::{Evaluation, FindingKind, Scaling};
 use manycore_experiment::{
     Record,
     record::{Around, Better, Experiment, Method, Metric, Sample, Treatment, id},
@@ -82,7 +82,7 @@ const HALF: Truth = |n| ((n / 4.0).max(1.0), n / 2.0);
 fn work_that_waits_scales_beyond_the_cpus() {
     let record = record(&[1, 2, 4, 8], SLEEPS, 0.0, None);
     let scaling = scaling(&record);
-    assert!(scaling.waits());
+    assert!(scaling.is_waiting());
     let last = scaling.points.last().unwrap();
     assert!((last.speedup.median - 8.0).abs() < 0.1 && (last.linear - 8.0).abs() < 1e-9, "{last:?}");
     assert!(scaling.points.iter().all(|point| (point.efficiency.median - 1.0).abs() < 0.01));
@@ -101,9 +101,9 @@ fn work_that_computes_half_of_its_time_can_fill_the_cpus_twice() {
 }
 
 #[test]
-fn work_that_computes_ends_at_the_cpus() {
+fn cpu_bound_work_is_limited_by_cpus() {
     let scaling = scaling(&record(&[1, 2, 4], COMPUTES, 0.0, None));
-    assert!(scaling.computes());
+    assert!(scaling.is_cpu_bound());
     assert!(
         (scaling.points[2].linear - 2.0).abs() < 0.01
             && (scaling.points[2].efficiency.median - 1.0).abs() < 0.01
@@ -112,16 +112,16 @@ fn work_that_computes_ends_at_the_cpus() {
 
 /// A worker that gets half a CPU because of other work has not shown that it waits.
 #[test]
-fn where_all_cpus_are_taken_nobody_knows_how_much_a_worker_wants() {
+fn demand_is_unknown_on_a_busy_machine() {
     let scaling = scaling(&record(&[1, 2, 4], |n| (2.0 * n, n), 1.9, None));
     assert_eq!(scaling.demand, None);
-    assert!(!scaling.computes() && !scaling.waits());
+    assert!(!scaling.is_cpu_bound() && !scaling.is_waiting());
 }
 
 /// Regression test: "the work touches no shared data, so look at the host or the firmware" was reported for
 /// any command.
 #[test]
-fn no_more_is_said_of_a_limit_than_the_record_shows() {
+fn limits_are_only_those_that_the_record_shows() {
     // The clock shows nothing: the CPUs are fully used, at half of the speed.
     let computes = texts(&record(&[1, 2], |n| (n, n * n.max(1.0)), 0.0, None));
     assert!(computes.iter().any(|text| text.contains("does not show what limits scaling")), "{computes:?}");
@@ -134,7 +134,7 @@ fn no_more_is_said_of_a_limit_than_the_record_shows() {
 
 /// `--workers 1,3,6` on two CPUs: no point has as many workers as CPUs.
 #[test]
-fn numbers_of_workers_without_that_of_the_cpus_are_judged_all_the_same() {
+fn worker_counts_need_not_include_the_cpu_count() {
     let texts = texts(&record(&[1, 3, 6], SLEEPS, 0.0, None));
     assert!(
         texts.iter().any(|text| text.starts_with("Use more than one worker for work like this: 6 did more"))
@@ -145,15 +145,15 @@ fn numbers_of_workers_without_that_of_the_cpus_are_judged_all_the_same() {
 /// Regression test: a latency that stays the same with more copies was reported as "4.00 times the work of
 /// one".
 #[test]
-fn a_metric_of_which_less_is_better_is_no_work() {
+fn a_lower_is_better_metric_is_not_work() {
     let record = record(&[1, 2, 4], SLEEPS, 0.0, Some((Better::Lower, |n| (n.sqrt(), 0.0))));
     let evaluation = Evaluation::of(&record);
     assert_eq!(evaluation.scaling, None);
-    let levels = evaluation.levels.unwrap();
+    let metric = evaluation.metric_by_workers.unwrap();
     let ratios: Vec<f64> =
-        levels.levels.iter().filter_map(|level| level.over_one).map(|over| over.median).collect();
+        metric.points.iter().filter_map(|level| level.relative_to_one).map(|over| over.median).collect();
     assert!((ratios[0] - 2f64.sqrt()).abs() < 0.02 && (ratios[1] - 2.0).abs() < 0.02, "{ratios:?}");
-    let fact = evaluation.findings.iter().find(|finding| finding.kind == Kind::Fact).unwrap();
+    let fact = evaluation.findings.iter().find(|finding| finding.kind == FindingKind::Fact).unwrap();
     assert!(fact.text.starts_with("figure with 4 copies is 2.0"), "{}", fact.text);
     assert!(!texts(&record).iter().any(|text| text.contains("the work of one")));
 }

@@ -1,4 +1,4 @@
-use crate::{Evaluation, Kind, Streaming};
+use crate::{Evaluation, FindingKind, MemoryBandwidth};
 use manycore_experiment::Record;
 use manycore_testkit::World;
 
@@ -7,7 +7,7 @@ fn world() -> World {
     World { nodes: 2, ..World::server() }
 }
 
-fn stream(record: &Record) -> Streaming {
+fn stream(record: &Record) -> MemoryBandwidth {
     Evaluation::of(record).stream.unwrap()
 }
 
@@ -24,13 +24,13 @@ fn every_kernel_has_its_rate_and_its_gain() {
     };
     assert!(near(of("read", 1).rate.median, 12e9));
     let all = of("triad, non-temporal", 8);
-    assert!(near(all.over_one.unwrap().median, 5.0), "{all:?}");
-    assert_eq!(of("read", 1).over_one, None);
-    assert_eq!(streaming.home, Some((0, 0)));
+    assert!(near(all.speedup.unwrap().median, 5.0), "{all:?}");
+    assert_eq!(of("read", 1).speedup, None);
+    assert_eq!(streaming.measured_nodes, Some((0, 0)));
 }
 
 #[test]
-fn a_route_holds_what_three_treatments_tell() {
+fn a_route_combines_three_treatments() {
     let streaming = stream(&world().record());
     assert_eq!(streaming.nodes(), [vec![0, 1], vec![0, 1]]);
     let (near_by, far) = (streaming.route(0, 0).unwrap(), streaming.route(0, 1).unwrap());
@@ -41,7 +41,7 @@ fn a_route_holds_what_three_treatments_tell() {
 }
 
 #[test]
-fn what_follows_is_said_with_its_figures() {
+fn findings_contain_their_figures() {
     let evaluation = Evaluation::of(&world().record());
     let told: Vec<String> = evaluation
         .findings
@@ -71,25 +71,25 @@ fn one_number_of_workers_is_compared_to_no_other() {
 #[test]
 fn arrays_that_caches_hold_are_a_warning() {
     let mut record = world().record();
-    assert!(!stream(&record).cached());
+    assert!(!stream(&record).arrays_too_small());
     for experiment in &mut record.experiments {
         if let Some(bytes) = experiment.parameters.get_mut("array_bytes") {
             "1048576".clone_into(bytes);
         }
     }
-    assert!(stream(&record).cached());
+    assert!(stream(&record).arrays_too_small());
     let warned = |finding: &crate::Finding| {
-        finding.kind == Kind::Warning && finding.topic == "stream" && finding.text.contains("caches")
+        finding.kind == FindingKind::Warning && finding.topic == "stream" && finding.text.contains("caches")
     };
     assert!(Evaluation::of(&record).findings.iter().any(warned));
 }
 
 #[test]
-fn half_a_record_is_judged_by_half() {
+fn a_partial_record_is_evaluated() {
     let mut record = world().record();
     record.experiments.retain(|experiment| experiment.id != "stream" && experiment.id != "stream-nodes");
     let streaming = stream(&record);
-    assert!(streaming.points.is_empty() && streaming.home.is_none());
+    assert!(streaming.points.is_empty() && streaming.measured_nodes.is_none());
     assert!(streaming.routes.iter().all(|route| route.rate.is_none() && route.idle_ns.is_some()));
     record.experiments.retain(|experiment| !experiment.id.starts_with("stream"));
     assert_eq!(Evaluation::of(&record).stream, None);

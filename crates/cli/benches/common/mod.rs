@@ -25,7 +25,7 @@ pub fn section(name: &str) -> Record {
     let section = SECTIONS.into_iter().find(|section| section.name == name).expect("a section of that name");
     let (record, ending) = manycore_evaluate::run(
         machine(),
-        Asked::eval(STANDARD, manycore_stats::verdict::MARGIN, 1),
+        Asked::eval(STANDARD, manycore_stats::verdict::EQUIVALENCE_MARGIN, 1),
         &[section],
         &mut |_: Event| {},
     );

@@ -1,6 +1,6 @@
 //! The verb `audit`, which finds wrong pins.
 
-use super::{Format, measure::time};
+use super::{Format, value::interval};
 use clap::Args;
 use std::time::Duration;
 
@@ -32,16 +32,4 @@ pub struct Audit {
     /// How long to count interrupts and CPU time, at least 100ms
     #[arg(long = "for", value_name = "TIME", default_value = "1s", value_parser = interval)]
     pub interval: Duration,
-}
-
-/// Parses an interval of at least 100 ms: long enough that one clock tick of 10 ms, the resolution of CPU
-/// time, or one interrupt does not dominate a rate.
-pub(super) fn interval(text: &str) -> Result<Duration, String> {
-    let time = time(text)?;
-    if time < Duration::from_millis(100) {
-        return Err(
-            "the shortest interval is 100ms, because CPU time is counted in ticks of 10 ms".to_owned()
-        );
-    }
-    Ok(time)
 }

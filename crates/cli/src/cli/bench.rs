@@ -1,6 +1,9 @@
 //! The command line of `bench`.
 
-use super::{EvalBudget, Results};
+use super::{
+    EvalBudget, Results,
+    value::{seconds, size},
+};
 use clap::Args;
 use manycore_topology::CpuSet;
 use manycore_workload::stream::Kernel;
@@ -34,7 +37,7 @@ pub struct Bench {
     #[arg(long, value_name = "N,N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub workers: Vec<u32>,
     /// Time to spend, such as 30s [default: 15 s, or that of --standard or --full]
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub seconds: Option<Duration>,
     #[command(flatten)]
     pub budget: EvalBudget,
@@ -52,7 +55,7 @@ pub struct Bench {
     pub kernel: Vec<Kernel>,
     /// With stream: size of each of the three arrays on a node [default: four times the last-level caches of
     /// a node, limited to a quarter of the available memory]
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = super::falseshare::size)]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = size)]
     pub array: Option<u64>,
     /// With stream: nodes whose CPUs and memory are used [default: all]
     #[arg(long, value_name = "LIST")]
@@ -71,21 +74,4 @@ fn kernel(text: &str) -> Result<Kernel, String> {
     known()
         .find(|kernel| kernel.name() == text)
         .ok_or_else(|| format!("unknown kernel; expected one of {}", names.join(", ")))
-}
-
-/// Parses a time such as `30s`, or a number of seconds without a unit.
-fn time(text: &str) -> Result<Duration, String> {
-    match text.parse::<f64>() {
-        Ok(_) => super::measure::time(&format!("{text}s")).or_else(|_| fraction(text)),
-        Err(_) => super::measure::time(text),
-    }
-}
-
-/// Parses a number of seconds that may have a fraction.
-fn fraction(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "expected a time such as 30s".to_owned())?;
-    match Duration::try_from_secs_f64(seconds) {
-        Ok(time) if !time.is_zero() && seconds < 1e7 => Ok(time),
-        _ => Err("expected a time such as 30s".to_owned()),
-    }
 }

@@ -1,6 +1,9 @@
 //! The `falseshare` verb, which finds false sharing.
 
-use super::{Format, measure::time};
+use super::{
+    Format,
+    value::{size, time},
+};
 use clap::{Args, ValueEnum};
 use std::{path::PathBuf, time::Duration};
 
@@ -138,35 +141,12 @@ fn memory(text: &str) -> Result<u64, String> {
     })
 }
 
-/// Parses a size such as `512M`, `2G` or a number of bytes, and returns bytes.
-pub(super) fn size(text: &str) -> Result<u64, String> {
-    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-    let shift = match text[digits.len()..].to_ascii_uppercase().trim_end_matches('B').trim_end_matches('I') {
-        "" => 0,
-        "K" => 10,
-        "M" => 20,
-        "G" => 30,
-        "T" => 40,
-        _ => return Err("expected a size such as 512M or 2G".to_owned()),
-    };
-    let number: u64 = digits.parse().map_err(|_| "expected a size such as 512M or 2G".to_owned())?;
-    number.checked_mul(1 << shift).filter(|bytes| *bytes > 0).ok_or_else(|| "size out of range".to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn sizes_and_lines_are_read() {
-        for (text, bytes) in
-            [("1", 1), ("4k", 4096), ("512M", 512 << 20), ("2GiB", 2 << 30), ("1GB", 1 << 30)]
-        {
-            assert_eq!(size(text), Ok(bytes), "{text}");
-        }
-        for wrong in ["", "0", "M", "1X", "-1", "99999999T"] {
-            assert!(size(wrong).is_err(), "{wrong}");
-        }
+    fn memory_and_lines_have_limits() {
         assert_eq!(memory("16M"), Ok(16 << 20));
         assert!(memory("16383K").is_err_and(|why| why.contains("16M")));
         assert_eq!((line_bytes("64"), line_bytes("128")), (Ok(64), Ok(128)));

@@ -1,6 +1,6 @@
 //! The verb `irq`.
 
-use super::{Format, measure::time};
+use super::{Format, value::time};
 use clap::{Args, Subcommand};
 use manycore_placement::Policy;
 use manycore_topology::CpuSet;

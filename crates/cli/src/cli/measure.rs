@@ -1,6 +1,9 @@
 //! The verbs that measure: `eval`, `compare`, `scale`, `tune`.
 
-use super::Format;
+use super::{
+    Format,
+    value::{assignment, share, time},
+};
 use clap::Args;
 use manycore_experiment::metric::{READERS, Reader};
 use manycore_placement::{MemoryPlacement, Policy};
@@ -37,7 +40,7 @@ pub struct Eval {
     pub results: Results,
 }
 
-/// Where the results go.
+/// Where the results go, and how they are printed.
 #[derive(Clone, Debug, Args)]
 pub struct Results {
     /// Folder for record.json, report.html and the tables [default: manycore-VERB-TIME]
@@ -148,36 +151,6 @@ fn metric_help() -> String {
          READER            every figure that a known program prints: {}",
         READERS.join(", ")
     )
-}
-
-/// Parses a share: `1%`, `0.5 %` or `0.01`. It must lie strictly between 0 and 1.
-pub(super) fn share(text: &str) -> Result<f64, String> {
-    let (number, scale) =
-        text.trim().strip_suffix('%').map_or((text.trim(), 1.0), |number| (number.trim(), 100.0));
-    let share = number.parse::<f64>().map_err(|_| "expected a share such as 1% or 0.01".to_owned())? / scale;
-    if share > 0.0 && share < 1.0 {
-        Ok(share)
-    } else {
-        Err("expected a share above 0 % and below 100 %".to_owned())
-    }
-}
-
-/// Parses a time: `90s`, `5m` or `1h 30m`. It must be longer than zero and at most 366 days.
-pub(super) fn time(text: &str) -> Result<Duration, String> {
-    const LONGEST: Duration = Duration::from_hours(366 * 24);
-    match humantime::parse_duration(text).map_err(|error| error.to_string())? {
-        Duration::ZERO => Err("expected a time longer than zero".to_owned()),
-        time if time > LONGEST => Err("expected a time of at most 366 days".to_owned()),
-        time => Ok(time),
-    }
-}
-
-/// Parses `NAME=VALUE`.
-fn assignment(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("expected NAME=VALUE".to_owned()),
-    }
 }
 
 /// Compare two placements, commands or environments in interleaved pairs, and report whether they differ

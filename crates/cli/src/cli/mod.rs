@@ -15,6 +15,7 @@ mod plan;
 mod qos;
 mod show;
 mod spawn;
+mod value;
 mod vm;
 
 pub use audit::Audit;
@@ -112,13 +113,4 @@ pub enum Format {
     Text,
     /// JSON for other programs.
     Json,
-}
-
-/// Parses a switch: `on` or `off`, or `1` or `0` as the kernel's files have it.
-fn on_or_off(text: &str) -> Result<bool, String> {
-    match text {
-        "on" | "1" => Ok(true),
-        "off" | "0" => Ok(false),
-        _ => Err("expected on or off".to_owned()),
-    }
 }

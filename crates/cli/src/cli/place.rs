@@ -1,19 +1,10 @@
 //! Arguments of the verbs that place commands and processes and undo placements: `run`, `pin`, `undo` and
 //! `probe`.
 
-use super::Format;
+use super::{Format, value::percentage};
 use clap::{Args, ValueEnum};
 use manycore_placement::{MemoryPlacement, Policy, Reserve};
 use std::path::PathBuf;
-
-/// Parses a percentage such as `90%` into a share from 0 to 1.
-fn parse_share(text: &str) -> Result<f64, String> {
-    let number = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
-    number
-        .filter(|percent| (0.0..=100.0).contains(percent))
-        .map(|percent| percent / 100.0)
-        .ok_or_else(|| "expected a percentage from 0% to 100%, such as 90%".to_owned())
-}
 
 /// Arguments that `run` and `pin` have in common.
 #[derive(Clone, Debug, Args)]
@@ -46,7 +37,7 @@ pub struct PlacementArgs {
     pub out: Option<PathBuf>,
     /// Exit with code 1 if the plan did not hold, or if less than this share of the CPU time was observed
     /// in place [default share: 90%]
-    #[arg(long, value_name = "SHARE", num_args = 0..=1, require_equals = true, default_missing_value = "90%", value_parser = parse_share)]
+    #[arg(long, value_name = "SHARE", num_args = 0..=1, require_equals = true, default_missing_value = "90%", value_parser = percentage)]
     pub check: Option<f64>,
     /// Print only errors on standard error
     #[arg(long, short)]

@@ -1,6 +1,9 @@
 //! The verb `qos`.
 
-use super::{Format, Results, audit::interval, measure::share as measured_share};
+use super::{
+    Format, Results,
+    value::{interval, share as measured_share},
+};
 use clap::{ArgAction, Args, Subcommand, builder::NonEmptyStringValueParser};
 use manycore_analysis::limits::LimitCheck;
 use manycore_linux::targets::Target;
@@ -187,7 +190,7 @@ pub struct LimitArgs {
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub min_bandwidth: Option<u64>,
     /// Whether --bandwidth also applies while memory is idle (openEuler)
-    #[arg(long, value_name = "on|off", action = ArgAction::Set, value_parser = super::on_or_off)]
+    #[arg(long, value_name = "on|off", action = ArgAction::Set, value_parser = super::value::on_or_off)]
     pub hardlimit: Option<bool>,
     /// Priority under memory contention: 0 to 7, 7 is served first; 3 is the default (openEuler)
     #[arg(long, value_name = "0..7")]

@@ -1,18 +1,15 @@
 //! The verb `spawn`, and the hidden verb that runs the built-in light processes.
 
-use super::{Results, falseshare::size, measure::time};
+use super::{
+    Results,
+    value::{count, size, time},
+};
 use clap::{Args, ValueEnum};
 use manycore_experiment::spawning::Runtime;
 use std::{path::PathBuf, time::Duration};
 
 /// Value of `--runtime` that selects every runtime.
 pub const ALL: &str = "all";
-
-/// Largest accepted count; no machine has enough memory for more.
-const MOST: u64 = 1_000_000_000_000;
-
-/// Error text that describes the syntax of a count.
-const COUNT: &str = "expected a whole number of light processes such as 1e5, 100000, 100_000, 100k or 1M";
 
 /// Start light processes by the hundred thousand and measure start time, memory and how many would fit.
 #[derive(Debug, Args)]
@@ -90,73 +87,4 @@ fn memory(text: &str) -> Result<u64, String> {
             Ok(bytes)
         }
     })
-}
-
-/// Parses `1e5`, `100000`, `100_000`, `100k`, `1M` or `1.5e6`: digits, a decimal point and a power of ten
-/// that make a whole number. Uses integer arithmetic, so that no count is rounded.
-fn count(text: &str) -> Result<u64, String> {
-    let wrong = || COUNT.to_owned();
-    let plain = text.replace('_', "");
-    let (number, power) = match plain.char_indices().last() {
-        Some((at, 'k' | 'K')) => (&plain[..at], 3),
-        Some((at, 'm' | 'M')) => (&plain[..at], 6),
-        _ => match plain.split_once(['e', 'E']) {
-            Some((number, power)) => (number, power.parse::<u32>().map_err(|_| wrong())?),
-            None => (plain.as_str(), 0),
-        },
-    };
-    let (whole, part) = number.split_once('.').unwrap_or((number, ""));
-    let digits = format!("{whole}{part}");
-    if whole.is_empty() || digits.len() > 20 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(wrong());
-    }
-    let power = power.checked_sub(part.trim_end_matches('0').len() as u32).ok_or_else(wrong)?;
-    let digits = &digits[..digits.len() - (part.len() - part.trim_end_matches('0').len())];
-    let number = digits.parse::<u128>().map_err(|_| wrong())?;
-    let count = 10u128.checked_pow(power).and_then(|scale| number.checked_mul(scale)).unwrap_or(u128::MAX);
-    match u64::try_from(count) {
-        Ok(0) => Err("0 leaves nothing to measure: give 1 or more".to_owned()),
-        Ok(count) if count <= MOST => Ok(count),
-        _ => Err(format!("{MOST} is the most that this accepts: no machine has memory for more")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counts_are_read_exactly() {
-        for (text, value) in [
-            ("1e5", 100_000),
-            ("1E5", 100_000),
-            ("100000", 100_000),
-            ("100_000", 100_000),
-            ("100k", 100_000),
-            ("1M", 1_000_000),
-            ("1.5M", 1_500_000),
-            ("1.5e6", 1_500_000),
-            ("2.50e1", 25),
-            ("1.0", 1),
-            ("7", 7),
-            ("1e12", MOST),
-        ] {
-            assert_eq!(count(text), Ok(value), "{text}");
-        }
-    }
-
-    #[test]
-    fn what_is_no_count_is_refused() {
-        for text in [
-            "", "-1", "-1e5", "1.5", "1.25e1", "NaN", "nan", "inf", "1e", "e5", ".5e1", "k", "1e-1", "0x10",
-            "1 000", "1e5e5",
-        ] {
-            assert_eq!(count(text), Err(COUNT.to_owned()), "{text}");
-        }
-        assert!(count("0").is_err_and(|why| why.contains("nothing")));
-        assert!(count("0e5").is_err_and(|why| why.contains("nothing")));
-        for text in ["1e13", "1e400", "1000000000001", "99999999999999999999"] {
-            assert!(count(text).is_err_and(|why| why.contains("is the most")), "{text}");
-        }
-    }
 }

@@ -1,6 +1,6 @@
 //! The verb `vm`.
 
-use super::{Format, Source, audit::interval};
+use super::{Format, Source, value::interval};
 use clap::{Args, Subcommand, ValueEnum};
 use manycore_placement::{Policy, Reserve};
 use manycore_vm::domain::{CacheWish, Version};
@@ -179,7 +179,7 @@ pub struct VmPlan {
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
     pub min_bandwidth: Option<u8>,
     /// Whether the bandwidth limit also applies while memory bandwidth is idle (openEuler)
-    #[arg(long, value_name = "on|off", value_parser = super::on_or_off)]
+    #[arg(long, value_name = "on|off", value_parser = super::value::on_or_off)]
     pub hardlimit: Option<bool>,
     /// Priority of memory accesses, 7 is the highest (openEuler)
     #[arg(long, value_name = "0..7", value_parser = clap::value_parser!(u8).range(0..=7))]

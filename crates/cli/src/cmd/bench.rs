@@ -8,7 +8,7 @@ use crate::{
 };
 use manycore_evaluate::{self, Asked, LOADS, SECTIONS, Section, StreamWish, Wish, profile};
 use manycore_linux::clock;
-use manycore_stats::verdict::MARGIN;
+use manycore_stats::verdict::EQUIVALENCE_MARGIN;
 use manycore_text::names::similar;
 use manycore_topology::{CpuSet, Machine};
 
@@ -33,7 +33,7 @@ pub fn run(args: &Bench) -> Outcome {
             unixbench_dir: args.unixbench_dir.clone(),
             stream: StreamWish { kernels: args.kernel.clone(), array: args.array, nodes: args.nodes.clone() },
         },
-        margin: MARGIN,
+        margin: EQUIVALENCE_MARGIN,
         seed: args.seed.unwrap_or_else(clock::now_ns),
     };
     eval::measure(machine, asked, &[section], &args.results)

@@ -3,8 +3,8 @@
 use crate::{cli::Compare, failure::Outcome, measuring::Run, source, study};
 use manycore_placement::{MemoryPlacement, Policy};
 use manycore_study::{
-    compare::{self, Comparison, Variant},
-    words,
+    compare::{self, Comparison, VariantSpec},
+    split_command,
 };
 
 /// Measures pairs of A and B, saves the record and prints the verdict.
@@ -20,10 +20,10 @@ pub fn run(args: &Compare) -> Outcome {
 
 fn comparison(args: &Compare) -> Outcome<Comparison> {
     let command = args.command.command.clone();
-    let other = args.vs.as_ref().map(|line| words(line)).transpose()?;
+    let other = args.vs.as_ref().map(|line| split_command(line)).transpose()?;
     let variant =
         |command: Vec<String>, env: &[(String, String)], place: Option<&Policy>, memory: &MemoryPlacement| {
-            Variant { command, env: env.to_vec(), place: place.cloned(), memory: memory.clone() }
+            VariantSpec { command, env: env.to_vec(), place: place.cloned(), memory: memory.clone() }
         };
     let b = other.unwrap_or_else(|| command.clone());
     Ok(Comparison {

@@ -5,7 +5,7 @@ use crate::{
     failure::{Failure, Outcome},
     load, output,
 };
-use manycore_report::{self, Named};
+use manycore_report::{self, NamedEvaluation};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -14,10 +14,10 @@ use std::{
 /// Prints the evaluation of the records and writes the requested files.
 pub fn run(args: &Report) -> Outcome {
     let records = args.records.iter().map(|path| load::record(path)).collect::<Outcome<Vec<_>>>()?;
-    let all: Vec<Named> = names(&args.records)
+    let all: Vec<NamedEvaluation> = names(&args.records)
         .into_iter()
         .zip(records)
-        .map(|(name, record)| Named::judge(name, record))
+        .map(|(name, record)| NamedEvaluation::new(name, record))
         .collect();
     if let Some(path) = &args.html {
         output::write_file(path, manycore_report::html(&all).as_bytes())?;
@@ -31,9 +31,10 @@ pub fn run(args: &Report) -> Outcome {
     })
 }
 
-fn write_csv(folder: &Path, all: &[Named]) -> Outcome {
-    fs::create_dir_all(folder)
-        .map_err(|error| Failure::missing(format!("cannot make the folder {}: {error}", folder.display())))?;
+fn write_csv(folder: &Path, all: &[NamedEvaluation]) -> Outcome {
+    fs::create_dir_all(folder).map_err(|error| {
+        Failure::missing(format!("cannot create the folder {}: {error}", folder.display()))
+    })?;
     manycore_report::csv(all)
         .iter()
         .try_for_each(|(name, contents)| output::write_file(&folder.join(name), contents.as_bytes()))

@@ -7,7 +7,7 @@ use crate::{
     signals::{self, Signals},
 };
 use manycore_control::placement::{self, PlacedCommand};
-use manycore_study::{line, with_workers};
+use manycore_study::{format_command, with_workers};
 use std::{os::unix::process::ExitStatusExt, process::ExitStatus};
 
 /// Runs the command to its end, enforces the placement of its tasks, and shows where they ran.
@@ -18,7 +18,7 @@ use std::{os::unix::process::ExitStatusExt, process::ExitStatus};
 pub fn run(args: &RunArgs) -> Outcome {
     let placement = placing::resolve(&args.placing)?;
     let (words, _) = with_workers(&args.command.command, placement.plan.workers.len());
-    let subject = line(&words);
+    let subject = format_command(&words);
     let what = format!("run --place {} -- {subject}", placement.plan.place);
     let signals = Signals::catch(&signals::ALL)?;
     let command = PlacedCommand { words, subject, what, wait: args.wait };

@@ -87,7 +87,7 @@ pub struct Progress {
 /// only.
 ///
 /// Their number, and the analysis at which the experiment ended, are stored in its parameters, because the
-/// level of its verdicts depends on both ([`manycore_stats::verdict::Rule::of`]). An interrupted experiment
+/// level of its verdicts depends on both ([`manycore_stats::verdict::DecisionRule::of`]). An interrupted experiment
 /// has the level of the next analysis.
 pub struct Interim<'a> {
     /// Number of analyses, spread evenly over the budget, including the one at its end.
@@ -204,7 +204,7 @@ mod tests {
     use crate::Error;
     use manycore_stats::{
         Estimate,
-        verdict::{Answer, Rule, Verdict},
+        verdict::{Answer, DecisionRule, Verdict},
     };
     use rand::{RngExt, SeedableRng};
 
@@ -302,7 +302,7 @@ mod tests {
         let ratios = experiment.log_ratios(0, 1);
         let ratio = Estimate::of(&ratios).unwrap().map(f64::exp);
         assert!((ratio.median - 1.03).abs() < 0.003, "{ratio:?}");
-        assert_eq!(Verdict::of(&ratios, Rule::default(), None).unwrap().verdict, Answer::BBetter);
+        assert_eq!(Verdict::of(&ratios, DecisionRule::default(), None).unwrap().answer, Answer::BBetter);
     }
 
     #[test]
@@ -330,7 +330,7 @@ mod tests {
             let (experiment, ending) =
                 run_until(design(2, Budget::seconds(9.0)), &mut subject, &mut rng, interim, &mut |_| {});
             assert!(ending.is_ok());
-            let rule = Rule::of(&experiment.parameters);
+            let rule = DecisionRule::of(&experiment.parameters);
             (experiment.samples.len(), seen, (rule.analysis, rule.analyses))
         };
         assert_eq!(ends_at(usize::MAX, 3), (180, vec![60, 120], (3, 3)));

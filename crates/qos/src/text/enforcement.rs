@@ -9,7 +9,7 @@ use manycore_analysis::limits::{LimitProof, LimitShown};
 use manycore_linux::resctrl::dialect::Capabilities;
 use manycore_render::{
     figure::{factor, short, with_interval},
-    table::{Align, fold},
+    table::{Align, wrap},
 };
 use manycore_stats::{Estimate, verdict::Verdict};
 use manycore_text::units::counted;
@@ -41,7 +41,7 @@ fn one(proof: &EnforcementCheck, capabilities: &Capabilities) -> String {
     };
     let mut text = String::new();
     let head = format!("{answer}  {}{}", check.name(), why.map(|why| format!(": {why}")).unwrap_or_default());
-    for (index, line) in fold(&head, WIDTH).into_iter().enumerate() {
+    for (index, line) in wrap(&head, WIDTH).into_iter().enumerate() {
         text.push_str(&format!("{}{line}\n", if index == 0 { "" } else { "    " }));
     }
     let mut rows: Vec<Vec<String>> =

@@ -7,7 +7,7 @@ use manycore_analysis::limits::{LimitCheck, LimitProof, LimitShown};
 use manycore_linux::resctrl::{Files, Mount};
 use manycore_stats::{
     Estimate,
-    verdict::{Rule, Verdict},
+    verdict::{DecisionRule, Verdict},
 };
 use manycore_topology::{SysTree, capture::Capture};
 use std::collections::BTreeMap;
@@ -64,7 +64,7 @@ fn enforcement_as_text() {
     // Twenty rates around the given one, and verdicts over twenty equal pairs.
     let rates =
         |rate: f64| Estimate::of(&(0..20).map(|n| rate * (0.99 + f64::from(n) / 1e3)).collect::<Vec<_>>());
-    let verdict = |ratio: f64| Verdict::of(&[ratio.ln(); 20], Rule::default(), None);
+    let verdict = |ratio: f64| Verdict::of(&[ratio.ln(); 20], DecisionRule::default(), None);
     let limit = LimitOutcome {
         line: "MB".to_owned(),
         domain: 0,

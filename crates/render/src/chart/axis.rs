@@ -12,7 +12,7 @@ pub struct Axis {
 impl Axis {
     /// Returns a linear axis over `values` and `always`, with about `count` round ticks.
     pub fn linear(values: impl IntoIterator<Item = f64>, always: &[f64], count: f64) -> Self {
-        let (low, high) = extent(values.into_iter().chain(always.iter().copied()));
+        let (low, high) = finite_range(values.into_iter().chain(always.iter().copied()));
         let high = if high > low { high } else { low + 1.0 };
         let step = round_step((high - low) / count);
         let (low, high) = ((low / step).floor() * step, (high / step).ceil() * step);
@@ -22,8 +22,8 @@ impl Axis {
 
     /// Returns a logarithmic axis to base 2 over the positive `values`, with ticks at powers of two and
     /// some space beyond its ends.
-    pub fn doublings(values: impl IntoIterator<Item = f64>) -> Self {
-        let (low, high) = positive(values);
+    pub fn log2(values: impl IntoIterator<Item = f64>) -> Self {
+        let (low, high) = positive_range(values);
         let (first, last) = match (low.log2().ceil() as i32, high.log2().floor() as i32) {
             // Fewer than two ticks would leave the scale undefined.
             (first, last) if first >= last => (low.log2().floor() as i32, high.log2().ceil() as i32),
@@ -38,12 +38,12 @@ impl Axis {
 
     /// Returns a logarithmic axis with the ticks `wanted` that are at least `apart` (a share of the axis)
     /// from each other. Earlier ticks take precedence.
-    pub fn doublings_at(values: &[f64], wanted: &[f64], apart: f64) -> Self {
-        let (low, high) = positive(values.iter().copied());
+    pub fn log2_at(values: &[f64], wanted: &[f64], apart: f64) -> Self {
+        let (low, high) = positive_range(values.iter().copied());
         let mut axis = Self { low, high, logarithmic: true, ticks: Vec::new() };
         for &tick in wanted {
-            let here = axis.share(tick);
-            let clear = axis.ticks.iter().all(|&other| (axis.share(other) - here).abs() >= apart);
+            let here = axis.position(tick);
+            let clear = axis.ticks.iter().all(|&other| (axis.position(other) - here).abs() >= apart);
             if clear && (0.0..=1.0).contains(&here) {
                 axis.ticks.push(tick);
             }
@@ -52,7 +52,7 @@ impl Axis {
     }
 
     /// Returns the position of `value`: 0 at the low end, 1 at the high end.
-    pub fn share(&self, value: f64) -> f64 {
+    pub fn position(&self, value: f64) -> f64 {
         if self.logarithmic {
             (value / self.low).log2() / (self.high / self.low).log2()
         } else {
@@ -84,7 +84,7 @@ impl Axis {
 }
 
 /// Returns the smallest and largest of the finite values; 0 and 1 where there are none.
-fn extent(values: impl Iterator<Item = f64>) -> (f64, f64) {
+fn finite_range(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let (low, high) = values
         .filter(|value| value.is_finite())
         .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
@@ -92,8 +92,8 @@ fn extent(values: impl Iterator<Item = f64>) -> (f64, f64) {
 }
 
 /// Returns the smallest and largest of the positive values, which are made to differ.
-fn positive(values: impl IntoIterator<Item = f64>) -> (f64, f64) {
-    match extent(values.into_iter().filter(|value| *value > 0.0)) {
+fn positive_range(values: impl IntoIterator<Item = f64>) -> (f64, f64) {
+    match finite_range(values.into_iter().filter(|value| *value > 0.0)) {
         (low, _) if low <= 0.0 => (1.0, 2.0),
         (low, high) if high > low => (low, high),
         (low, _) => (low, low * 2.0),
@@ -128,22 +128,22 @@ mod tests {
     #[test]
     fn ticks_that_would_overlap_give_way_to_those_named_first() {
         let counts = [1.0, 64.0, 128.0, 256.0, 320.0, 640.0];
-        let axis = Axis::doublings_at(&counts, &[1.0, 320.0, 640.0, 64.0, 128.0, 256.0], 0.07);
+        let axis = Axis::log2_at(&counts, &[1.0, 320.0, 640.0, 64.0, 128.0, 256.0], 0.07);
         assert_eq!(axis.ticks(), [1.0, 320.0, 640.0, 64.0, 128.0]);
     }
 
     #[test]
     fn a_narrow_logarithmic_axis_has_two_ticks() {
-        assert_eq!(Axis::doublings([0.26, 0.31]).ticks(), [0.25, 0.5]);
-        assert_eq!(Axis::doublings([1.0, 1.97]).ticks(), [1.0, 2.0]);
-        let axis = Axis::doublings([0.06, 0.6]);
+        assert_eq!(Axis::log2([0.26, 0.31]).ticks(), [0.25, 0.5]);
+        assert_eq!(Axis::log2([1.0, 1.97]).ticks(), [1.0, 2.0]);
+        let axis = Axis::log2([0.06, 0.6]);
         assert_eq!([0.5, 0.25, 0.125, 0.0625].map(|tick| axis.label(tick)), ["0.5", "0.25", "0.12", "0.062"]);
     }
 
     #[test]
     fn nothing_to_show_is_still_an_axis() {
-        for axis in [Axis::linear([], &[], 5.0), Axis::doublings([f64::NAN]), Axis::doublings([3.0])] {
-            assert!(axis.share(1.0).is_finite());
+        for axis in [Axis::linear([], &[], 5.0), Axis::log2([f64::NAN]), Axis::log2([3.0])] {
+            assert!(axis.position(1.0).is_finite());
         }
     }
 }

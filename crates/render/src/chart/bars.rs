@@ -12,7 +12,7 @@ const HEADING: f64 = 24.0;
 const FOOT: f64 = 40.0;
 
 /// A chart of bars from 0.
-pub struct Bars<'a> {
+pub struct BarChart<'a> {
     /// Id of the drawing.
     pub id: &'a str,
     /// Description for screen readers.
@@ -47,7 +47,7 @@ pub struct Bar {
     pub colour: usize,
 }
 
-impl Bars<'_> {
+impl BarChart<'_> {
     /// Draws the chart.
     pub fn draw(&self) -> Markup {
         let lengths = self
@@ -57,7 +57,7 @@ impl Bars<'_> {
             .map(|bar| bar.interval.map_or(bar.value, |(_, high)| high.max(bar.value)));
         let always = [0.0, self.reference.as_ref().map_or(0.0, |reference| reference.0)];
         let axis = Axis::linear(lengths, &always, 4.0);
-        let across = |value: f64| LEFT + axis.share(value).clamp(0.0, 1.0) * (WIDTH - LEFT - RIGHT);
+        let across = |value: f64| LEFT + axis.position(value).clamp(0.0, 1.0) * (WIDTH - LEFT - RIGHT);
         let mut y = if self.reference.is_some() { 20.0 } else { 4.0 };
         let top = y;
         // Text is drawn last, above every line.

@@ -25,7 +25,7 @@ pub const TITLES: usize = 64;
 const NAMES: usize = 20;
 
 /// A grid that is symmetric about its diagonal.
-pub struct Grid<'a> {
+pub struct PairMatrix<'a> {
     /// Id of the drawing.
     pub id: &'a str,
     /// Description for screen readers.
@@ -37,7 +37,7 @@ pub struct Grid<'a> {
     /// Lines: the item before which a line is drawn, and its width.
     pub lines: Vec<(usize, f64)>,
     /// Fields of a large grid, as ranges of items with a tooltip.
-    pub fields: Vec<Field>,
+    pub fields: Vec<TooltipArea>,
     /// Texts for the smallest, middle and largest value of the colours.
     pub scale: [String; 3],
 }
@@ -57,7 +57,7 @@ pub struct Cell {
 }
 
 /// A rectangle of cells.
-pub struct Field {
+pub struct TooltipArea {
     /// First row, and the row after the last.
     pub rows: (usize, usize),
     /// First column, and the column after the last.
@@ -72,7 +72,7 @@ impl Cell {
     }
 }
 
-impl Grid<'_> {
+impl PairMatrix<'_> {
     /// Draws the grid.
     pub fn draw(&self) -> Markup {
         let side = WIDTH - LEFT - RIGHT;
@@ -196,7 +196,7 @@ impl Grid<'_> {
 }
 
 /// Draws an invisible field with a tooltip, and its mirror image.
-fn over(field: &Field) -> Markup {
+fn over(field: &TooltipArea) -> Markup {
     let ((top, bottom), (left, right)) = (field.rows, field.columns);
     let area = |x: (usize, usize), y: (usize, usize)| format!("M{} {}H{}V{}H{}z", x.0, y.0, x.1, y.1, x.0);
     html! {
@@ -219,7 +219,7 @@ mod tests {
             words: "48".to_owned(),
             title: format!("{column}-{row}: 48 ns"),
         };
-        let grid = Grid {
+        let grid = PairMatrix {
             id: "grid",
             label: "a grid",
             names: (0..count).map(|name| name.to_string()).collect(),

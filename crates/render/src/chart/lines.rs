@@ -10,7 +10,7 @@ const TOP: f64 = 26.0;
 const BOTTOM: f64 = 46.0;
 
 /// A chart of lines.
-pub struct Lines<'a> {
+pub struct LineChart<'a> {
     /// Id of the drawing.
     pub id: &'a str,
     /// Description for screen readers.
@@ -24,7 +24,7 @@ pub struct Lines<'a> {
     /// Vertical axis.
     pub y: Axis,
     /// A vertical line and its name.
-    pub upright: Option<(f64, String)>,
+    pub vertical_line: Option<(f64, String)>,
     /// The series. Later ones are drawn above earlier ones.
     pub series: Vec<Series>,
 }
@@ -64,7 +64,7 @@ pub struct Point {
     pub label: String,
 }
 
-impl Lines<'_> {
+impl LineChart<'_> {
     /// Draws the chart.
     pub fn draw(&self) -> Markup {
         let inside = html! {
@@ -76,8 +76,8 @@ impl Lines<'_> {
     }
 
     fn place(&self, x: f64, y: f64) -> (f64, f64) {
-        let across = LEFT + self.x.share(x) * (WIDTH - LEFT - RIGHT);
-        let down = HEIGHT - BOTTOM - self.y.share(y) * (HEIGHT - TOP - BOTTOM);
+        let across = LEFT + self.x.position(x) * (WIDTH - LEFT - RIGHT);
+        let down = HEIGHT - BOTTOM - self.y.position(y) * (HEIGHT - TOP - BOTTOM);
         (across, down.clamp(TOP - 4.0, HEIGHT - BOTTOM))
     }
 
@@ -85,17 +85,17 @@ impl Lines<'_> {
         let (left, right, bottom) = (LEFT, WIDTH - RIGHT, HEIGHT - BOTTOM);
         html! {
             @for &tick in self.y.ticks() {
-                @let y = bottom - self.y.share(tick) * (bottom - TOP);
+                @let y = bottom - self.y.position(tick) * (bottom - TOP);
                 (line("grid", (left, y), (right, y)))
                 (text(left - 7.0, y + 4.5, "end", "soft", &self.y.label(tick)))
             }
             @for &tick in self.x.ticks() {
-                @let x = left + self.x.share(tick) * (right - left);
+                @let x = left + self.x.position(tick) * (right - left);
                 (line("axis", (x, bottom), (x, bottom + 4.0)))
                 (text(x, bottom + 18.0, "middle", "soft", &self.x.label(tick)))
             }
-            @if let Some((x, name)) = &self.upright {
-                @let x = left + self.x.share(*x) * (right - left);
+            @if let Some((x, name)) = &self.vertical_line {
+                @let x = left + self.x.position(*x) * (right - left);
                 (line("reference", (x, TOP), (x, bottom)))
                 (text(x.min(right - 30.0), TOP - 8.0, "middle", "small soft halo", name))
             }
@@ -155,13 +155,13 @@ pub enum Mark {
     /// ◆
     Diamond,
     /// ▼
-    Tip,
+    TriangleDown,
 }
 
 impl Mark {
     /// Returns the shape of series `index`.
     pub fn of(index: usize) -> Self {
-        [Self::Circle, Self::Square, Self::Triangle, Self::Diamond, Self::Tip][index % 5]
+        [Self::Circle, Self::Square, Self::Triangle, Self::Diamond, Self::TriangleDown][index % 5]
     }
 
     /// Draws the shape around a position.
@@ -171,7 +171,7 @@ impl Mark {
             Self::Square => &[(-4.0, -4.0), (4.0, -4.0), (4.0, 4.0), (-4.0, 4.0)],
             Self::Triangle => &[(0.0, -5.5), (5.0, 4.0), (-5.0, 4.0)],
             Self::Diamond => &[(0.0, -6.0), (5.0, 0.0), (0.0, 6.0), (-5.0, 0.0)],
-            Self::Tip => &[(0.0, 5.5), (5.0, -4.0), (-5.0, -4.0)],
+            Self::TriangleDown => &[(0.0, 5.5), (5.0, -4.0), (-5.0, -4.0)],
         };
         let points: Vec<String> =
             corners.iter().map(|&(dx, dy)| format!("{},{}", at(x + dx), at(y + dy))).collect();
@@ -180,7 +180,7 @@ impl Mark {
 }
 
 /// Draws the sample of a series for a legend.
-pub fn swatch(style: Style, mark: Mark, colour_of: usize) -> Markup {
+pub fn legend_sample(style: Style, mark: Mark, colour_of: usize) -> Markup {
     let class = match style {
         Style::Measured => "curve",
         Style::Fit => "fit",

@@ -13,7 +13,7 @@ const FOOT: f64 = 24.0;
 const FAINTEST: f64 = 0.06;
 
 /// A map of blocks of cells, one below the other.
-pub struct Map<'a> {
+pub struct HeatMap<'a> {
     /// Id of the drawing.
     pub id: &'a str,
     /// Description for screen readers.
@@ -31,13 +31,13 @@ pub struct Map<'a> {
     /// Number of columns.
     pub width: usize,
     /// Blocks from top to bottom.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<HeatRow>,
     /// Texts for the smallest and largest value of the colours.
     pub ends: (String, String),
 }
 
 /// Cells that share a name, in one line or several.
-pub struct Block {
+pub struct HeatRow {
     /// Name, to the left of the cells.
     pub name: String,
     /// Lines of cells from 0 (faint) to 1 (strong).
@@ -48,7 +48,7 @@ pub struct Block {
     pub note: String,
 }
 
-impl Map<'_> {
+impl HeatMap<'_> {
     /// Draws the map.
     pub fn draw(&self) -> Markup {
         let mut y = TOP;
@@ -79,7 +79,7 @@ impl Map<'_> {
         LEFT + column as f64 * self.step() + gap
     }
 
-    fn block(&self, block: &Block, y: f64) -> Markup {
+    fn block(&self, block: &HeatRow, y: f64) -> Markup {
         let height = block.lines.len() as f64 * self.cell_height;
         // Adjacent cells overlap slightly, so that no seam is visible between them when the drawing is
         // scaled.

@@ -7,10 +7,10 @@ mod lines;
 mod map;
 
 pub use axis::Axis;
-pub use bars::{Bar, Bars, Group};
-pub use grid::{Cell, Field, Grid, TITLES};
-pub use lines::{Lines, Mark, Point, Series, Style, swatch};
-pub use map::{Block, Map};
+pub use bars::{Bar, BarChart, Group};
+pub use grid::{Cell, PairMatrix, TITLES, TooltipArea};
+pub use lines::{LineChart, Mark, Point, Series, Style, legend_sample};
+pub use map::{HeatMap, HeatRow};
 
 use maud::{Markup, html};
 

@@ -1,10 +1,9 @@
 //! Rows of the measurements, as in the record.
 
-use crate::Named;
-use crate::csv::cell;
+use crate::{NamedEvaluation, csv::cell};
 use manycore_experiment::record::{Better, Sample, id};
 
-pub(super) fn metrics(named: &Named) -> Vec<Vec<String>> {
+pub(super) fn metrics(named: &NamedEvaluation) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     // Visits to pairs of CPUs have their own table.
     for experiment in named.record.experiments.iter().filter(|experiment| experiment.id != id::LATENCY) {
@@ -29,7 +28,7 @@ pub(super) fn metrics(named: &Named) -> Vec<Vec<String>> {
     rows
 }
 
-pub(super) fn samples(named: &Named) -> Vec<Vec<String>> {
+pub(super) fn samples(named: &NamedEvaluation) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for experiment in &named.record.experiments {
         for sample in &experiment.samples {

@@ -1,7 +1,6 @@
 //! CSV rows of light processes: one for each run, for each limit, and for each CPU in each interval.
 
-use crate::Named;
-use crate::csv::cell;
+use crate::{NamedEvaluation, csv::cell};
 use manycore_analysis::LightProcesses;
 use manycore_experiment::spawning::{Ending, Purpose, Run, Spawning, Work, ceiling::Ceiling};
 
@@ -28,13 +27,13 @@ fn whole(value: impl Into<Option<u64>>) -> String {
 }
 
 /// Returns each measurement with its evaluation.
-fn both(named: &Named) -> impl Iterator<Item = (&Spawning, &LightProcesses)> {
+fn both(named: &NamedEvaluation) -> impl Iterator<Item = (&Spawning, &LightProcesses)> {
     named.record.spawnings.iter().zip(&named.evaluation.light_processes)
 }
 
-pub(super) fn runs(named: &Named) -> Vec<Vec<String>> {
+pub(super) fn runs(named: &NamedEvaluation) -> Vec<Vec<String>> {
     let of_one = |(spawning, light)| {
-        spawning_runs(spawning).zip(judged(light)).map(|(start, end)| [start, end].concat())
+        spawning_runs(spawning).zip(evaluated(light)).map(|(start, end)| [start, end].concat())
     };
     both(named).flat_map(of_one).collect()
 }
@@ -57,7 +56,7 @@ fn spawning_runs(spawning: &Spawning) -> impl Iterator<Item = Vec<String>> {
 }
 
 /// Returns the figures computed from each run, beginning with the bytes per light process.
-fn judged(light: &LightProcesses) -> impl Iterator<Item = Vec<String>> {
+fn evaluated(light: &LightProcesses) -> impl Iterator<Item = Vec<String>> {
     light.runs.iter().map(|run| {
         let each = [run.pss_each, run.rss_each, run.kernel_each, run.own_each].map(cell);
         let balance = run.balance.as_ref();
@@ -66,9 +65,9 @@ fn judged(light: &LightProcesses) -> impl Iterator<Item = Vec<String>> {
             balance.and_then(|balance| balance.scheduler_fairness),
             balance.and_then(|balance| balance.running),
             balance.and_then(|balance| balance.queued),
-            balance.and_then(|balance| balance.stolen),
+            balance.and_then(|balance| balance.steal),
         ];
-        let rounds = run.rounds.as_ref();
+        let rounds = run.file_rounds.as_ref();
         let files = [
             rounds.map(|rounds| rounds.per_second),
             rounds.and_then(|rounds| rounds.p50_ns),
@@ -79,7 +78,7 @@ fn judged(light: &LightProcesses) -> impl Iterator<Item = Vec<String>> {
 }
 
 /// Returns a row for memory, then one for each limit.
-pub(super) fn ceilings(named: &Named) -> Vec<Vec<String>> {
+pub(super) fn ceilings(named: &NamedEvaluation) -> Vec<Vec<String>> {
     both(named).flat_map(|(_, light)| bounds(light)).collect()
 }
 
@@ -100,7 +99,7 @@ fn bounds(light: &LightProcesses) -> Vec<Vec<String>> {
     light.ceiling.iter().map(by_memory).chain(limits).collect()
 }
 
-pub(super) fn cpus(named: &Named) -> Vec<Vec<String>> {
+pub(super) fn cpus(named: &NamedEvaluation) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for spawning in &named.record.spawnings {
         for (index, run) in spawning.runs.iter().enumerate() {

@@ -3,12 +3,12 @@
 mod charts;
 
 use crate::{
-    Named,
-    eval_text::{self, SIDE_BY_SIDE},
+    NamedEvaluation,
+    record_text::{self, SIDE_BY_SIDE},
     sections::{self, Section},
 };
-use charts::Figure;
-use manycore_analysis::{Finding, Kind};
+use charts::ChartFigure;
+use manycore_analysis::{Finding, FindingKind};
 use manycore_render::table::{Align, Table};
 use manycore_text::names::printable_text;
 use maud::{DOCTYPE, Markup, PreEscaped, html as markup};
@@ -16,10 +16,10 @@ use maud::{DOCTYPE, Markup, PreEscaped, html as markup};
 const STYLE: &str = include_str!("style.css");
 
 /// Makes the browser refuse to load anything from elsewhere.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
+const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 /// Renders the page of one record, or of several side by side.
-pub fn html(all: &[Named]) -> String {
+pub fn html(all: &[NamedEvaluation]) -> String {
     let sections = sections::of(all);
     let title = title(all);
     let page = markup! {
@@ -28,7 +28,7 @@ pub fn html(all: &[Named]) -> String {
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta http-equiv="Content-Security-Policy" content=(CONTENT_SECURITY_POLICY);
                 meta name="color-scheme" content="light dark";
                 title { (title) }
                 style { (PreEscaped(STYLE)) }
@@ -42,7 +42,7 @@ pub fn html(all: &[Named]) -> String {
                 main {
                     (findings(all))
                     (contents(&sections))
-                    @for section in &sections { (lay_out(section, all)) }
+                    @for section in &sections { (section_html(section, all)) }
                 }
                 footer {
                     p {
@@ -58,7 +58,7 @@ pub fn html(all: &[Named]) -> String {
     printable_text(&page.into_string())
 }
 
-fn title(all: &[Named]) -> String {
+fn title(all: &[NamedEvaluation]) -> String {
     match all {
         [one] => {
             let host = one.record.machine.system.hostname.as_deref().unwrap_or("unknown host");
@@ -68,8 +68,8 @@ fn title(all: &[Named]) -> String {
     }
 }
 
-fn summary(named: &Named, several: bool) -> Markup {
-    let [machine, run] = eval_text::summary(&named.record);
+fn summary(named: &NamedEvaluation, several: bool) -> Markup {
+    let [machine, run] = record_text::summary(&named.record);
     markup! {
         p.summary {
             @if several { strong { (named.name) } " " }
@@ -88,13 +88,13 @@ fn contents(sections: &[Section]) -> Markup {
     }
 }
 
-fn findings(all: &[Named]) -> Markup {
+fn findings(all: &[NamedEvaluation]) -> Markup {
     markup! {
         section #findings {
             h2 { "Findings" }
             @for named in all {
                 @if all.len() > 1 { h3 { (named.name) } }
-                ul.findings { @for finding in &named.evaluation.findings { (lay_out_finding(finding)) } }
+                ul.findings { @for finding in &named.evaluation.findings { (finding_html(finding)) } }
                 @if named.evaluation.findings.is_empty() { p { "None: too few measurements." } }
                 @if !named.record.missed.is_empty() {
                     h3 { "Not measured" }
@@ -107,45 +107,46 @@ fn findings(all: &[Named]) -> Markup {
     }
 }
 
-fn lay_out_finding(finding: &Finding) -> Markup {
+fn finding_html(finding: &Finding) -> Markup {
     let (class, sign) = match finding.kind {
-        Kind::Answer => ("answer", "★"),
-        Kind::Warning => ("warning", "▲"),
-        Kind::Advice => ("advice", "➜"),
-        Kind::Fact => ("fact", "●"),
-        Kind::Doubtful => ("doubtful", "○"),
+        FindingKind::Answer => ("answer", "★"),
+        FindingKind::Warning => ("warning", "▲"),
+        FindingKind::Advice => ("advice", "➜"),
+        FindingKind::Fact => ("fact", "●"),
+        FindingKind::Doubtful => ("doubtful", "○"),
     };
     markup! {
         li class=(class) {
-            span.kind { span aria-hidden="true" { (sign) } " " (eval_text::kind(finding.kind)) }
+            span.kind { span aria-hidden="true" { (sign) } " " (record_text::kind(finding.kind)) }
             div {
-                p { (glued(&finding.text)) }
-                ul.evidence { @for evidence in &finding.evidence { li { (glued(evidence)) } } }
+                p { (with_hard_spaces(&finding.text)) }
+                ul.evidence { @for evidence in &finding.evidence { li { (with_hard_spaces(evidence)) } } }
             }
         }
     }
 }
 
-fn lay_out(section: &Section, all: &[Named]) -> Markup {
-    let (raw, shown): (Vec<&Table>, Vec<&Table>) = section.tables.iter().partition(|table| table.raw);
+fn section_html(section: &Section, all: &[NamedEvaluation]) -> Markup {
+    let (details, shown): (Vec<&Table>, Vec<&Table>) =
+        section.tables.iter().partition(|table| table.is_detail);
     let figures = charts::of(section.id, all);
     markup! {
         section id=(section.id) {
             h2 { (section.title) }
-            @if !section.reading.is_empty() { p.reading { (glued(section.reading)) } }
+            @if !section.reading.is_empty() { p.reading { (with_hard_spaces(section.reading)) } }
             @if section.tables.is_empty() { p.faint { "Not measured in this record." } }
             @if !figures.is_empty() {
-                div.figures { @for figure in &figures { (lay_out_figure(figure)) } }
+                div.figures { @for figure in &figures { (figure_html(figure)) } }
             }
-            div.tables { @for table in shown { (lay_out_table(table, true)) } }
-            @for table in raw {
-                details { summary { (table.title) } (lay_out_table(table, false)) }
+            div.tables { @for table in shown { (table_html(table, true)) } }
+            @for table in details {
+                details { summary { (table.title) } (table_html(table, false)) }
             }
         }
     }
 }
 
-fn lay_out_figure(figure: &Figure) -> Markup {
+fn figure_html(figure: &ChartFigure) -> Markup {
     markup! {
         figure {
             h3 { (figure.title) }
@@ -153,12 +154,12 @@ fn lay_out_figure(figure: &Figure) -> Markup {
                 ul.legend { @for (sign, name) in &figure.legend { li { (sign) span { (name) } } } }
             }
             (figure.drawing)
-            figcaption { (glued(&figure.caption)) }
+            figcaption { (with_hard_spaces(&figure.caption)) }
         }
     }
 }
 
-fn lay_out_table(table: &Table, with_title: bool) -> Markup {
+fn table_html(table: &Table, with_title: bool) -> Markup {
     let class = |column: usize| match table.head.get(column).map(|head| head.1) {
         Some(Align::Right) => "figure",
         _ => "words",
@@ -183,12 +184,12 @@ fn lay_out_table(table: &Table, with_title: bool) -> Markup {
                     }
                 }
             }
-            @for note in &table.notes { p.note { (glued(note)) } }
+            @for note in &table.notes { p.note { (with_hard_spaces(note)) } }
         }
     }
 }
 
 /// Replaces the space before each percent sign by a non-breaking one.
-fn glued(text: &str) -> String {
+fn with_hard_spaces(text: &str) -> String {
     text.replace(" %", "\u{a0}%")
 }

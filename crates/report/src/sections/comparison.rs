@@ -1,26 +1,26 @@
 //! Variants A and B, metric by metric.
 
-use crate::sections::{Named, Table};
-use manycore_analysis::{Compared, Comparison};
+use crate::sections::{NamedEvaluation, Table};
+use manycore_analysis::{Comparison, MetricComparison};
 use manycore_render::{
     figure::{ABSENT, interval, number},
     table::Align,
 };
-use manycore_stats::verdict::{Answer, Rule};
+use manycore_stats::verdict::{Answer, DecisionRule};
 use manycore_text::units::decimals;
 
-pub(super) fn own(named: &Named) -> Vec<Table> {
+pub(super) fn single(named: &NamedEvaluation) -> Vec<Table> {
     named.evaluation.comparison.iter().map(of_comparison).collect()
 }
 
 fn of_comparison(comparison: &Comparison) -> Table {
-    let mut table = Table::figures(
+    let mut table = Table::numeric(
         "Metrics",
         ("metric", Align::Left),
         &["A", "95 % interval", "B", "95 % interval", "B over A", "95 % interval", "B is"],
     );
     table.rows = comparison.metrics.iter().map(row).collect();
-    let Rule { analysis, analyses, .. } = comparison.verdict.rule;
+    let DecisionRule { analysis, analyses, .. } = comparison.verdict.rule;
     let interim = match analyses {
         1 => String::new(),
         _ => format!(
@@ -34,7 +34,7 @@ fn of_comparison(comparison: &Comparison) -> Table {
     table
 }
 
-fn row(compared: &Compared) -> Vec<String> {
+fn row(compared: &MetricComparison) -> Vec<String> {
     let metric = &compared.metric;
     let unit = if metric.unit.is_empty() { String::new() } else { format!(" in {}", metric.unit) };
     let is = match compared.answer {
@@ -55,9 +55,9 @@ fn row(compared: &Compared) -> Vec<String> {
     ]
 }
 
-pub(super) fn beside(all: &[Named]) -> Vec<Table> {
+pub(super) fn side_by_side(all: &[NamedEvaluation]) -> Vec<Table> {
     let names: Vec<&str> = all.iter().map(|named| named.name.as_str()).collect();
-    let mut table = Table::figures("B over A, higher is better", ("", Align::Left), &names);
+    let mut table = Table::numeric("B over A, higher is better", ("", Align::Left), &names);
     let cells: Vec<Option<String>> = all
         .iter()
         .map(|named| named.evaluation.comparison.as_ref().map(|c| c.verdict.ratio_in_words()))

@@ -1,6 +1,6 @@
 //! The machine, its state at the start, and the run.
 
-use crate::sections::{Named, Table, compare};
+use crate::sections::{NamedEvaluation, Table, compare};
 use manycore_experiment::record::{Conditions, Record};
 use manycore_render::{
     figure::{factor, grouped},
@@ -10,11 +10,11 @@ use manycore_text::units::bytes;
 use manycore_topology::{Machine, machine::CacheKind};
 use std::collections::BTreeMap;
 
-pub(super) fn own(named: &Named) -> Vec<Table> {
+pub(super) fn single(named: &NamedEvaluation) -> Vec<Table> {
     vec![of(std::slice::from_ref(named))]
 }
 
-pub(super) fn beside(all: &[Named]) -> Vec<Table> {
+pub(super) fn side_by_side(all: &[NamedEvaluation]) -> Vec<Table> {
     vec![of(all)]
 }
 
@@ -43,7 +43,7 @@ const ORDER: [&str; 19] = [
 
 /// Returns the table. Its title is that of the section. For one record, the head of the column is "value",
 /// because the record's name would not be informative.
-fn of(all: &[Named]) -> Table {
+fn of(all: &[NamedEvaluation]) -> Table {
     let position = |name: &str| ORDER.iter().position(|other| *other == name);
     let show = |key: &(Option<usize>, &str)| key.1.to_owned();
     let mut table = compare("", ("what", Align::Left), all, show, |named| {
@@ -56,7 +56,7 @@ fn of(all: &[Named]) -> Table {
     table
 }
 
-fn rows(named: &Named) -> Vec<(&'static str, String)> {
+fn rows(named: &NamedEvaluation) -> Vec<(&'static str, String)> {
     let record = &named.record;
     let system = &record.machine.system;
     let unknown = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
@@ -65,7 +65,7 @@ fn rows(named: &Named) -> Vec<(&'static str, String)> {
         ("hardware", unknown(&system.hardware)),
         ("CPU", unknown(&system.cpu_model)),
         ("CPUs", cpus(&record.machine)),
-        ("allowed", may_use(&record.machine)),
+        ("allowed", allowed_cpus(&record.machine)),
         ("caches", caches(&record.machine)),
         ("memory", memory(&record.machine)),
         ("hypervisor", system.hypervisor.clone().unwrap_or_else(|| "none detected".to_owned())),
@@ -96,7 +96,7 @@ pub fn cpus(machine: &Machine) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-fn may_use(machine: &Machine) -> String {
+fn allowed_cpus(machine: &Machine) -> String {
     let allowed = &machine.allowed;
     let cpus = if allowed.cpus.is_empty() { "unknown".to_owned() } else { format!("CPUs {}", allowed.cpus) };
     let quota =

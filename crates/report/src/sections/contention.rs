@@ -1,26 +1,26 @@
 //! Loads whose workers share something: by number of workers, by distance, and compared with other
 //! programs.
 
-use crate::sections::{Named, Table, compare, peer};
-use manycore_analysis::{Contention, ContentionPair, ContentionPoint, UnixBench};
+use crate::sections::{NamedEvaluation, Table, compare, other_program};
+use manycore_analysis::{ContentionPair, ContentionPoint, LoadContention, UnixBench};
 use manycore_render::{
     figure::{ABSENT, factor, interval, number, optional, short, times, with_interval},
     table::Align,
 };
 use manycore_stats::Estimate;
 
-pub(super) fn own(named: &Named) -> Vec<Table> {
+pub(super) fn single(named: &NamedEvaluation) -> Vec<Table> {
     named.evaluation.contention.iter().flat_map(of_load).collect()
 }
 
-fn of_load(load: &Contention) -> Vec<Table> {
+fn of_load(load: &LoadContention) -> Vec<Table> {
     let tables = [points(load), pairs(load), peers(load)];
     tables.into_iter().filter(|table| !table.rows.is_empty()).collect()
 }
 
-fn points(load: &Contention) -> Table {
-    let counted = &*load.counted;
-    let mut table = Table::figures(
+fn points(load: &LoadContention) -> Table {
+    let counted = &*load.worker_noun;
+    let mut table = Table::numeric(
         format!("{}: {} per second, unpinned", load.load, load.unit),
         ("variant", Align::Left),
         &[counted, "total", "95 % interval", "per worker", "ratio", "95 % interval", "fairness"],
@@ -38,7 +38,7 @@ fn points(load: &Contention) -> Table {
 }
 
 fn point(point: &ContentionPoint) -> Vec<String> {
-    let over = point.over_fewest.as_ref();
+    let over = point.relative_to_smallest.as_ref();
     let ends = |over: &manycore_stats::verdict::Verdict| {
         let ratio = Estimate { median: over.ratio, interval: over.interval, n: over.pairs };
         interval(&ratio, factor)
@@ -48,7 +48,7 @@ fn point(point: &ContentionPoint) -> Vec<String> {
         point.workers.to_string(),
         short(point.rate.median),
         interval(&point.rate, short),
-        short(point.each.median),
+        short(point.rate_per_worker.median),
         optional(over.map(|over| over.ratio), times),
         over.map_or_else(|| ABSENT.to_owned(), ends),
         optional(point.fairness, |index| format!("{index:.3}")),
@@ -71,15 +71,15 @@ fn unixbench(unixbench: &UnixBench) -> String {
     )
 }
 
-fn pairs(load: &Contention) -> Table {
-    let mut table = Table::figures(
+fn pairs(load: &LoadContention) -> Table {
+    let mut table = Table::numeric(
         format!("{}: {} per second of two pinned tasks, by distance", load.load, load.unit),
         ("variant", Align::Left),
         &["CPUs", "distance", "total", "95 % interval", "ratio", "95 % interval"],
     );
     table.rows = load.pairs.iter().map(pair).collect();
     table.notes.push("The ratio is relative to the first row of the same variant.".to_owned());
-    if load.pairs.iter().all(|pair| pair.over_nearest.is_none()) {
+    if load.pairs.iter().all(|pair| pair.relative_to_nearest.is_none()) {
         table.head.truncate(5);
         table.rows.iter_mut().for_each(|row| row.truncate(5));
         table.notes.clear();
@@ -88,7 +88,7 @@ fn pairs(load: &Contention) -> Table {
 }
 
 fn pair(pair: &ContentionPair) -> Vec<String> {
-    let over = pair.over_nearest.as_ref();
+    let over = pair.relative_to_nearest.as_ref();
     vec![
         pair.variant.clone(),
         pair.cpus.clone(),
@@ -100,14 +100,14 @@ fn pair(pair: &ContentionPair) -> Vec<String> {
     ]
 }
 
-fn peers(load: &Contention) -> Table {
-    let program = load.peer.as_deref().unwrap_or("the other program");
-    let mut table = Table::figures(
+fn peers(load: &LoadContention) -> Table {
+    let program = load.other_program.as_deref().unwrap_or("the other program");
+    let mut table = Table::numeric(
         format!("{}: {} per second, interleaved with {program}", load.load, load.unit),
-        (&load.counted, Align::Right),
+        (&load.worker_noun, Align::Right),
         &["manycore", "other", "ratio", "95 % interval", "pairs"],
     );
-    table.rows = peer::rows(&load.peers);
+    table.rows = other_program::rows(&load.against_other);
     if program.starts_with("stress-ng") {
         let note = match load.load.as_str() {
             "sem" => {
@@ -122,12 +122,15 @@ fn peers(load: &Contention) -> Table {
     table
 }
 
-pub(super) fn beside(all: &[Named]) -> Vec<Table> {
+pub(super) fn side_by_side(all: &[NamedEvaluation]) -> Vec<Table> {
     let name = |(_, name): &(usize, String)| name.clone();
     let free = compare("Operations per second (95 % interval)", ("what", Align::Left), all, name, |named| {
         let points = named.evaluation.contention.iter().flat_map(|load| {
             load.points.iter().map(move |point| {
-                (format!("{}, {}: {} {}", load.load, point.variant, point.workers, load.counted), point.rate)
+                (
+                    format!("{}, {}: {} {}", load.load, point.variant, point.workers, load.worker_noun),
+                    point.rate,
+                )
             })
         });
         cells(points)

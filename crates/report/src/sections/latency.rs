@@ -1,18 +1,18 @@
 //! Core-to-core latency.
 
-use crate::sections::{Named, Table, compare};
-use manycore_analysis::{AtDistance, CoreLatency};
+use crate::sections::{NamedEvaluation, Table, compare};
+use manycore_analysis::{CoreLatency, DistanceLatency};
 use manycore_render::{
-    figure::{ABSENT, grouped, hundredths, number},
+    figure::{ABSENT, grouped, number, percent_number},
     table::Align,
 };
 
 /// Maximum number of CPUs for which the matrix is shown as a table.
 const MATRIX: usize = 16;
 
-pub(super) fn own(named: &Named) -> Vec<Table> {
+pub(super) fn single(named: &NamedEvaluation) -> Vec<Table> {
     let Some(latency) = &named.evaluation.latency else { return Vec::new() };
-    let mut table = Table::figures(
+    let mut table = Table::numeric(
         "One-way latency in ns, by what the two CPUs share",
         ("", Align::Left),
         &["pairs", "median", "IQR", "min", "max"],
@@ -23,31 +23,34 @@ pub(super) fn own(named: &Named) -> Vec<Table> {
     std::iter::once(table).chain(matrix).collect()
 }
 
-fn row(at: &AtDistance) -> Vec<String> {
+fn row(at: &DistanceLatency) -> Vec<String> {
     vec![
         at.distance.title().to_owned(),
         grouped(at.pairs as f64),
         number(at.median_ns),
-        format!("{} to {}", number(at.middle_ns.0), number(at.middle_ns.1)),
+        format!("{} to {}", number(at.quartiles_ns.0), number(at.quartiles_ns.1)),
         number(at.range_ns.0),
         number(at.range_ns.1),
     ]
 }
 
 fn note(latency: &CoreLatency) -> String {
-    let measured = if latency.pairs.len() < latency.possible {
-        format!("{} of {} pairs", grouped(latency.pairs.len() as f64), grouped(latency.possible as f64))
-    } else if latency.possible == 1 {
+    let measured = if latency.pairs.len() < latency.possible_pairs {
+        format!("{} of {} pairs", grouped(latency.pairs.len() as f64), grouped(latency.possible_pairs as f64))
+    } else if latency.possible_pairs == 1 {
         "The only pair".to_owned()
     } else {
-        format!("All {} pairs", grouped(latency.possible as f64))
+        format!("All {} pairs", grouped(latency.possible_pairs as f64))
     };
-    let rule = latency.rule.as_ref().map(|rule| format!(" ({rule})")).unwrap_or_default();
-    let visits =
-        if latency.rounds == 1 { "once".to_owned() } else { format!("up to {} times", latency.rounds) };
-    let noise = latency
-        .noise
-        .map_or_else(String::new, |noise| format!("; 95 % of figures agree within {} %", hundredths(noise)));
+    let rule = latency.pair_selection.as_ref().map(|rule| format!(" ({rule})")).unwrap_or_default();
+    let visits = if latency.max_visits == 1 {
+        "once".to_owned()
+    } else {
+        format!("up to {} times", latency.max_visits)
+    };
+    let noise = latency.noise.map_or_else(String::new, |noise| {
+        format!("; 95 % of figures agree within {} %", percent_number(noise))
+    });
     format!("{measured}{rule} were visited {visits}{noise}.")
         .replace("The only pair were", "The only pair was")
 }
@@ -57,7 +60,7 @@ fn matrix(latency: &CoreLatency) -> Table {
     let cpus: Vec<u32> = latency.cpus.iter().collect();
     let heads: Vec<String> = cpus.iter().map(ToString::to_string).collect();
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-    let mut table = Table::figures("Latency from CPU to CPU, in ns", ("CPU", Align::Right), &heads);
+    let mut table = Table::numeric("Latency from CPU to CPU, in ns", ("CPU", Align::Right), &heads);
     let figure = |a: u32, b: u32| {
         let ends = (a.min(b), a.max(b));
         let pair = latency.pairs.iter().find(|pair| (pair.a, pair.b) == ends);
@@ -70,7 +73,7 @@ fn matrix(latency: &CoreLatency) -> Table {
     table
 }
 
-pub(super) fn beside(all: &[Named]) -> Vec<Table> {
+pub(super) fn side_by_side(all: &[NamedEvaluation]) -> Vec<Table> {
     let title = "One-way latency in ns, median (min to max)";
     vec![compare(
         title,
@@ -79,7 +82,7 @@ pub(super) fn beside(all: &[Named]) -> Vec<Table> {
         |distance: &manycore_topology::TopologyDistance| distance.title().to_owned(),
         |named| {
             let distances = named.evaluation.latency.iter().flat_map(|latency| &latency.distances);
-            let cell = |at: &AtDistance| {
+            let cell = |at: &DistanceLatency| {
                 let (least, most) = at.range_ns;
                 (at.distance, format!("{} ({} to {})", number(at.median_ns), number(least), number(most)))
             };

@@ -1,6 +1,6 @@
 //! GFLOPS by size, on one core and on all cores.
 
-use crate::sections::{Named, Table, compare};
+use crate::sections::{NamedEvaluation, Table, compare};
 use manycore_analysis::MatrixPoint;
 use manycore_render::{
     figure::{factor, interval, number, optional, percent, times, with_interval},
@@ -9,11 +9,11 @@ use manycore_render::{
 
 const SIZE: (&str, Align) = ("size", Align::Right);
 
-pub(super) fn own(named: &Named) -> Vec<Table> {
+pub(super) fn single(named: &NamedEvaluation) -> Vec<Table> {
     let points = &named.evaluation.matrix;
     let Some(last) = points.last() else { return Vec::new() };
-    let mut one = Table::figures("One process on one core, in GFLOPS", SIZE, &["GFLOPS", "95 % interval"]);
-    let mut all = Table::figures(
+    let mut one = Table::numeric("One process on one core, in GFLOPS", SIZE, &["GFLOPS", "95 % interval"]);
+    let mut all = Table::numeric(
         format!("{} processes at once, one on each core, in GFLOPS", last.processes),
         SIZE,
         &["GFLOPS", "95 % interval", "speed-up", "95 % interval"],
@@ -49,7 +49,7 @@ pub(super) fn own(named: &Named) -> Vec<Table> {
     vec![one, all].into_iter().filter(|table| !table.rows.is_empty()).collect()
 }
 
-pub(super) fn beside(all: &[Named]) -> Vec<Table> {
+pub(super) fn side_by_side(all: &[NamedEvaluation]) -> Vec<Table> {
     let column = |title: &str, cell: fn(&MatrixPoint) -> Option<String>| {
         compare(title, SIZE, all, usize::to_string, |named| {
             named.evaluation.matrix.iter().filter_map(|point| Some((point.size, cell(point)?))).collect()

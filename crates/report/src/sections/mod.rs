@@ -1,7 +1,6 @@
 //! The content of a report, section by section, as tables: of one record, or of several side by side.
 
 mod affinity;
-mod circumstances;
 mod comparison;
 mod conditions;
 mod contention;
@@ -9,13 +8,14 @@ mod latency;
 mod matrix;
 pub mod modes;
 mod noise;
-mod peer;
+mod other_program;
 mod scaling;
+mod scheduler_counters;
 mod spawning;
 mod stream;
 mod tuning;
 
-use crate::Named;
+use crate::NamedEvaluation;
 use manycore_render::{
     figure::ABSENT,
     table::{Align, Table},
@@ -35,23 +35,23 @@ pub struct Section {
 }
 
 /// Returns a section's tables for one record.
-type Own = fn(&Named) -> Vec<Table>;
+type SingleTables = fn(&NamedEvaluation) -> Vec<Table>;
 
 /// Returns a section's tables for several records, one column for each.
-type Beside = fn(&[Named]) -> Vec<Table>;
+type SideBySideTables = fn(&[NamedEvaluation]) -> Vec<Table>;
 
 /// Id, title, how to read it, and the functions that return its tables.
-type Recipe = (&'static str, &'static str, &'static str, Own, Beside);
+type SectionSpec = (&'static str, &'static str, &'static str, SingleTables, SideBySideTables);
 
-const RECIPES: [Recipe; 14] = [
-    ("conditions", "Machine and conditions", "", conditions::own, conditions::beside),
+const SECTIONS: [SectionSpec; 14] = [
+    ("conditions", "Machine and conditions", "", conditions::single, conditions::side_by_side),
     (
         "noise",
         "Noise floor (A/A)",
         "The same thing was measured as A and as B, interleaved. The true ratio of B over A is 1; any difference \
          is the machine's noise.",
-        noise::own,
-        noise::beside,
+        noise::single,
+        noise::side_by_side,
     ),
     (
         "scaling",
@@ -59,132 +59,136 @@ const RECIPES: [Recipe; 14] = [
         "CPU-bound workers that share nothing (those of `eval` search for primes) can at most do the work of one times the \
          number of CPUs; workers that wait for something else can do more. Intervals of ratios contain the true ratio in \
          95 % of runs; those of rates show the spread of this run.",
-        scaling::own,
-        scaling::beside,
+        scaling::single,
+        scaling::side_by_side,
     ),
     (
-        "circumstances",
+        "counters",
         "Scheduler counters",
         "Shares of the CPU time that the workers of the scaling test could have had. With high steal, other \
          work or throttling, the figures above show the disturbance and not the machine.",
-        circumstances::own,
-        circumstances::beside,
+        scheduler_counters::single,
+        scheduler_counters::side_by_side,
     ),
     (
         "modes",
         "Serial, threads, processes",
         "The same tasks one after another, in threads and in processes, interleaved. Speed-up is relative to serial.",
-        modes::own,
-        modes::beside,
+        modes::single,
+        modes::side_by_side,
     ),
     (
         "matrix",
         "Matrix product",
         "GFLOPS are 10^9 double-precision operations per second: 2 n^3 for a product of size n.",
-        matrix::own,
-        matrix::beside,
+        matrix::single,
+        matrix::side_by_side,
     ),
     (
         "affinity",
         "Pinning processes to CPUs",
         "Processes that the scheduler places (unpinned) and processes that are pinned to one CPU each, interleaved. \
          Pinned processes check which CPU they run on: \"on other CPU\" must be 0.",
-        affinity::own,
-        affinity::beside,
+        affinity::single,
+        affinity::side_by_side,
     ),
     (
         "latency",
         "Core-to-core latency",
         "Two threads on two CPUs pass one cache line back and forth by compare-and-swap, as the program \
          core-to-core-latency does. A figure is half a round trip, the median of many short bursts.",
-        latency::own,
-        latency::beside,
+        latency::single,
+        latency::side_by_side,
     ),
     (
         "stream",
         "Memory bandwidth and latency",
         "Bytes are counted as in STREAM: every byte read and every byte written counts once. Each worker has its own CPU.",
-        stream::own,
-        stream::beside,
+        stream::single,
+        stream::side_by_side,
     ),
     (
-        "peer",
+        "sysbench",
         "Comparison with sysbench",
         "The built-in prime events and sysbench's, interleaved on the same machine. With a ratio near 1, the \
          figures of both are comparable.",
-        peer::own,
-        peer::beside,
+        other_program::single,
+        other_program::side_by_side,
     ),
     (
         "contention",
         "Contention",
         "Workers that share something, interleaved with workers that do not or that share it in another way. \
          Operations are those of all workers in total.",
-        contention::own,
-        contention::beside,
+        contention::single,
+        contention::side_by_side,
     ),
     (
         "comparison",
         "B against A",
         "Runs of A and B alternated in random order; the ratio is estimated from pairs of the same block.",
-        comparison::own,
-        comparison::beside,
+        comparison::single,
+        comparison::side_by_side,
     ),
     (
         "tuning",
         "Search",
         "Candidates ran interleaved; after each round the worse half was dropped. The finalists were then measured \
          again, against today's behaviour.",
-        tuning::own,
-        tuning::beside,
+        tuning::single,
+        tuning::side_by_side,
     ),
     (
         "spawn",
         "Light processes",
         "Started together, held, and ended. Memory is what the kernel counts for the runtime: PSS includes its part of \
          shared pages, RSS all of them. The memory of each is the growth from before the start to the hold.",
-        spawning::own,
-        spawning::beside,
+        spawning::single,
+        spawning::side_by_side,
     ),
 ];
 
 /// Sections that evaluations do not have.
-const OF_STUDIES: [&str; 3] = ["comparison", "tuning", "spawn"];
+const NOT_IN_EVAL: [&str; 3] = ["comparison", "tuning", "spawn"];
 
 /// Returns the sections that have tables; for evaluations, also those that were left out.
-pub fn of(all: &[Named]) -> Vec<Section> {
-    let mut sections = every(all);
+pub fn of(all: &[NamedEvaluation]) -> Vec<Section> {
+    let mut sections = all_sections(all);
     let evaluated = all.iter().any(|named| named.record.verb == "eval");
-    sections.retain(|section| !section.tables.is_empty() || evaluated && !OF_STUDIES.contains(&section.id));
+    sections.retain(|section| !section.tables.is_empty() || evaluated && !NOT_IN_EVAL.contains(&section.id));
     // For a measured command, the conditions come last. For `eval`, the machine is the subject.
     sections.sort_by_key(|section| !evaluated && section.id == "conditions");
     sections
 }
 
-fn every(all: &[Named]) -> Vec<Section> {
-    RECIPES
+fn all_sections(all: &[NamedEvaluation]) -> Vec<Section> {
+    SECTIONS
         .iter()
-        .map(|&(id, title, reading, own, beside)| Section {
+        .map(|&(id, title, reading, single, side_by_side)| Section {
             id,
             title,
             reading,
             tables: match all {
-                [one] => own(one),
-                _ => side_by_side(all, own, beside),
+                [one] => single(one),
+                _ => tables_of_several(all, single, side_by_side),
             },
         })
         .collect()
 }
 
-/// Returns the common tables, then the tables of each record as raw ones. A table without a title is the
+/// Returns the common tables, then the tables of each record as details. A table without a title is the
 /// same in both and is not repeated.
-fn side_by_side(all: &[Named], own: Own, beside: Beside) -> Vec<Table> {
-    let mut tables = beside(all);
+fn tables_of_several(
+    all: &[NamedEvaluation],
+    single: SingleTables,
+    side_by_side: SideBySideTables,
+) -> Vec<Table> {
+    let mut tables = side_by_side(all);
     tables.retain(|table| !table.rows.is_empty());
     for named in all {
-        tables.extend(own(named).into_iter().filter(|table| !table.title.is_empty()).map(|table| Table {
+        tables.extend(single(named).into_iter().filter(|table| !table.title.is_empty()).map(|table| Table {
             title: format!("{}: {}", named.name, table.title),
-            raw: true,
+            is_detail: true,
             ..table
         }));
     }
@@ -195,9 +199,9 @@ fn side_by_side(all: &[Named], own: Own, beside: Beside) -> Vec<Table> {
 fn compare<K: Ord>(
     title: &str,
     key: (&str, Align),
-    all: &[Named],
+    all: &[NamedEvaluation],
     show: impl Fn(&K) -> String,
-    cells: impl Fn(&Named) -> Vec<(K, String)>,
+    cells: impl Fn(&NamedEvaluation) -> Vec<(K, String)>,
 ) -> Table {
     let mut rows: BTreeMap<K, Vec<String>> = BTreeMap::new();
     for (column, named) in all.iter().enumerate() {
@@ -207,13 +211,17 @@ fn compare<K: Ord>(
         }
     }
     let names: Vec<&str> = all.iter().map(|named| named.name.as_str()).collect();
-    let mut table = Table::figures(title, key, &names);
+    let mut table = Table::numeric(title, key, &names);
     table.rows =
         rows.into_iter().map(|(key, cells)| std::iter::once(show(&key)).chain(cells).collect()).collect();
     table
 }
 
 /// [`compare`] by number of workers.
-fn by_workers(title: &str, all: &[Named], cells: impl Fn(&Named) -> Vec<(usize, String)>) -> Table {
+fn by_workers(
+    title: &str,
+    all: &[NamedEvaluation],
+    cells: impl Fn(&NamedEvaluation) -> Vec<(usize, String)>,
+) -> Table {
     compare(title, ("workers", Align::Right), all, ToString::to_string, cells)
 }

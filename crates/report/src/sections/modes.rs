@@ -1,18 +1,18 @@
 //! Serial, threads and processes, for the built-in program and for Python.
 
-use crate::sections::{Named, Table, compare};
-use manycore_analysis::{Mode, Modes};
+use crate::sections::{NamedEvaluation, Table, compare};
+use manycore_analysis::{ParallelMode, ParallelModes};
 use manycore_render::{
     figure::{factor, interval, number, times, with_interval},
     table::Align,
 };
 
-pub(super) fn own(named: &Named) -> Vec<Table> {
+pub(super) fn single(named: &NamedEvaluation) -> Vec<Table> {
     named.evaluation.modes.iter().map(of_modes).collect()
 }
 
-fn of_modes(modes: &Modes) -> Table {
-    let mut table = Table::figures(
+fn of_modes(modes: &ParallelModes) -> Table {
+    let mut table = Table::numeric(
         title(modes),
         ("mode", Align::Left),
         &["seconds", "95 % interval", "speed-up", "95 % interval", "runs"],
@@ -43,7 +43,7 @@ fn of_modes(modes: &Modes) -> Table {
 }
 
 /// Describes the program that ran: `Python, one BLAS thread (libopenblas.so.0): 4 tasks, n = 1000, k = 50`.
-pub fn title(modes: &Modes) -> String {
+pub fn title(modes: &ParallelModes) -> String {
     let parameter = |name: &str| modes.parameters.get(name).map(String::as_str);
     let what = ["tasks", "n", "k"]
         .iter()
@@ -59,7 +59,7 @@ pub fn title(modes: &Modes) -> String {
 }
 
 /// Returns the program and its BLAS.
-pub fn program(modes: &Modes) -> String {
+pub fn program(modes: &ParallelModes) -> String {
     let parameter = |name: &str| modes.parameters.get(name).map(String::as_str);
     if parameter("program") != Some("python") {
         return "Compiled code".to_owned();
@@ -72,8 +72,8 @@ pub fn program(modes: &Modes) -> String {
     format!("Python, {threads}{blas}")
 }
 
-pub(super) fn beside(all: &[Named]) -> Vec<Table> {
-    let column = |title: &str, cell: fn(&Mode) -> String| {
+pub(super) fn side_by_side(all: &[NamedEvaluation]) -> Vec<Table> {
+    let column = |title: &str, cell: fn(&ParallelMode) -> String| {
         let name = |key: &(usize, usize, String)| key.2.clone();
         compare(title, ("what", Align::Left), all, name, |named| {
             let mut cells = Vec::new();
@@ -92,6 +92,6 @@ pub(super) fn beside(all: &[Named]) -> Vec<Table> {
 }
 
 /// Returns the program without its BLAS, whose name differs between machines.
-pub fn short(modes: &Modes) -> String {
+pub fn short(modes: &ParallelModes) -> String {
     program(modes).split(" (").next().unwrap_or_default().to_owned()
 }

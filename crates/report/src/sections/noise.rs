@@ -1,13 +1,13 @@
 //! The noise floor: the ratio of two identical variants.
 
-use crate::sections::{Named, Table, by_workers};
+use crate::sections::{NamedEvaluation, Table, by_workers};
 use manycore_render::{
     figure::{optional, percent},
     table::Align,
 };
 
-pub(super) fn own(named: &Named) -> Vec<Table> {
-    let mut table = Table::figures(
+pub(super) fn single(named: &NamedEvaluation) -> Vec<Table> {
+    let mut table = Table::numeric(
         "B over A, by number of workers",
         ("workers", Align::Right),
         &["B over A", "95 % interval", "pairs", "noise floor", "detectable"],
@@ -24,7 +24,7 @@ pub(super) fn own(named: &Named) -> Vec<Table> {
                 interval.unwrap_or_else(|| "too few pairs".to_owned()),
                 noise.ratio.n.to_string(),
                 optional(noise.floor, percent),
-                optional(noise.detectable, percent),
+                optional(noise.minimum_detectable_effect, percent),
             ]
         })
         .collect();
@@ -36,7 +36,7 @@ pub(super) fn own(named: &Named) -> Vec<Table> {
     if table.rows.is_empty() { Vec::new() } else { vec![table] }
 }
 
-pub(super) fn beside(all: &[Named]) -> Vec<Table> {
+pub(super) fn side_by_side(all: &[NamedEvaluation]) -> Vec<Table> {
     vec![
         by_workers("Noise floor (for information)", all, |named| {
             named
@@ -51,7 +51,7 @@ pub(super) fn beside(all: &[Named]) -> Vec<Table> {
                 .evaluation
                 .noise
                 .iter()
-                .map(|noise| (noise.workers, optional(noise.detectable, percent)))
+                .map(|noise| (noise.workers, optional(noise.minimum_detectable_effect, percent)))
                 .collect()
         }),
     ]

@@ -1,11 +1,13 @@
 //! Events, speed-up, event times and the scalability law.
 
-use crate::sections::{Named, Table, by_workers, compare};
-use manycore_analysis::{Clock, LatencySummary, Level, Levels, Scaling, ScalingPoint, UslFit};
+use crate::sections::{NamedEvaluation, Table, by_workers, compare};
+use manycore_analysis::{
+    Clock, EventTimeSummary, MetricAtWorkers, MetricByWorkers, Scaling, ScalingPoint, UslFit,
+};
 use manycore_experiment::record::id;
 use manycore_render::{
     figure::{
-        ABSENT, factor, grouped, hundredths, interval, number, optional, percent, times, with_interval,
+        ABSENT, factor, grouped, interval, number, optional, percent, percent_number, times, with_interval,
     },
     table::Align,
 };
@@ -13,26 +15,26 @@ use manycore_stats::{median, quantile};
 
 const WORKERS: (&str, Align) = ("workers", Align::Right);
 
-pub(super) fn own(named: &Named) -> Vec<Table> {
+pub(super) fn single(named: &NamedEvaluation) -> Vec<Table> {
     let evaluation = &named.evaluation;
     let unit = named.record.experiment(id::SCALING).map_or("events", |experiment| experiment.unit.as_str());
     let mut tables = evaluation.scaling.as_ref().map(|scaling| of_scaling(scaling, unit)).unwrap_or_default();
-    tables.extend(evaluation.levels.as_ref().map(of_levels));
+    tables.extend(evaluation.metric_by_workers.as_ref().map(of_levels));
     tables.extend(evaluation.clock.as_ref().map(of_clock));
     tables
 }
 
 /// Returns the table of a metric of which less is better: its value, and the value relative to one worker.
-fn of_levels(levels: &Levels) -> Table {
-    let metric = &levels.metric;
-    let unit = if metric.unit.is_empty() { String::new() } else { format!(", in {}", metric.unit) };
-    let mut table = Table::figures(
-        format!("{}{unit}: less is better", metric.name),
-        (&levels.counted, Align::Right),
+fn of_levels(metric: &MetricByWorkers) -> Table {
+    let primary = &metric.metric;
+    let unit = if primary.unit.is_empty() { String::new() } else { format!(", in {}", primary.unit) };
+    let mut table = Table::numeric(
+        format!("{}{unit}: less is better", primary.name),
+        (&metric.worker_noun, Align::Right),
         &["median", "95 % interval", "relative to 1", "95 % interval", "samples"],
     );
-    let row = |level: &Level| {
-        let over = level.over_one.as_ref();
+    let row = |level: &MetricAtWorkers| {
+        let over = level.relative_to_one.as_ref();
         vec![
             level.workers.to_string(),
             number(level.value.median),
@@ -42,14 +44,24 @@ fn of_levels(levels: &Levels) -> Table {
             level.value.n.to_string(),
         ]
     };
-    table.rows = levels.levels.iter().map(row).collect();
+    table.rows = metric.points.iter().map(row).collect();
     let note = "This metric does not count work per time. Use the wall time or a rate for speed-ups.";
     table.notes.push(note.to_owned());
     table
 }
 
 fn of_scaling(scaling: &Scaling, unit: &str) -> Vec<Table> {
-    let mut throughput = points(
+    let timed = scaling.points.iter().any(|point| point.event_times.is_some());
+    let event_times = timed.then(|| event_times(scaling));
+    [throughput(scaling, unit), speedup(scaling)]
+        .into_iter()
+        .chain(event_times)
+        .chain([busy_shares(scaling)])
+        .collect()
+}
+
+fn throughput(scaling: &Scaling, unit: &str) -> Table {
+    let mut table = points(
         "Throughput",
         scaling,
         &[unit, "seconds", &format!("{unit}/s"), "95 % interval", "fairness (Jain)"],
@@ -63,44 +75,46 @@ fn of_scaling(scaling: &Scaling, unit: &str) -> Vec<Table> {
             ]
         },
     );
-    let told = scaling.points.iter().any(|point| point.fairness.is_some());
-    throughput.notes.extend(
-        told.then(|| "Fairness is 1 where all workers did the same, 1/n where one did all.".to_owned()),
-    );
-    let title = if scaling.computes() {
+    let has_fairness = scaling.points.iter().any(|point| point.fairness.is_some());
+    let note = "Fairness is 1 where all workers did the same, 1/n where one did all.";
+    table.notes.extend(has_fairness.then(|| note.to_owned()));
+    table
+}
+
+fn speedup(scaling: &Scaling) -> Table {
+    let title = if scaling.is_cpu_bound() {
         "Speed-up over one worker, and efficiency for each CPU in use"
     } else {
         "Speed-up over one worker, and its share of linear"
     };
-    let share = if scaling.computes() { "efficiency" } else { "of linear" };
-    let mut speedup =
+    let share = if scaling.is_cpu_bound() { "efficiency" } else { "of linear" };
+    let mut table =
         points(title, scaling, &["speed-up", "95 % interval", share, "95 % interval", "pairs"], |point| {
             vec![
                 times(point.speedup.median),
                 interval(&point.speedup, factor),
                 percent(point.efficiency.median),
-                interval(&point.efficiency, hundredths),
+                interval(&point.efficiency, percent_number),
                 point.speedup.n.to_string(),
             ]
         });
-    speedup.notes.extend(scaling.points.iter().filter_map(superlinear));
-    speedup.notes.extend(scaling.usl.as_ref().map(law));
-    speedup.notes.extend(wants(scaling));
-    if scaling.usl.is_none() && scaling.computes() {
+    table.notes.extend(scaling.points.iter().filter_map(superlinear));
+    table.notes.extend(scaling.usl.as_ref().map(law));
+    table.notes.extend(demand_note(scaling));
+    if scaling.usl.is_none() && scaling.is_cpu_bound() {
         let note = "No scalability law: it needs five numbers of workers up to the number of CPUs.";
-        speedup.notes.push(note.to_owned());
+        table.notes.push(note.to_owned());
     }
-    let latency = points(
-        "Time of one event, in ms",
-        scaling,
-        &["min", "mean", "p95", "p99", "max"],
-        |point| match point.latency {
+    table
+}
+
+fn event_times(scaling: &Scaling) -> Table {
+    points("Time of one event, in ms", scaling, &["min", "mean", "p95", "p99", "max"], |point| {
+        match point.event_times {
             Some(times) => milliseconds(times).into(),
             None => vec![ABSENT.to_owned(); 5],
-        },
-    );
-    let timed = scaling.points.iter().any(|point| point.latency.is_some());
-    [throughput, speedup].into_iter().chain(timed.then_some(latency)).chain([shares(scaling)]).collect()
+        }
+    })
 }
 
 fn points(
@@ -109,7 +123,7 @@ fn points(
     columns: &[&str],
     cells: impl Fn(&ScalingPoint) -> Vec<String>,
 ) -> Table {
-    let mut table = Table::figures(title, WORKERS, columns);
+    let mut table = Table::numeric(title, WORKERS, columns);
     table.rows = scaling
         .points
         .iter()
@@ -118,14 +132,14 @@ fn points(
     table
 }
 
-fn milliseconds(times: LatencySummary) -> [String; 5] {
+fn milliseconds(times: EventTimeSummary) -> [String; 5] {
     [times.min_ms, times.mean_ms, times.p95_ms, times.p99_ms, times.max_ms].map(number)
 }
 
 /// Explains what linear means where workers are not CPU-bound.
-fn wants(scaling: &Scaling) -> Option<String> {
+fn demand_note(scaling: &Scaling) -> Option<String> {
     match scaling.demand {
-        _ if scaling.computes() => None,
+        _ if scaling.is_cpu_bound() => None,
         Some(demand) => Some(format!(
             "One worker uses a CPU for {} of its time: linear is the number of workers until the CPUs are full.",
             percent(demand)
@@ -155,7 +169,7 @@ fn law(fit: &UslFit) -> String {
 
 /// Returns how busy the CPUs were, in one line for each number of workers, whatever the size of the
 /// machine.
-fn shares(scaling: &Scaling) -> Table {
+fn busy_shares(scaling: &Scaling) -> Table {
     let columns = ["CPUs", "least busy", "median", "most busy", "busy above 50 %"];
     points("Share of time in which CPUs were busy", scaling, &columns, |point| {
         let shares: Vec<f64> = point.cpu_share.iter().map(|&(_, share)| share).collect();
@@ -170,7 +184,7 @@ fn shares(scaling: &Scaling) -> Table {
 }
 
 fn of_clock(clock: &Clock) -> Table {
-    let mut table = Table::figures(
+    let mut table = Table::numeric(
         "Clock of the CPUs, in GHz, from chains of dependent additions",
         ("", Align::Left),
         &["GHz", "95 % interval"],
@@ -184,7 +198,7 @@ fn of_clock(clock: &Clock) -> Table {
     ] {
         table.rows.push(vec![name.to_owned(), optional(value, gigahertz), String::new()]);
     }
-    if let Some(together) = &clock.together {
+    if let Some(together) = &clock.all_busy {
         table.rows.push(vec![
             "each CPU, all busy".to_owned(),
             gigahertz(together.median),
@@ -197,7 +211,7 @@ fn of_clock(clock: &Clock) -> Table {
     table
 }
 
-pub(super) fn beside(all: &[Named]) -> Vec<Table> {
+pub(super) fn side_by_side(all: &[NamedEvaluation]) -> Vec<Table> {
     let column = |title: &str, cell: fn(&ScalingPoint) -> String| {
         by_workers(title, all, |named| {
             let points = named.evaluation.scaling.iter().flat_map(|scaling| &scaling.points);
@@ -214,19 +228,19 @@ pub(super) fn beside(all: &[Named]) -> Vec<Table> {
         column("Events per second (95 % interval)", |point| with_interval(&point.rate, number, number)),
         speedup,
         column("Efficiency for each CPU in use (95 % interval, in %)", |point| {
-            with_interval(&point.efficiency, percent, hundredths)
+            with_interval(&point.efficiency, percent, percent_number)
         }),
         column("Mean time of one event, in ms", |point| {
-            optional(point.latency.map(|times| times.mean_ms), number)
+            optional(point.event_times.map(|times| times.mean_ms), number)
         }),
         column("95th percentile of the time of one event, in ms", |point| {
-            optional(point.latency.map(|times| times.p95_ms), number)
+            optional(point.event_times.map(|times| times.p95_ms), number)
         }),
         laws(all),
     ]
 }
 
-fn laws(all: &[Named]) -> Table {
+fn laws(all: &[NamedEvaluation]) -> Table {
     let name = |(_, name): &(u8, &str)| (*name).to_owned();
     compare("Universal Scalability Law", ("", Align::Left), all, name, |named| {
         let fit = named.evaluation.scaling.as_ref().and_then(|scaling| scaling.usl.as_ref());

@@ -1,7 +1,7 @@
 //! Memory bandwidth by kernel and number of workers, and bandwidth and latency from node to node.
 
-use crate::sections::{Named, Table, compare};
-use manycore_analysis::{Route, StreamPoint, Streaming};
+use crate::sections::{NamedEvaluation, Table, compare};
+use manycore_analysis::{MemoryBandwidth, NodeRoute, StreamPoint};
 use manycore_render::{
     figure::{ABSENT, factor, interval, optional, times},
     table::Align,
@@ -12,7 +12,7 @@ use manycore_text::units::bytes;
 /// Maximum number of nodes for which figures from node to node are shown as a matrix.
 const MATRIX: usize = 16;
 
-pub(super) fn own(named: &Named) -> Vec<Table> {
+pub(super) fn single(named: &NamedEvaluation) -> Vec<Table> {
     let Some(streaming) = &named.evaluation.stream else { return Vec::new() };
     let mut tables = vec![kernels(streaming)];
     let sides = streaming.nodes();
@@ -30,7 +30,7 @@ pub(super) fn own(named: &Named) -> Vec<Table> {
             streaming,
             |route| Some(nanoseconds(route.loaded_ns?.median)),
         ));
-        tables.push(Table { raw: true, ..routes(streaming) });
+        tables.push(Table { is_detail: true, ..routes(streaming) });
     } else {
         tables.push(routes(streaming));
     }
@@ -55,13 +55,13 @@ fn both(estimate: Option<Estimate>, show: fn(f64) -> String) -> [String; 2] {
     }
 }
 
-fn kernels(streaming: &Streaming) -> Table {
-    let whose = match streaming.home {
+fn kernels(streaming: &MemoryBandwidth) -> Table {
+    let whose = match streaming.measured_nodes {
         Some((from, to)) if from == to => format!(" on the CPUs and the memory of node {from}"),
         Some((from, to)) => format!(" on the CPUs of node {from} and the memory of node {to}"),
         None => String::new(),
     };
-    let mut table = Table::figures(
+    let mut table = Table::numeric(
         format!("GB/s{whose}, by kernel and number of workers"),
         ("kernel, stores", Align::Left),
         &["workers", "GB/s", "95 % interval", "speed-up", "95 % interval"],
@@ -79,7 +79,7 @@ fn kernels(streaming: &Streaming) -> Table {
 
 fn kernel(point: &StreamPoint) -> Vec<String> {
     let [rate, ends] = both(Some(point.rate), gigabytes);
-    let [over, over_ends] = match &point.over_one {
+    let [over, over_ends] = match &point.speedup {
         Some(over) => [times(over.median), interval(over, factor)],
         None => [ABSENT.to_owned(), ABSENT.to_owned()],
     };
@@ -87,8 +87,8 @@ fn kernel(point: &StreamPoint) -> Vec<String> {
 }
 
 /// Returns a row for each route from CPUs to memory.
-fn routes(streaming: &Streaming) -> Table {
-    let mut table = Table::figures(
+fn routes(streaming: &MemoryBandwidth) -> Table {
+    let mut table = Table::numeric(
         "From the CPUs of a node to the memory of a node",
         ("nodes", Align::Left),
         &[
@@ -111,7 +111,7 @@ fn routes(streaming: &Streaming) -> Table {
     table
 }
 
-fn route(route: &Route) -> Vec<String> {
+fn route(route: &NodeRoute) -> Vec<String> {
     let figures =
         [both(route.rate, gigabytes), both(route.idle_ns, nanoseconds), both(route.loaded_ns, nanoseconds)];
     let names = [format!("{} to {}", route.from, route.to), route.workers.to_string()];
@@ -119,11 +119,11 @@ fn route(route: &Route) -> Vec<String> {
 }
 
 /// Returns one figure of every route: rows are nodes of CPUs, columns nodes of memory.
-fn matrix(title: &str, streaming: &Streaming, figure: fn(&Route) -> Option<String>) -> Table {
+fn matrix(title: &str, streaming: &MemoryBandwidth, figure: fn(&NodeRoute) -> Option<String>) -> Table {
     let [from, to] = streaming.nodes();
     let heads: Vec<String> = to.iter().map(|node| format!("to {node}")).collect();
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-    let mut table = Table::figures(title, ("CPUs of", Align::Left), &heads);
+    let mut table = Table::numeric(title, ("CPUs of", Align::Left), &heads);
     let cell =
         |from: u32, to: u32| streaming.route(from, to).and_then(figure).unwrap_or_else(|| ABSENT.to_owned());
     table.rows = from
@@ -138,7 +138,7 @@ fn matrix(title: &str, streaming: &Streaming, figure: fn(&Route) -> Option<Strin
     table
 }
 
-pub(super) fn beside(all: &[Named]) -> Vec<Table> {
+pub(super) fn side_by_side(all: &[NamedEvaluation]) -> Vec<Table> {
     let text = ("", Align::Left);
     let kernels = compare("GB/s by kernel and workers", text, all, Clone::clone, |named| {
         let points = named.evaluation.stream.iter().flat_map(|stream| &stream.points);
@@ -150,7 +150,7 @@ pub(super) fn beside(all: &[Named]) -> Vec<Table> {
     });
     let routes = compare("From node to node: GB/s, ns idle, ns loaded", text, all, Clone::clone, |named| {
         let routes = named.evaluation.stream.iter().flat_map(|stream| &stream.routes);
-        let cell = |route: &Route| {
+        let cell = |route: &NodeRoute| {
             let ns = |time: Option<Estimate>| optional(time.map(|time| time.median), nanoseconds);
             let rate = optional(route.rate.map(|rate| rate.median), gigabytes);
             let cell = format!("{rate}, {}, {}", ns(route.idle_ns), ns(route.loaded_ns));

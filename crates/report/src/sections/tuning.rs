@@ -1,18 +1,18 @@
 //! The candidates of a search, and the results of its finalists on fresh pairs.
 
-use crate::sections::{Named, Table};
-use manycore_analysis::Tuning;
+use crate::sections::{NamedEvaluation, Table};
+use manycore_analysis::TuneResult;
 use manycore_render::{
     figure::{ABSENT, factor, interval, times},
     table::Align,
 };
 
-pub(super) fn own(named: &Named) -> Vec<Table> {
+pub(super) fn single(named: &NamedEvaluation) -> Vec<Table> {
     named.evaluation.tuning.as_ref().map(of_tuning).unwrap_or_default()
 }
 
-fn of_tuning(tuning: &Tuning) -> Vec<Table> {
-    let mut tried = Table::figures(
+fn of_tuning(tuning: &TuneResult) -> Vec<Table> {
+    let mut tried = Table::numeric(
         "Candidates, best first",
         ("candidate", Align::Left),
         &["over today", "95 % interval", "runs", "dropped after"],
@@ -35,7 +35,7 @@ fn of_tuning(tuning: &Tuning) -> Vec<Table> {
          every round."
             .to_owned(),
     );
-    let mut confirmed = Table::figures(
+    let mut confirmed = Table::numeric(
         "Finalists against today's behaviour, on fresh pairs",
         ("finalist", Align::Left),
         &["over today", "interval", "pairs"],
@@ -56,6 +56,6 @@ fn of_tuning(tuning: &Tuning) -> Vec<Table> {
     [tried, confirmed].into_iter().filter(|table| !table.rows.is_empty()).collect()
 }
 
-pub(super) fn beside(_: &[Named]) -> Vec<Table> {
+pub(super) fn side_by_side(_: &[NamedEvaluation]) -> Vec<Table> {
     Vec::new()
 }

@@ -14,39 +14,39 @@ fn noisy(effect: f64, sd: f64, pairs: usize, seed: u64) -> Vec<f64> {
     (0..pairs).map(|_| effect + sd * normal(&mut rng)).collect()
 }
 
-fn judge(pairs: &[f64]) -> Verdict {
-    Verdict::of(pairs, Rule::default(), None).unwrap()
+fn evaluate(pairs: &[f64]) -> Verdict {
+    Verdict::of(pairs, DecisionRule::default(), None).unwrap()
 }
 
 #[test]
 fn a_clear_difference_has_its_direction() {
-    assert_eq!(judge(&noisy(0.10, 0.03, 20, 1)).verdict, Answer::BBetter);
-    assert_eq!(judge(&noisy(-0.10, 0.03, 20, 1)).verdict, Answer::ABetter);
+    assert_eq!(evaluate(&noisy(0.10, 0.03, 20, 1)).answer, Answer::BBetter);
+    assert_eq!(evaluate(&noisy(-0.10, 0.03, 20, 1)).answer, Answer::ABetter);
 }
 
 #[test]
-fn a_sure_difference_within_the_margin_is_a_difference_and_says_so() {
-    let verdict = judge(&noisy(0.01, 0.01, 100, 2));
-    assert_eq!(verdict.verdict, Answer::BBetter);
+fn a_significant_difference_within_the_margin_is_marked() {
+    let verdict = evaluate(&noisy(0.01, 0.01, 100, 2));
+    assert_eq!(verdict.answer, Answer::BBetter);
     assert!(verdict.is_within_margin() && !verdict.is_better_beyond_margin(), "{verdict:?}");
-    let large = judge(&noisy(0.1, 0.01, 100, 2));
+    let large = evaluate(&noisy(0.1, 0.01, 100, 2));
     assert!(!large.is_within_margin() && large.is_better_beyond_margin(), "{large:?}");
 }
 
 #[test]
 fn equivalent_is_within_the_margin_that_was_fixed() {
     let pairs = noisy(0.0, 0.01, 100, 4);
-    assert_eq!(judge(&pairs).verdict, Answer::Equivalent);
-    let narrow = Rule { margin: 0.001, ..Rule::default() };
-    assert_eq!(Verdict::of(&pairs, narrow, None).unwrap().verdict, Answer::Inconclusive);
-    assert_eq!(judge(&[0.0; 6]).verdict, Answer::Equivalent, "six pairs of identical figures");
+    assert_eq!(evaluate(&pairs).answer, Answer::Equivalent);
+    let narrow = DecisionRule { margin: 0.001, ..DecisionRule::default() };
+    assert_eq!(Verdict::of(&pairs, narrow, None).unwrap().answer, Answer::Inconclusive);
+    assert_eq!(evaluate(&[0.0; 6]).answer, Answer::Equivalent, "six pairs of identical figures");
 }
 
 #[test]
 fn few_or_scattered_pairs_are_inconclusive() {
-    assert_eq!(judge(&[0.1; 5]).verdict, Answer::Inconclusive);
-    assert_eq!(judge(&[0.3, -0.3, 0.2, -0.25, 0.1, -0.1]).verdict, Answer::Inconclusive);
-    assert_eq!(Verdict::of(&[], Rule::default(), None), None);
+    assert_eq!(evaluate(&[0.1; 5]).answer, Answer::Inconclusive);
+    assert_eq!(evaluate(&[0.3, -0.3, 0.2, -0.25, 0.1, -0.1]).answer, Answer::Inconclusive);
+    assert_eq!(Verdict::of(&[], DecisionRule::default(), None), None);
 }
 
 /// B is truly 50 % faster, in 12 pairs so noisy that this often cannot be shown. Regression test: the
@@ -56,9 +56,10 @@ fn few_or_scattered_pairs_are_inconclusive() {
 fn noise_never_makes_a_large_difference_equivalent() {
     let (mut equivalent, mut worse) = (0, 0);
     for seed in 0..2000 {
-        let verdict = Verdict::of(&noisy(1.5_f64.ln(), 0.6, 12, seed), Rule::default(), Some(0.8)).unwrap();
-        equivalent += usize::from(verdict.verdict == Answer::Equivalent);
-        worse += usize::from(verdict.verdict == Answer::ABetter);
+        let verdict =
+            Verdict::of(&noisy(1.5_f64.ln(), 0.6, 12, seed), DecisionRule::default(), Some(0.8)).unwrap();
+        equivalent += usize::from(verdict.answer == Answer::Equivalent);
+        worse += usize::from(verdict.answer == Answer::ABetter);
     }
     assert_eq!(equivalent, 0, "of 2000");
     assert!(worse <= 20, "{worse} of 2000 in the wrong direction");
@@ -68,7 +69,7 @@ fn noise_never_makes_a_large_difference_equivalent() {
 /// as "No difference larger than 75 %".
 #[test]
 fn an_interval_that_excludes_one_is_a_difference_whatever_the_noise_floor() {
-    let rule = Rule::default();
+    let rule = DecisionRule::default();
     assert_eq!(rule.decide(Some((0.254, 0.968))), Answer::ABetter);
     // A sign-test interval next to a signed-rank p: "Not enough evidence: 2.9 % better (95 %: 2.7 to 3.1
     // %)".
@@ -78,12 +79,12 @@ fn an_interval_that_excludes_one_is_a_difference_whatever_the_noise_floor() {
 }
 
 #[test]
-fn identical_things_differ_in_at_most_one_run_of_twenty_and_are_equivalent_only_where_it_is_shown() {
+fn false_positive_rate_is_at_most_five_percent() {
     for (sd, pairs) in [(0.05, 10), (0.05, 100), (0.6, 36), (0.01, 36)] {
-        let verdicts: Vec<Verdict> = (0..2000).map(|seed| judge(&noisy(0.0, sd, pairs, seed))).collect();
+        let verdicts: Vec<Verdict> = (0..2000).map(|seed| evaluate(&noisy(0.0, sd, pairs, seed))).collect();
         let wrong = verdicts.iter().filter(|verdict| verdict.is_different()).count();
         assert!(wrong <= 120, "{wrong} of 2000 with {sd} and {pairs} pairs");
-        for verdict in verdicts.iter().filter(|verdict| verdict.verdict == Answer::Equivalent) {
+        for verdict in verdicts.iter().filter(|verdict| verdict.answer == Answer::Equivalent) {
             let (low, high) = verdict.interval.unwrap();
             assert!(low > 0.98 && high < 1.02, "{verdict:?}");
         }
@@ -94,19 +95,20 @@ fn identical_things_differ_in_at_most_one_run_of_twenty_and_are_equivalent_only_
 fn a_difference_at_the_margin_is_rarely_called_equivalent() {
     let mut equivalent = 0;
     for seed in 0..2000 {
-        equivalent += usize::from(judge(&noisy(1.02_f64.ln(), 0.05, 60, seed)).verdict == Answer::Equivalent);
+        equivalent +=
+            usize::from(evaluate(&noisy(1.02_f64.ln(), 0.05, 60, seed)).answer == Answer::Equivalent);
     }
     assert!(equivalent <= 60, "{equivalent} of 2000, 2.5 % at most but for chance");
 }
 
 #[test]
-fn a_recorded_verdict_can_be_worked_out_again() {
+fn a_recorded_verdict_can_be_recomputed() {
     for (effect, sd) in [(0.1, 0.03), (0.0, 0.01), (0.02, 0.3)] {
         let pairs = noisy(effect, sd, 20, 9);
-        let rule = Rule { margin: 0.05, ..Rule::at(2, 3) };
+        let rule = DecisionRule { margin: 0.05, ..DecisionRule::at_analysis(2, 3) };
         let text = serde_json::to_string(&Verdict::of(&pairs, rule, Some(0.01)).unwrap()).unwrap();
         let read: Verdict = serde_json::from_str(&text).unwrap();
-        assert_eq!(read.rule.decide(read.interval), read.verdict, "{text}");
+        assert_eq!(read.rule.decide(read.interval), read.answer, "{text}");
         assert_eq!(read.p <= read.rule.level, read.is_different(), "{text}");
         assert_eq!(read.p, signed_rank_p(&pairs));
     }
@@ -115,10 +117,13 @@ fn a_recorded_verdict_can_be_worked_out_again() {
 #[test]
 fn the_rule_comes_from_the_record() {
     let mut parameters = BTreeMap::new();
-    assert_eq!(Rule::of(&parameters), Rule { margin: 0.02, level: 0.05, analysis: 1, analyses: 1 });
+    assert_eq!(
+        DecisionRule::of(&parameters),
+        DecisionRule { margin: 0.02, level: 0.05, analysis: 1, analyses: 1 }
+    );
     let mut set = |name: &str, value: &str| {
         parameters.insert(name.to_owned(), value.to_owned());
-        Rule::of(&parameters)
+        DecisionRule::of(&parameters)
     };
     // Older records do not contain an analysis; each analysis had a third of the level.
     assert!((set("looks", "3").level - 0.05 / 3.0).abs() < 1e-3);
@@ -126,5 +131,5 @@ fn the_rule_comes_from_the_record() {
     assert_eq!(set("analysis", "1").level, 0.0005);
     assert_eq!(set("equivalent", "0.05").margin, 0.05);
     assert_eq!(set("equivalent", "nonsense").margin, 0.02);
-    assert_eq!(Rule::of(&parameters).among(2).level, 0.00025);
+    assert_eq!(DecisionRule::of(&parameters).divided_by(2).level, 0.00025);
 }

@@ -68,7 +68,7 @@ fn the_ratio_of_the_headline_is_that_of_the_table() {
         let of_verdict =
             if better == Better::Lower { 1.0 / comparison.verdict.ratio } else { comparison.verdict.ratio };
         assert!((of_verdict / table - 1.0).abs() < 1e-12);
-        assert_eq!(comparison.metrics[0].answer, comparison.verdict.verdict);
+        assert_eq!(comparison.metrics[0].answer, comparison.verdict.answer);
     }
 }
 

@@ -1,29 +1,28 @@
 //! Bars of parallel modes and of matrix products.
 
-use crate::html::charts::Figure;
-use crate::{Named, sections::modes::short};
-use manycore_analysis::{MatrixPoint, Mode, Modes};
+use crate::{NamedEvaluation, html::charts::ChartFigure, sections::modes::short};
+use manycore_analysis::{MatrixPoint, ParallelMode, ParallelModes};
 use manycore_render::{
-    chart::{Bar, Bars, Group},
+    chart::{Bar, BarChart, Group},
     figure::{factor, interval, number},
 };
 use manycore_stats::Estimate;
 
-pub(super) fn modes(all: &[Named]) -> Option<Figure> {
+pub(super) fn modes(all: &[NamedEvaluation]) -> Option<ChartFigure> {
     let groups =
         if let [one] = all { one.evaluation.modes.iter().map(of_modes).collect() } else { by_mode(all) };
     let groups: Vec<Group> = groups.into_iter().filter(|group: &Group| !group.bars.is_empty()).collect();
     if groups.is_empty() {
         return None;
     }
-    let chart = Bars {
+    let chart = BarChart {
         id: "chart-modes",
         label: "Speed-up of threads and processes over serial",
         axis_name: "speed-up over serial",
         groups,
         reference: Some((1.0, "serial = 1".to_owned())),
     };
-    Some(Figure {
+    Some(ChartFigure {
         title: "Speed-up of threads and processes over serial".to_owned(),
         caption:
             "Longer is faster. The text beside a bar is the speed-up and the seconds for all tasks. Whiskers are \
@@ -35,7 +34,7 @@ pub(super) fn modes(all: &[Named]) -> Option<Figure> {
 }
 
 /// Returns one group for each program, with one bar for each mode.
-fn of_modes(modes: &Modes) -> Group {
+fn of_modes(modes: &ParallelModes) -> Group {
     let parallel = modes.modes.iter().filter(|mode| mode.name != "serial");
     let bars = parallel.enumerate().map(|(index, mode)| bar(mode.name.clone(), mode, index)).collect();
     let serial = modes.modes.iter().find(|mode| mode.name == "serial");
@@ -45,7 +44,7 @@ fn of_modes(modes: &Modes) -> Group {
 }
 
 /// Returns one group for each program and mode, with one bar for each record.
-fn by_mode(all: &[Named]) -> Vec<Group> {
+fn by_mode(all: &[NamedEvaluation]) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for (index, named) in all.iter().enumerate() {
         for modes in &named.evaluation.modes {
@@ -62,7 +61,7 @@ fn by_mode(all: &[Named]) -> Vec<Group> {
     groups
 }
 
-fn bar(name: String, mode: &Mode, colour: usize) -> Bar {
+fn bar(name: String, mode: &ParallelMode, colour: usize) -> Bar {
     Bar {
         name,
         value: finite(mode.speedup.median),
@@ -72,7 +71,7 @@ fn bar(name: String, mode: &Mode, colour: usize) -> Bar {
     }
 }
 
-pub(super) fn matrix(all: &[Named]) -> Vec<Figure> {
+pub(super) fn matrix(all: &[NamedEvaluation]) -> Vec<ChartFigure> {
     let peaks: Vec<f64> = all
         .iter()
         .filter_map(|named| named.evaluation.matrix.first()?.peak)
@@ -113,13 +112,13 @@ pub(super) fn matrix(all: &[Named]) -> Vec<Figure> {
 }
 
 fn figure(
-    all: &[Named],
+    all: &[NamedEvaluation],
     (id, title): (&str, &str),
     reference: Option<(f64, String)>,
     estimate: impl Fn(&MatrixPoint) -> Option<Estimate>,
     words: impl Fn(&MatrixPoint, &Estimate) -> String,
     caption: &str,
-) -> Option<Figure> {
+) -> Option<ChartFigure> {
     let several = all.len() > 1;
     let mut sizes: Vec<usize> =
         all.iter().flat_map(|named| &named.evaluation.matrix).map(|point| point.size).collect();
@@ -149,11 +148,11 @@ fn figure(
         vec![Group { name: String::new(), bars: sizes.iter().flat_map(|&size| bars_of(size)).collect() }]
     };
     let groups: Vec<Group> = groups.into_iter().filter(|group| !group.bars.is_empty()).collect();
-    (!groups.is_empty()).then(|| Figure {
+    (!groups.is_empty()).then(|| ChartFigure {
         title: title.to_owned(),
         caption: caption.to_owned(),
         legend: Vec::new(),
-        drawing: Bars { id, label: title, axis_name: "GFLOPS", groups, reference }.draw(),
+        drawing: BarChart { id, label: title, axis_name: "GFLOPS", groups, reference }.draw(),
     })
 }
 

@@ -1,10 +1,12 @@
 //! Rates by number of workers for each way of sharing, and by distance.
 
-use crate::Named;
-use crate::html::charts::{Figure, titled};
-use manycore_analysis::{Contention, ContentionPair, ContentionPoint};
+use crate::{
+    NamedEvaluation,
+    html::charts::{ChartFigure, titled},
+};
+use manycore_analysis::{ContentionPair, ContentionPoint, LoadContention};
 use manycore_render::{
-    chart::{Axis, Bar, Bars, Group, Lines, Mark, Point, Series, Style, swatch},
+    chart::{Axis, Bar, BarChart, Group, LineChart, Mark, Point, Series, Style, legend_sample},
     figure::{interval, number},
 };
 use manycore_topology::TopologyDistance;
@@ -13,12 +15,12 @@ use manycore_topology::TopologyDistance;
 const APART: f64 = 0.075;
 
 /// A load with its number in the page, which makes the ids of drawings unique.
-type Nth<'a> = (usize, &'a Named, &'a Contention);
+type NumberedLoad<'a> = (usize, &'a NamedEvaluation, &'a LoadContention);
 
-pub(super) fn of(all: &[Named]) -> Vec<Figure> {
+pub(super) fn of(all: &[NamedEvaluation]) -> Vec<ChartFigure> {
     let loads =
         all.iter().flat_map(|named| named.evaluation.contention.iter().map(move |load| (named, load)));
-    let loads: Vec<Nth> = loads.enumerate().map(|(nth, (named, load))| (nth, named, load)).collect();
+    let loads: Vec<NumberedLoad> = loads.enumerate().map(|(nth, (named, load))| (nth, named, load)).collect();
     loads.iter().flat_map(|load| rates(load, all).into_iter().chain(distances(load, all))).collect()
 }
 
@@ -33,7 +35,7 @@ fn variants<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     variants
 }
 
-fn rates((nth, named, load): &Nth, all: &[Named]) -> Option<Figure> {
+fn rates((nth, named, load): &NumberedLoad, all: &[NamedEvaluation]) -> Option<ChartFigure> {
     let variants = variants(load.points.iter().map(|point| point.variant.as_str()));
     let counts: Vec<f64> = load.points.iter().map(|point| point.workers as f64).collect();
     if counts.iter().all(|&count| Some(&count) == counts.first()) {
@@ -51,23 +53,25 @@ fn rates((nth, named, load): &Nth, all: &[Named]) -> Option<Figure> {
     let values: Vec<f64> = series.iter().flat_map(|series| &series.points).map(|point| point.y).collect();
     let (id, title) = (
         format!("chart-contention-{nth}"),
-        format!("{}: millions of {} per second over the number of {}", load.load, load.unit, load.counted),
+        format!(
+            "{}: millions of {} per second over the number of {}",
+            load.load, load.unit, load.worker_noun
+        ),
     );
-    let drawing = Lines {
+    let drawing = LineChart {
         id: &id,
         label: &title,
-        x_name: &load.counted,
+        x_name: &load.worker_noun,
         y_name: "millions per second",
-        x: Axis::doublings_at(&counts, &counts, APART),
-        y: Axis::doublings(values),
-        upright: None,
+        x: Axis::log2_at(&counts, &counts, APART),
+        y: Axis::log2(values),
+        vertical_line: None,
         series,
     };
-    let legend = variants
-        .iter()
-        .enumerate()
-        .map(|(index, variant)| (swatch(Style::Measured, Mark::of(index), index), (*variant).to_owned()));
-    Some(Figure {
+    let legend = variants.iter().enumerate().map(|(index, variant)| {
+        (legend_sample(Style::Measured, Mark::of(index), index), (*variant).to_owned())
+    });
+    Some(ChartFigure {
         title: titled(&title, named, all),
         caption: "Both axes double with each step. A rising line gains from more CPUs; a falling line loses more to \
                   contention than it gains. Bars are 95 % intervals."
@@ -82,7 +86,7 @@ fn at(point: &ContentionPoint) -> Point {
     Point { x: point.workers as f64, y: rate.median, interval: rate.interval, label: String::new() }
 }
 
-fn distances((nth, named, load): &Nth, all: &[Named]) -> Option<Figure> {
+fn distances((nth, named, load): &NumberedLoad, all: &[NamedEvaluation]) -> Option<ChartFigure> {
     if load.pairs.is_empty() {
         return None;
     }
@@ -95,14 +99,14 @@ fn distances((nth, named, load): &Nth, all: &[Named]) -> Option<Figure> {
         format!("chart-distance-{nth}"),
         format!("{}: {} per second of two tasks, by what their CPUs share", load.load, load.unit),
     );
-    let chart = Bars {
+    let chart = BarChart {
         id: &id,
         label: &title,
         axis_name: "millions per second",
         groups: variants.iter().enumerate().map(group).collect(),
         reference: None,
     };
-    Some(Figure {
+    Some(ChartFigure {
         title: titled(&title, named, all),
         caption: "Longer is faster. The text beside a bar is the rate. Whiskers are 95 % intervals."
             .to_owned(),

@@ -1,9 +1,11 @@
 //! The map of core-to-core latency.
 
-use crate::Named;
-use crate::html::charts::{Figure, titled};
+use crate::{
+    NamedEvaluation,
+    html::charts::{ChartFigure, titled},
+};
 use manycore_analysis::{CoreLatency, PairLatency};
-use manycore_render::chart::{Cell, Field, Grid, TITLES};
+use manycore_render::chart::{Cell, PairMatrix, TITLES, TooltipArea};
 use manycore_stats::{median, quantile};
 use manycore_topology::{CpuId, CpuSet, Machine, TopologyDistance};
 use std::collections::BTreeMap;
@@ -18,12 +20,12 @@ const LEAST_RATIO: f64 = 2.0;
 const LINES: [(TopologyDistance, f64); 3] =
     [(TopologyDistance::Node, 1.8), (TopologyDistance::Llc, 1.0), (TopologyDistance::Cluster, 0.4)];
 
-pub(super) fn of(all: &[Named]) -> Vec<Figure> {
+pub(super) fn of(all: &[NamedEvaluation]) -> Vec<ChartFigure> {
     all.iter()
         .enumerate()
         .filter_map(|(index, named)| {
             let latency = named.evaluation.latency.as_ref()?;
-            Some(Figure {
+            Some(ChartFigure {
                 title: titled("Core-to-core latency in ns", named, all),
                 caption: caption(latency, &named.record.machine),
                 legend: Vec::new(),
@@ -46,7 +48,7 @@ fn caption(latency: &CoreLatency, machine: &Machine) -> String {
     let lines =
         if drawn.is_empty() { String::new() } else { format!("; lines separate {}", drawn.join(", ")) };
     let pointer = if latency.cpus.len() > TITLES { "a field" } else { "a pair" };
-    let missing = if latency.pairs.len() < latency.possible {
+    let missing = if latency.pairs.len() < latency.possible_pairs {
         " Cells of pairs that were not measured are empty."
     } else {
         ""
@@ -113,7 +115,7 @@ fn draw(id: &str, latency: &CoreLatency, machine: &Machine) -> Option<maud::Mark
     // Where several levels have a common border, the widest line is drawn.
     lines.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.total_cmp(&a.1)));
     lines.dedup_by_key(|line| line.0);
-    let grid = Grid {
+    let grid = PairMatrix {
         id,
         label: "Core-to-core latency of all pairs of CPUs",
         names: order.iter().map(ToString::to_string).collect(),
@@ -142,7 +144,7 @@ fn fields(
     latency: &CoreLatency,
     order: &[CpuId],
     place: &BTreeMap<CpuId, usize>,
-) -> Vec<Field> {
+) -> Vec<TooltipArea> {
     let levels =
         [TopologyDistance::Core, TopologyDistance::Cluster, TopologyDistance::Llc, TopologyDistance::Node];
     let mut starts = levels.map(|level| borders(machine, order, level)).into_iter();
@@ -173,7 +175,7 @@ fn fields(
     };
     figures
         .iter()
-        .map(|(&(a, b), figures)| Field {
+        .map(|(&(a, b), figures)| TooltipArea {
             rows: (edges[a], edges[a + 1]),
             columns: (edges[b], edges[b + 1]),
             title: words(a, b, figures),

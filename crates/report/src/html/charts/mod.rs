@@ -9,11 +9,11 @@ mod scaling;
 mod spawning;
 mod stream;
 
-use crate::Named;
+use crate::NamedEvaluation;
 use maud::Markup;
 
 /// A chart with its title, caption and legend.
-pub struct Figure {
+pub struct ChartFigure {
     /// What is shown, with the unit.
     pub title: String,
     /// How to read it.
@@ -25,7 +25,7 @@ pub struct Figure {
 }
 
 /// Returns the charts of the section `id`. Empty where nothing was measured.
-pub fn of(id: &str, all: &[Named]) -> Vec<Figure> {
+pub fn of(id: &str, all: &[NamedEvaluation]) -> Vec<ChartFigure> {
     match id {
         "scaling" => scaling::of(all).into_iter().chain(maps::cpus(all)).collect(),
         "modes" => bars::modes(all).into_iter().collect(),
@@ -41,6 +41,6 @@ pub fn of(id: &str, all: &[Named]) -> Vec<Figure> {
 }
 
 /// Returns `title`, with the record's name where there are several.
-fn titled(title: &str, named: &Named, all: &[Named]) -> String {
+fn titled(title: &str, named: &NamedEvaluation, all: &[NamedEvaluation]) -> String {
     if all.len() > 1 { format!("{title}: {}", named.name) } else { title.to_owned() }
 }

@@ -1,9 +1,8 @@
 //! Speed-up, efficiency and event times by number of workers.
 
-use crate::Named;
-use crate::html::charts::Figure;
-use manycore_analysis::{LatencySummary, Scaling, ScalingPoint};
-use manycore_render::chart::{Axis, Lines, Mark, Point, Series, Style, swatch};
+use crate::{NamedEvaluation, html::charts::ChartFigure};
+use manycore_analysis::{EventTimeSummary, Scaling, ScalingPoint};
+use manycore_render::chart::{Axis, LineChart, Mark, Point, Series, Style, legend_sample};
 use manycore_stats::Estimate;
 
 /// Number of points with which a fitted law is drawn.
@@ -16,9 +15,9 @@ const APART: f64 = 0.075;
 const LABELS: usize = 12;
 
 /// An evaluated scaling experiment with the index of its record.
-type Run<'a> = (usize, &'a Named, &'a Scaling);
+type Run<'a> = (usize, &'a NamedEvaluation, &'a Scaling);
 
-pub(super) fn of(all: &[Named]) -> Vec<Figure> {
+pub(super) fn of(all: &[NamedEvaluation]) -> Vec<ChartFigure> {
     let runs: Vec<Run> = all
         .iter()
         .enumerate()
@@ -35,19 +34,19 @@ pub(super) fn of(all: &[Named]) -> Vec<Figure> {
     figures
 }
 
-fn speedup(runs: &[Run]) -> Figure {
+fn speedup(runs: &[Run]) -> ChartFigure {
     let points = ideal(runs);
     let ideal = Series { colour: 5, mark: Mark::Circle, style: Style::Ideal, points };
     let mut series = vec![ideal];
     series.extend(measured(runs, |point| point.speedup, short));
-    let mut legend = vec![(swatch(Style::Ideal, Mark::Circle, 5), "linear".to_owned())];
+    let mut legend = vec![(legend_sample(Style::Ideal, Mark::Circle, 5), "linear".to_owned())];
     legend.extend(names(runs));
     // A law in the colour of its own points would not be visible.
     let colour_of = |index: usize| if runs.len() > 1 { index } else { 1 };
     let fits: Vec<Series> =
         runs.iter().filter_map(|(index, _, scaling)| fit(colour_of(*index), scaling)).collect();
     if !fits.is_empty() {
-        let sign = swatch(Style::Fit, Mark::Circle, if runs.len() > 1 { 5 } else { 1 });
+        let sign = legend_sample(Style::Fit, Mark::Circle, if runs.len() > 1 { 5 } else { 1 });
         legend.push((sign, "Universal Scalability Law".to_owned()));
     }
     series.extend(fits);
@@ -55,9 +54,9 @@ fn speedup(runs: &[Run]) -> Figure {
         let (low, high) = point.interval.unwrap_or((point.y, point.y));
         [point.y, low, high]
     });
-    let y = Axis::doublings(values.collect::<Vec<_>>());
+    let y = Axis::log2(values.collect::<Vec<_>>());
     let drawing = lines("chart-speedup", "Speed-up over the number of workers", "speed-up", y, runs, series);
-    Figure {
+    ChartFigure {
         title: "Speed-up over one worker".to_owned(),
         caption: "Both axes double with each step, so linear is a straight line until the CPUs are full. The further \
                   a point is below it, the more is lost. Bars are 95 % intervals."
@@ -71,7 +70,7 @@ fn speedup(runs: &[Run]) -> Figure {
 fn ideal(runs: &[Run]) -> Vec<Point> {
     let cpus = runs.iter().map(|(_, _, scaling)| scaling.cpus).max().unwrap_or(1) as f64;
     match runs {
-        [(_, _, scaling)] if !scaling.computes() => {
+        [(_, _, scaling)] if !scaling.is_cpu_bound() => {
             scaling.points.iter().map(|point| bare(point.workers as f64, point.linear)).collect()
         }
         [(_, _, scaling)] => {
@@ -83,7 +82,7 @@ fn ideal(runs: &[Run]) -> Vec<Point> {
     }
 }
 
-fn efficiency(runs: &[Run]) -> Figure {
+fn efficiency(runs: &[Run]) -> ChartFigure {
     let series = measured(
         runs,
         |point| point.efficiency.map(|share| share * 100.0),
@@ -96,7 +95,7 @@ fn efficiency(runs: &[Run]) -> Figure {
     let y = Axis::linear(values.collect::<Vec<_>>(), &[0.0, 110.0], 7.0);
     let drawing =
         lines("chart-efficiency", "Efficiency over the number of workers", "% of the ideal", y, runs, series);
-    Figure {
+    ChartFigure {
         title: "Speed-up as a share of linear, in %".to_owned(),
         caption: "100 % means that each worker, or each CPU once they are full, does the work of one alone. Bars are \
                   95 % intervals."
@@ -106,8 +105,8 @@ fn efficiency(runs: &[Run]) -> Figure {
     }
 }
 
-fn latency_of_one(scaling: &Scaling) -> Option<Figure> {
-    type Pick = fn(&LatencySummary) -> f64;
+fn latency_of_one(scaling: &Scaling) -> Option<ChartFigure> {
+    type Pick = fn(&EventTimeSummary) -> f64;
     let picks: [(&str, Pick); 4] = [
         ("mean", |times| times.mean_ms),
         ("95th percentile", |times| times.p95_ms),
@@ -116,14 +115,13 @@ fn latency_of_one(scaling: &Scaling) -> Option<Figure> {
     ];
     let series: Vec<Series> =
         picks.iter().enumerate().map(|(index, (_, pick))| times(index, scaling, *pick, index == 0)).collect();
-    let legend = picks
-        .iter()
-        .enumerate()
-        .map(|(index, (name, _))| (swatch(Style::Measured, Mark::of(index), index), (*name).to_owned()));
+    let legend = picks.iter().enumerate().map(|(index, (name, _))| {
+        (legend_sample(Style::Measured, Mark::of(index), index), (*name).to_owned())
+    });
     latency(scaling, series, legend.collect(), &[(0, scaling)])
 }
 
-fn latency_of_several(runs: &[Run]) -> Option<Figure> {
+fn latency_of_several(runs: &[Run]) -> Option<ChartFigure> {
     let series = runs.iter().map(|(index, _, scaling)| times(*index, scaling, |times| times.p95_ms, false));
     let scalings: Vec<(usize, &Scaling)> =
         runs.iter().map(|(index, _, scaling)| (*index, *scaling)).collect();
@@ -137,22 +135,22 @@ fn latency(
     series: Vec<Series>,
     legend: Vec<(maud::Markup, String)>,
     scalings: &[(usize, &Scaling)],
-) -> Option<Figure> {
+) -> Option<ChartFigure> {
     let values: Vec<f64> = series.iter().flat_map(|series| &series.points).map(|point| point.y).collect();
     if values.is_empty() {
         return None;
     }
-    let chart = Lines {
+    let chart = LineChart {
         id: "chart-latency",
         label: "Time of one event over the number of workers",
         x_name: "workers",
         y_name: "ms",
         x: workers_axis(scalings.iter().map(|(_, scaling)| *scaling)),
-        y: Axis::doublings(values),
-        upright: (scalings.len() == 1).then(|| all_cpus(first)),
+        y: Axis::log2(values),
+        vertical_line: (scalings.len() == 1).then(|| all_cpus(first)),
         series,
     };
-    Some(Figure {
+    Some(ChartFigure {
         title: "Time of one event, in ms".to_owned(),
         caption:
             "Both axes double with each step. Workers beyond the number of CPUs take turns, so each event \
@@ -163,9 +161,9 @@ fn latency(
     })
 }
 
-fn times(index: usize, scaling: &Scaling, pick: fn(&LatencySummary) -> f64, labels: bool) -> Series {
+fn times(index: usize, scaling: &Scaling, pick: fn(&EventTimeSummary) -> f64, labels: bool) -> Series {
     let points = scaling.points.iter().filter_map(|point| {
-        let y = pick(point.latency.as_ref()?);
+        let y = pick(point.event_times.as_ref()?);
         let label = if labels && scaling.points.len() <= LABELS { short(y) } else { String::new() };
         (y.is_finite() && y > 0.0).then(|| Point { label, ..bare(point.workers as f64, y) })
     });
@@ -224,12 +222,12 @@ fn bare(x: f64, y: f64) -> Point {
 }
 
 fn lines(id: &str, label: &str, y_name: &str, y: Axis, runs: &[Run], series: Vec<Series>) -> maud::Markup {
-    let upright = match runs {
+    let vertical_line = match runs {
         [(_, _, scaling)] => Some(all_cpus(scaling)),
         _ => None,
     };
     let x = workers_axis(runs.iter().map(|(_, _, scaling)| *scaling));
-    Lines { id, label, x_name: "workers", y_name, x, y, upright, series }.draw()
+    LineChart { id, label, x_name: "workers", y_name, x, y, vertical_line, series }.draw()
 }
 
 fn all_cpus(scaling: &Scaling) -> (f64, String) {
@@ -244,13 +242,13 @@ fn workers_axis<'a>(scalings: impl Iterator<Item = &'a Scaling> + Clone) -> Axis
     let mut wanted = vec![1.0];
     wanted.extend(scalings.flat_map(|scaling| [scaling.cpus as f64, 2.0 * scaling.cpus as f64]));
     wanted.extend(&counts);
-    Axis::doublings_at(&counts, &wanted, APART)
+    Axis::log2_at(&counts, &wanted, APART)
 }
 
 fn names(runs: &[Run]) -> Vec<(maud::Markup, String)> {
     let several = runs.len() > 1;
-    let name = |named: &Named| if several { named.name.clone() } else { "measured".to_owned() };
+    let name = |named: &NamedEvaluation| if several { named.name.clone() } else { "measured".to_owned() };
     runs.iter()
-        .map(|(index, named, _)| (swatch(Style::Measured, Mark::of(*index), *index), name(named)))
+        .map(|(index, named, _)| (legend_sample(Style::Measured, Mark::of(*index), *index), name(named)))
         .collect()
 }

@@ -1,11 +1,13 @@
 //! Charts of the bytes per light process and of how busy CPUs were over time.
 
-use crate::Named;
-use crate::html::charts::{Figure, titled};
-use manycore_analysis::{LightProcesses, LightRun, PUBLISHED_BYTES, PUBLISHED_ON};
+use crate::{
+    NamedEvaluation,
+    html::charts::{ChartFigure, titled},
+};
+use manycore_analysis::{LightProcessRun, LightProcesses, PUBLISHED_BYTES, PUBLISHED_ON};
 use manycore_experiment::spawning::{Purpose, Spin, ceiling::plural};
 use manycore_render::{
-    chart::{Bar, Bars, Block, Group, Map},
+    chart::{Bar, BarChart, Group, HeatMap, HeatRow},
     figure::{grouped, percent},
 };
 use manycore_stats::mean;
@@ -16,7 +18,7 @@ const LINE: usize = 64;
 /// Maximum number of blocks below each other; several intervals are then averaged into one block.
 const DOWN: usize = 40;
 
-pub(super) fn of(all: &[Named]) -> Vec<Figure> {
+pub(super) fn of(all: &[NamedEvaluation]) -> Vec<ChartFigure> {
     let maps = all.iter().enumerate().flat_map(|(index, named)| {
         let spins = named.record.spawnings.iter().zip(&named.evaluation.light_processes).enumerate();
         spins.filter_map(move |(place, (spawning, light))| {
@@ -29,8 +31,8 @@ pub(super) fn of(all: &[Named]) -> Vec<Figure> {
     bytes(all).into_iter().chain(maps).collect()
 }
 
-fn bytes(all: &[Named]) -> Option<Figure> {
-    let of_record = |named: &Named| -> Vec<Bar> {
+fn bytes(all: &[NamedEvaluation]) -> Option<ChartFigure> {
+    let of_record = |named: &NamedEvaluation| -> Vec<Bar> {
         named
             .evaluation
             .light_processes
@@ -47,14 +49,14 @@ fn bytes(all: &[Named]) -> Option<Figure> {
         })
         .filter(|group| !group.bars.is_empty())
         .collect();
-    let drawing = Bars {
+    let drawing = BarChart {
         id: "chart-spawn-bytes",
         label: "Bytes per light process",
         axis_name: "bytes each",
         groups,
         reference: Some((PUBLISHED_BYTES, PUBLISHED_ON.to_owned())),
     };
-    (!drawing.groups.is_empty()).then(|| Figure {
+    (!drawing.groups.is_empty()).then(|| ChartFigure {
         title: "Bytes per light process".to_owned(),
         caption: format!(
             "Growth of PSS (RSS if the kernel does not report PSS) at the largest count. The line marks the {} bytes \
@@ -68,17 +70,17 @@ fn bytes(all: &[Named]) -> Option<Figure> {
 
 fn bar(index: usize, light: &LightProcesses) -> Option<Bar> {
     let counted = light.runs.iter().filter(|run| run.purpose == Purpose::Count);
-    let run: &LightRun = counted.max_by_key(|run| run.alive)?;
+    let run: &LightProcessRun = counted.max_by_key(|run| run.alive)?;
     let value = run.pss_each.or(run.rss_each)?;
     let words = format!("{} at {}", grouped(value), count(run.alive));
     Some(Bar { name: light.name.clone(), value, interval: None, words, colour: index })
 }
 
-fn map(id: &str, title: &str, spin: &Spin) -> Figure {
+fn map(id: &str, title: &str, spin: &Spin) -> ChartFigure {
     let (cpus, width) = (spin.cpus.len(), spin.cpus.len().clamp(1, LINE));
     let together = spin.busy.len().div_ceil(DOWN).max(1);
     let named = |column: &usize| cpus <= LINE && (width <= 16 || column.is_multiple_of(8));
-    let blocks: Vec<Block> = spin
+    let blocks: Vec<HeatRow> = spin
         .busy
         .chunks(together)
         .enumerate()
@@ -87,10 +89,10 @@ fn map(id: &str, title: &str, spin: &Spin) -> Figure {
     let every = blocks.len().div_ceil(10).max(1);
     let blocks = blocks.into_iter().enumerate().map(|(row, block)| {
         // Labels beside each line would overlap.
-        let told = row.is_multiple_of(every);
-        if told { block } else { Block { name: String::new(), note: String::new(), ..block } }
+        let has_label = row.is_multiple_of(every);
+        if has_label { block } else { HeatRow { name: String::new(), note: String::new(), ..block } }
     });
-    let map = Map {
+    let map = HeatMap {
         id,
         heads: ("second", "mean"),
         label: "Share of time in which each CPU was busy, over time",
@@ -106,7 +108,7 @@ fn map(id: &str, title: &str, spin: &Spin) -> Figure {
         ends: ("0 %".to_owned(), "100 % busy".to_owned()),
     };
     let lines = if cpus > LINE { format!(", {LINE} to a line") } else { String::new() };
-    Figure {
+    ChartFigure {
         title: title.to_owned(),
         caption: format!(
             "Time runs down, CPUs are side by side{lines}. The stronger the colour, the longer the CPU was busy. \
@@ -118,7 +120,7 @@ fn map(id: &str, title: &str, spin: &Spin) -> Figure {
 }
 
 /// Returns a block with the mean share of each CPU over the intervals of `part`.
-fn block(part: &[Vec<f32>], second: f64, width: usize) -> Block {
+fn block(part: &[Vec<f32>], second: f64, width: usize) -> HeatRow {
     let columns = part.first().map_or(0, Vec::len);
     let share = |column: usize| {
         let shares: Vec<f64> =
@@ -126,7 +128,7 @@ fn block(part: &[Vec<f32>], second: f64, width: usize) -> Block {
         mean(&shares).unwrap_or(0.0)
     };
     let shares: Vec<f64> = (0..columns).map(share).collect();
-    Block {
+    HeatRow {
         name: format!("{second:.1}"),
         note: mean(&shares).map(percent).unwrap_or_default(),
         words: Vec::new(),

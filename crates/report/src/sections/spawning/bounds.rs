@@ -14,17 +14,17 @@ pub(super) fn tables(all: &[LightProcesses]) -> Vec<Table> {
     vec![ceilings(all), reached(all), limits(all), schedulers(all)]
 }
 
-fn judged(all: &[LightProcesses]) -> impl Iterator<Item = (&LightProcesses, &Ceiling)> {
+fn evaluated(all: &[LightProcesses]) -> impl Iterator<Item = (&LightProcesses, &Ceiling)> {
     all.iter().filter_map(|light| Some((light, light.ceiling.as_ref()?)))
 }
 
 fn ceilings(all: &[LightProcesses]) -> Table {
-    let mut table = Table::figures(
+    let mut table = Table::numeric(
         "How many fit: (memory - fixed) / bytes each, and the lowest limit",
         ("runtime", Align::Left),
         &["fixed", "bytes each", "spread", "memory", "it holds", "limit", "most"],
     );
-    table.rows = judged(all)
+    table.rows = evaluated(all)
         .map(|(light, ceiling)| {
             let line = &ceiling.line;
             vec![
@@ -45,14 +45,14 @@ fn ceilings(all: &[LightProcesses]) -> Table {
             ]
         })
         .collect();
-    if judged(all).any(|(_, ceiling)| ceiling.line.spread.is_none()) {
+    if evaluated(all).any(|(_, ceiling)| ceiling.line.spread.is_none()) {
         table.notes.push(
             "Spread: the slopes between adjacent counts. Three counts are needed to see how straight the line is; \
              one or two are not enough."
                 .to_owned(),
         );
     }
-    table.notes.extend(judged(all).map(|(light, ceiling)| {
+    table.notes.extend(evaluated(all).map(|(light, ceiling)| {
         format!(
             "{}: by {}; memory is the {}.",
             light.name,
@@ -64,13 +64,14 @@ fn ceilings(all: &[LightProcesses]) -> Table {
 }
 
 fn reached(all: &[LightProcesses]) -> Table {
-    let mut table = Table::figures(
+    let mut table = Table::numeric(
         "Starting until the limit",
         ("runtime", Align::Left),
         &["memory", "predicted", "alive", "alive of predicted"],
     );
     table.head.push(("ended".to_owned(), Align::Left));
-    let runs = judged(all).flat_map(|(light, ceiling)| ceiling.reached.iter().map(move |run| (light, run)));
+    let runs =
+        evaluated(all).flat_map(|(light, ceiling)| ceiling.reached.iter().map(move |run| (light, run)));
     table.rows = runs
         .map(|(light, run)| {
             vec![
@@ -87,7 +88,7 @@ fn reached(all: &[LightProcesses]) -> Table {
 }
 
 fn limits(all: &[LightProcesses]) -> Table {
-    let mut table = Table::figures(
+    let mut table = Table::numeric(
         "Limits below which counts must stay, lowest first",
         ("runtime", Align::Left),
         &["limit", "room"],
@@ -99,16 +100,16 @@ fn limits(all: &[LightProcesses]) -> Table {
     // copyable.
     for (light, limit) in limits {
         table.rows.push(vec![light.name.clone(), limit.name.clone(), count(limit.room), limit.lift.clone()]);
-        let told = format!("{}: {}", limit.name, limit.source);
-        if !table.notes.contains(&told) {
-            table.notes.push(told);
+        let source = format!("{}: {}", limit.name, limit.source);
+        if !table.notes.contains(&source) {
+            table.notes.push(source);
         }
     }
     table
 }
 
 fn schedulers(all: &[LightProcesses]) -> Table {
-    let mut table = Table::figures(
+    let mut table = Table::numeric(
         "Schedulers and CPUs",
         ("runtime", Align::Left),
         &["schedulers", "CPUs", "quota", "can run", "binding"],
@@ -129,7 +130,7 @@ fn schedulers(all: &[LightProcesses]) -> Table {
                 wrong.map_or(has, |wrong| wrong.fitting).to_string(),
                 schedulers.binding.clone().unwrap_or_else(absent),
                 if schedulers.option.is_empty() { absent() } else { schedulers.option.clone() },
-                wrong.map_or_else(absent, |wrong| wrong.cure.clone()),
+                wrong.map_or_else(absent, |wrong| wrong.fix.clone()),
             ])
         })
         .collect();

@@ -4,8 +4,8 @@
 mod bounds;
 mod work;
 
-use crate::sections::{Named, Table, compare};
-use manycore_analysis::{LightProcesses, LightRun, PUBLISHED, PUBLISHED_BYTES, PUBLISHED_ON};
+use crate::sections::{NamedEvaluation, Table, compare};
+use manycore_analysis::{LightProcessRun, LightProcesses, PUBLISHED, PUBLISHED_BYTES, PUBLISHED_ON};
 use manycore_experiment::spawning::{Ending, Purpose};
 use manycore_render::{
     figure::{ABSENT, grouped, number, optional, times},
@@ -14,7 +14,7 @@ use manycore_render::{
 use manycore_text::units::{count, decimal};
 use std::collections::BTreeSet;
 
-pub(super) fn own(named: &Named) -> Vec<Table> {
+pub(super) fn single(named: &NamedEvaluation) -> Vec<Table> {
     let all = &named.evaluation.light_processes[..];
     let mut tables = vec![published(all), times_of(all), memory(all)];
     tables.extend(bounds::tables(all));
@@ -38,22 +38,22 @@ fn how_it_ended(ending: &Ending) -> String {
 }
 
 /// Returns the runs of requested counts.
-fn counted(light: &LightProcesses) -> impl Iterator<Item = &LightRun> {
+fn counted(light: &LightProcesses) -> impl Iterator<Item = &LightProcessRun> {
     light.runs.iter().filter(|run| run.purpose == Purpose::Count)
 }
 
 /// Returns the memory of the runtime as the kernel counts it.
-fn held(run: &LightRun) -> String {
+fn held(run: &LightProcessRun) -> String {
     while_held(run, decimal(run.pss_bytes.unwrap_or(run.rss_bytes) as f64))
 }
 
 /// Returns the figure if the run held its light processes. A run that ended before has no such figures.
-fn while_held(run: &LightRun, figure: String) -> String {
+fn while_held(run: &LightProcessRun, figure: String) -> String {
     if run.rss_bytes > 0 { figure } else { ABSENT.to_owned() }
 }
 
 /// Returns the seconds until all light processes were alive.
-fn started(run: &LightRun) -> String {
+fn started(run: &LightProcessRun) -> String {
     while_held(run, seconds(run.start_seconds))
 }
 
@@ -66,19 +66,19 @@ fn bytes_each(light: &LightProcesses) -> Option<f64> {
 /// Returns a table of all runtimes side by side, with the published figures.
 fn published(all: &[LightProcesses]) -> Table {
     let names: Vec<&str> = all.iter().map(|light| &*light.name).chain([PUBLISHED_ON]).collect();
-    let mut table = Table::figures("Side by side", ("light processes", Align::Left), &names);
+    let mut table = Table::numeric("Side by side", ("light processes", Align::Left), &names);
     if all.is_empty() {
         return table;
     }
-    let asked: BTreeSet<u64> = all.iter().flat_map(counted).map(|run| run.asked).collect();
-    for asked in asked {
-        let runs: Vec<Option<&LightRun>> =
-            all.iter().map(|light| counted(light).find(|run| run.asked == asked)).collect();
-        let known = PUBLISHED.iter().find(|known| known.count == asked);
-        let mut row = |what: &str, show: &dyn Fn(&LightRun) -> String, known: Option<String>| {
+    let requested: BTreeSet<u64> = all.iter().flat_map(counted).map(|run| run.requested).collect();
+    for requested in requested {
+        let runs: Vec<Option<&LightProcessRun>> =
+            all.iter().map(|light| counted(light).find(|run| run.requested == requested)).collect();
+        let known = PUBLISHED.iter().find(|known| known.count == requested);
+        let mut row = |what: &str, show: &dyn Fn(&LightProcessRun) -> String, known: Option<String>| {
             let absent = || ABSENT.to_owned();
             let measured = runs.iter().map(|run| run.map_or_else(absent, show));
-            let name = std::iter::once(format!("{}: {what}", count(asked)));
+            let name = std::iter::once(format!("{}: {what}", count(requested)));
             table.rows.push(name.chain(measured).chain([known.unwrap_or_else(absent)]).collect());
         };
         row("memory", &held, known.map(|known| decimal(known.memory_bytes)));
@@ -97,7 +97,7 @@ fn published(all: &[LightProcesses]) -> Table {
 }
 
 fn times_of(all: &[LightProcesses]) -> Table {
-    let mut table = Table::figures(
+    let mut table = Table::numeric(
         "Starting and ending, in seconds",
         ("runtime", Align::Left),
         &["count", "alive", "start", "own clock", "ratio", "us each", "end"],
@@ -109,7 +109,7 @@ fn times_of(all: &[LightProcesses]) -> Table {
         .map(|(light, run)| {
             vec![
                 light.name.clone(),
-                count(run.asked),
+                count(run.requested),
                 count(run.alive),
                 started(run),
                 optional(run.own_start_seconds, seconds),
@@ -129,7 +129,7 @@ fn times_of(all: &[LightProcesses]) -> Table {
 }
 
 fn memory(all: &[LightProcesses]) -> Table {
-    let mut table = Table::figures(
+    let mut table = Table::numeric(
         "Memory while all were held, and bytes of each",
         ("runtime", Align::Left),
         &["alive", "PSS", "RSS", "PSS each", "RSS each", "kernel each", "own each", "ratio"],
@@ -158,9 +158,9 @@ fn memory(all: &[LightProcesses]) -> Table {
     table
 }
 
-pub(super) fn beside(all: &[Named]) -> Vec<Table> {
+pub(super) fn side_by_side(all: &[NamedEvaluation]) -> Vec<Table> {
     let name = |(_, name): &(usize, String)| name.clone();
-    let rows = |named: &Named| {
+    let rows = |named: &NamedEvaluation| {
         let lines = named.evaluation.light_processes.iter().flat_map(lines);
         lines.enumerate().map(|(place, (name, cell))| ((place, name), cell)).collect()
     };
@@ -172,14 +172,14 @@ fn lines(light: &LightProcesses) -> Vec<(String, String)> {
     let mut lines: Vec<(String, String)> = Vec::new();
     let mut add = |what: String, cell: String| lines.push((format!("{}: {what}", light.name), cell));
     for run in counted(light) {
-        let asked = count(run.asked);
-        add(format!("{asked}, memory"), held(run));
-        add(format!("{asked}, seconds to start"), started(run));
+        let requested = count(run.requested);
+        add(format!("{requested}, memory"), held(run));
+        add(format!("{requested}, seconds to start"), started(run));
         if let Some(index) = run.balance.as_ref().and_then(|balance| balance.fairness) {
-            add(format!("{asked}, Jain's index over CPUs"), format!("{index:.3}"));
+            add(format!("{requested}, Jain's index over CPUs"), format!("{index:.3}"));
         }
-        if let Some(rounds) = &run.rounds {
-            add(format!("{asked}, rounds per second"), number(rounds.per_second));
+        if let Some(rounds) = &run.file_rounds {
+            add(format!("{requested}, rounds per second"), number(rounds.per_second));
         }
     }
     add("bytes each".to_owned(), optional(bytes_each(light), grouped));

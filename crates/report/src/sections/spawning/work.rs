@@ -1,7 +1,7 @@
 //! Tables of how computing was spread over CPUs, and of the rate of file operations.
 
 use crate::sections::spawning::Table;
-use manycore_analysis::{Balance, LightProcesses, Rounds};
+use manycore_analysis::{CpuBalance, FileRounds, LightProcesses};
 use manycore_experiment::{Record, spawning::Spin};
 use manycore_render::{
     figure::{ABSENT, number, optional, percent},
@@ -22,16 +22,16 @@ pub(super) fn tables(all: &[LightProcesses], record: &Record) -> Vec<Table> {
         spawning.runs.iter().filter_map(move |run| Some((light, run.asked, run.spin.as_ref()?)))
     });
     let mut tables = vec![balance(all)];
-    tables.extend(spins.map(|(light, asked, spin)| map(light, asked, spin)));
+    tables.extend(spins.map(|(light, requested, spin)| map(light, requested, spin)));
     tables.push(files(all));
     tables
 }
 
 fn balance(all: &[LightProcesses]) -> Table {
-    let mut table = Table::figures(
+    let mut table = Table::numeric(
         "Computing: share of each CPU's time, and waiting tasks",
         ("runtime", Align::Left),
-        &["alive", "CPUs", "mean", "least", "most", "Jain", "schedulers' Jain", "ran", "queued", "stolen"],
+        &["alive", "CPUs", "mean", "least", "most", "Jain", "schedulers' Jain", "ran", "queued", "steal"],
     );
     let runs = all.iter().flat_map(|light| {
         light.runs.iter().filter_map(move |run| Some((light, run.alive, run.balance.as_ref()?)))
@@ -45,7 +45,7 @@ fn balance(all: &[LightProcesses]) -> Table {
     table
 }
 
-fn spread(light: &LightProcesses, alive: u64, balance: &Balance) -> Vec<String> {
+fn spread(light: &LightProcesses, alive: u64, balance: &CpuBalance) -> Vec<String> {
     let shares: Vec<f64> = balance.cpus.iter().map(|&(_, share)| share).collect();
     let index = |index: f64| format!("{index:.3}");
     vec![
@@ -59,19 +59,19 @@ fn spread(light: &LightProcesses, alive: u64, balance: &Balance) -> Vec<String> 
         optional(balance.scheduler_fairness, index),
         optional(balance.running, number),
         optional(balance.queued, number),
-        optional(balance.stolen, percent),
+        optional(balance.steal, percent),
     ]
 }
 
 /// Returns a map of shares over time with a line for each CPU.
-fn map(light: &LightProcesses, asked: u64, spin: &Spin) -> Table {
+fn map(light: &LightProcesses, requested: u64, spin: &Spin) -> Table {
     let long = spin.busy.len().div_ceil(ACROSS).max(1);
     let high = spin.cpus.len().div_ceil(DOWN).max(1);
-    let mut table = Table::figures(
+    let mut table = Table::numeric(
         format!(
             "{}, {}: how busy each CPU was over time, {} per sign",
             light.name,
-            count(asked),
+            count(requested),
             seconds(long as f64 * spin.interval_seconds)
         ),
         ("CPU", Align::Right),
@@ -117,16 +117,16 @@ fn sign(block: &[Vec<f32>], first: usize, count: usize) -> char {
 }
 
 fn files(all: &[LightProcesses]) -> Table {
-    let mut table = Table::figures(
+    let mut table = Table::numeric(
         "Files: rounds of open, write, read and close",
         ("runtime", Align::Left),
         &["alive", "per second", "p50 ms", "p99 ms", "bytes", "file system"],
     );
     let runs = all.iter().flat_map(|light| {
-        light.runs.iter().filter_map(move |run| Some((light, run.alive, run.rounds.as_ref()?)))
+        light.runs.iter().filter_map(move |run| Some((light, run.alive, run.file_rounds.as_ref()?)))
     });
     table.rows = runs
-        .map(|(light, alive, rounds): (_, _, &Rounds)| {
+        .map(|(light, alive, rounds): (_, _, &FileRounds)| {
             let milliseconds = |ns: Option<f64>| optional(ns.map(|ns| ns / 1e6), number);
             let system = if rounds.file_system.is_empty() { ABSENT } else { &*rounds.file_system };
             vec![

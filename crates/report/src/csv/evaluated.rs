@@ -1,22 +1,25 @@
 //! Rows of the evaluation.
 
-use crate::csv::{cell, ends, estimate};
-use crate::{Named, sections};
-use manycore_analysis::{Candidate, Circumstances, PairLatency, ScalingPoint, Superlinear};
+use crate::{
+    NamedEvaluation,
+    csv::{cell, ends, estimate},
+    sections,
+};
+use manycore_analysis::{PairLatency, ScalingPoint, SchedulerCounters, Superlinear, TuneCandidate};
 use manycore_stats::{Estimate, verdict::Verdict};
 
-fn points(named: &Named) -> impl Iterator<Item = &ScalingPoint> {
+fn points(named: &NamedEvaluation) -> impl Iterator<Item = &ScalingPoint> {
     named.evaluation.scaling.iter().flat_map(|scaling| &scaling.points)
 }
 
-pub(super) fn scaling(named: &Named) -> Vec<Vec<String>> {
+pub(super) fn scaling(named: &NamedEvaluation) -> Vec<Vec<String>> {
     let row = |point: &ScalingPoint| {
-        let latency = point.latency;
+        let event_times = point.event_times;
         let mut row = vec![
             point.workers.to_string(),
             cell(point.events),
             cell(point.rate.median),
-            cell(latency.map(|times| times.mean_ms)),
+            cell(event_times.map(|times| times.mean_ms)),
             cell(point.speedup.median),
             cell(point.seconds),
         ];
@@ -24,37 +27,37 @@ pub(super) fn scaling(named: &Named) -> Vec<Vec<String>> {
         row.extend(ends(point.speedup.interval));
         row.extend(estimate(Some(&point.efficiency)));
         row.extend([
-            cell(latency.map(|times| times.min_ms)),
-            cell(latency.map(|times| times.p95_ms)),
-            cell(latency.map(|times| times.p99_ms)),
-            cell(latency.map(|times| times.max_ms)),
+            cell(event_times.map(|times| times.min_ms)),
+            cell(event_times.map(|times| times.p95_ms)),
+            cell(event_times.map(|times| times.p99_ms)),
+            cell(event_times.map(|times| times.max_ms)),
             cell(point.fairness),
             point.superlinear.as_ref().map_or_else(String::new, Superlinear::cause),
         ]);
-        row.extend(circumstances(&point.circumstances));
+        row.extend(counters(&point.counters));
         row
     };
     points(named).map(row).collect()
 }
 
-fn circumstances(around: &Circumstances) -> [String; 11] {
+fn counters(counters: &SchedulerCounters) -> [String; 11] {
     [
-        around.used,
-        around.steal,
-        around.foreign,
-        around.run_delay,
-        around.throttled,
-        around.pressure,
-        around.migrations,
-        around.preemptions,
-        around.frequency_khz,
-        around.rate_per_cpu_second,
-        around.thermal_events.map(|events| events as f64),
+        counters.used,
+        counters.steal,
+        counters.other_work,
+        counters.run_delay,
+        counters.throttled,
+        counters.cpu_pressure,
+        counters.migrations,
+        counters.preemptions,
+        counters.frequency_khz,
+        counters.rate_per_cpu_second,
+        counters.thermal_events.map(|events| events as f64),
     ]
     .map(cell)
 }
 
-pub(super) fn cpus(named: &Named) -> Vec<Vec<String>> {
+pub(super) fn cpus(named: &NamedEvaluation) -> Vec<Vec<String>> {
     let of_point = |point: &ScalingPoint| -> Vec<Vec<String>> {
         let row = |&(cpu, share): &(u32, f64)| vec![point.workers.to_string(), cpu.to_string(), cell(share)];
         point.cpu_share.iter().map(row).collect()
@@ -62,17 +65,17 @@ pub(super) fn cpus(named: &Named) -> Vec<Vec<String>> {
     points(named).flat_map(of_point).collect()
 }
 
-pub(super) fn noise(named: &Named) -> Vec<Vec<String>> {
+pub(super) fn noise(named: &NamedEvaluation) -> Vec<Vec<String>> {
     let rows = named.evaluation.noise.iter().map(|noise| {
         let mut row = vec![noise.workers.to_string()];
         row.extend(estimate(Some(&noise.ratio)));
-        row.extend([noise.ratio.n.to_string(), cell(noise.floor), cell(noise.detectable)]);
+        row.extend([noise.ratio.n.to_string(), cell(noise.floor), cell(noise.minimum_detectable_effect)]);
         row
     });
     rows.collect()
 }
 
-pub(super) fn modes(named: &Named) -> Vec<Vec<String>> {
+pub(super) fn modes(named: &NamedEvaluation) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for modes in &named.evaluation.modes {
         for mode in &modes.modes {
@@ -86,7 +89,7 @@ pub(super) fn modes(named: &Named) -> Vec<Vec<String>> {
     rows
 }
 
-pub(super) fn matrix(named: &Named) -> Vec<Vec<String>> {
+pub(super) fn matrix(named: &NamedEvaluation) -> Vec<Vec<String>> {
     let rows = named.evaluation.matrix.iter().map(|point| {
         let mut row = vec![point.size.to_string()];
         row.extend(estimate(Some(&point.one)));
@@ -98,14 +101,16 @@ pub(super) fn matrix(named: &Named) -> Vec<Vec<String>> {
     rows.collect()
 }
 
-pub(super) fn affinity(named: &Named) -> Vec<Vec<String>> {
+pub(super) fn affinity(named: &NamedEvaluation) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     if let Some(affinity) = &named.evaluation.affinity {
-        for (side, letter, processes) in [("free", 'A', &affinity.free), ("bound", 'B', &affinity.bound)] {
+        for (mode, letter, processes) in
+            [("unpinned", 'A', &affinity.unpinned_seconds), ("pinned", 'B', &affinity.pinned_seconds)]
+        {
             for (process, rounds) in processes.iter().enumerate() {
                 rows.extend(rounds.iter().enumerate().map(|(round, &seconds)| {
                     let round = format!("{letter}{}", round + 1);
-                    vec![format!("P{}", process + 1), side.to_owned(), round, cell(seconds)]
+                    vec![format!("P{}", process + 1), mode.to_owned(), round, cell(seconds)]
                 }));
             }
         }
@@ -113,7 +118,7 @@ pub(super) fn affinity(named: &Named) -> Vec<Vec<String>> {
     rows
 }
 
-pub(super) fn latency(named: &Named) -> Vec<Vec<String>> {
+pub(super) fn latency(named: &NamedEvaluation) -> Vec<Vec<String>> {
     let pairs = named.evaluation.latency.iter().flat_map(|latency| &latency.pairs);
     let row = |pair: &PairLatency| {
         let shared = serde_json::to_value(pair.distance).unwrap_or_default();
@@ -126,9 +131,9 @@ pub(super) fn latency(named: &Named) -> Vec<Vec<String>> {
     pairs.map(row).collect()
 }
 
-pub(super) fn tuning(named: &Named) -> Vec<Vec<String>> {
+pub(super) fn tuning(named: &NamedEvaluation) -> Vec<Vec<String>> {
     let candidates = named.evaluation.tuning.iter().flat_map(|tuning| &tuning.candidates);
-    let row = |candidate: &Candidate| {
+    let row = |candidate: &TuneCandidate| {
         let mut row = vec![
             candidate.name.clone(),
             candidate.dropped.map_or_else(String::new, |round| round.to_string()),
@@ -140,10 +145,10 @@ pub(super) fn tuning(named: &Named) -> Vec<Vec<String>> {
     candidates.map(row).collect()
 }
 
-pub(super) fn verdicts(named: &Named) -> Vec<Vec<String>> {
-    let row = |question: String, verdict: &Verdict, elsewhere: String| {
+pub(super) fn verdicts(named: &NamedEvaluation) -> Vec<Vec<String>> {
+    let row = |question: String, verdict: &Verdict, off_cpu_checks: String| {
         let [low, high] = ends(verdict.interval);
-        let answer = serde_json::to_value(verdict.verdict).unwrap_or_default();
+        let answer = serde_json::to_value(verdict.answer).unwrap_or_default();
         vec![
             question,
             answer.as_str().unwrap_or_default().to_owned(),
@@ -157,7 +162,7 @@ pub(super) fn verdicts(named: &Named) -> Vec<Vec<String>> {
             verdict.rule.analysis.to_string(),
             verdict.rule.analyses.to_string(),
             verdict.noise_floor.map_or_else(String::new, cell),
-            elsewhere,
+            off_cpu_checks,
         ]
     };
     let modes = named.evaluation.modes.iter().filter_map(|modes| {
@@ -169,7 +174,7 @@ pub(super) fn verdicts(named: &Named) -> Vec<Vec<String>> {
         Some(row(
             "affinity: pinned (b) over unpinned (a)".to_owned(),
             verdict,
-            affinity.elsewhere.to_string(),
+            affinity.off_cpu_checks.to_string(),
         ))
     });
     let comparison = named.evaluation.comparison.iter().map(|comparison| {
@@ -182,9 +187,9 @@ pub(super) fn verdicts(named: &Named) -> Vec<Vec<String>> {
     modes.chain(affinity).chain(comparison).chain(finalists).collect()
 }
 
-pub(super) fn peers(named: &Named) -> Vec<Vec<String>> {
-    let rows = named.evaluation.peers.iter().map(|peer| {
-        let mut row = vec![peer.workers.to_string(), cell(peer.ours.median), cell(peer.theirs.median)];
+pub(super) fn peers(named: &NamedEvaluation) -> Vec<Vec<String>> {
+    let rows = named.evaluation.sysbench.iter().map(|peer| {
+        let mut row = vec![peer.workers.to_string(), cell(peer.built_in.median), cell(peer.other.median)];
         row.extend(estimate(peer.ratio.as_ref()));
         row.push(peer.pairs.to_string());
         row
@@ -194,33 +199,43 @@ pub(super) fn peers(named: &Named) -> Vec<Vec<String>> {
 
 /// Rows of contention. Ratios are relative to the fewest workers, to the first distance, or of the built-in
 /// load over the other program.
-pub(super) fn contention(named: &Named) -> Vec<Vec<String>> {
+pub(super) fn contention(named: &NamedEvaluation) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for load in &named.evaluation.contention {
         let start = |variant: &str, workers: &str, distance: &str, cpus: &str| {
             [&load.load, variant, workers, distance, cpus, &load.unit].map(str::to_owned)
         };
         for point in &load.points {
-            let over = point.over_fewest.as_ref();
+            let over = point.relative_to_smallest.as_ref();
             let ratio =
                 over.map(|over| Estimate { median: over.ratio, interval: over.interval, n: over.pairs });
             let start = start(&point.variant, &point.workers.to_string(), "", "");
             let end = [cell(point.fairness), String::new()];
-            rows.push(whole(start, &point.rate, ratio.as_ref(), end));
+            rows.push(contention_row(start, &point.rate, ratio.as_ref(), end));
         }
         for pair in &load.pairs {
             let start = start(&pair.variant, "", pair.title(), &pair.cpus);
-            rows.push(whole(start, &pair.rate, pair.over_nearest.as_ref(), Default::default()));
+            rows.push(contention_row(
+                start,
+                &pair.rate,
+                pair.relative_to_nearest.as_ref(),
+                Default::default(),
+            ));
         }
-        for peer in &load.peers {
-            let program = load.peer.clone().unwrap_or_default();
+        for peer in &load.against_other {
+            let program = load.other_program.clone().unwrap_or_default();
             let start = start("", &peer.workers.to_string(), "", "");
-            rows.push(whole(start, &peer.ours, peer.ratio.as_ref(), [String::new(), program]));
+            rows.push(contention_row(start, &peer.built_in, peer.ratio.as_ref(), [String::new(), program]));
         }
     }
     rows
 }
 
-fn whole(start: [String; 6], rate: &Estimate, ratio: Option<&Estimate>, end: [String; 2]) -> Vec<String> {
+fn contention_row(
+    start: [String; 6],
+    rate: &Estimate,
+    ratio: Option<&Estimate>,
+    end: [String; 2],
+) -> Vec<String> {
     start.into_iter().chain(estimate(Some(rate))).chain(estimate(ratio)).chain(end).collect()
 }

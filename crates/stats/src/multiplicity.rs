@@ -2,7 +2,7 @@
 //! several comparisons.
 
 /// Two-sided level of all analyses jointly: 1 - [`super::CONFIDENCE`].
-pub const LEVEL: f64 = 0.05;
+pub const FAMILY_LEVEL: f64 = 0.05;
 
 /// Returns the two-sided level of one of the planned interim analyses, by O'Brien and Fleming (1979). The
 /// critical value falls with the square root of the information, so early analyses stop only for large
@@ -11,13 +11,13 @@ pub const LEVEL: f64 = 0.05;
 /// (Bonferroni).
 pub fn interim_level(which: usize, analyses: usize) -> f64 {
     match (analyses, which) {
-        (0 | 1, _) => LEVEL,
+        (0 | 1, _) => FAMILY_LEVEL,
         (2, 0 | 1) => 0.0052,
         (2, _) => 0.0480,
         (3, 0 | 1) => 0.0005,
         (3, 2) => 0.0141,
         (3, _) => 0.0451,
-        (many, _) => LEVEL / many as f64,
+        (many, _) => FAMILY_LEVEL / many as f64,
     }
 }
 
@@ -25,7 +25,7 @@ pub fn interim_level(which: usize, analyses: usize) -> f64 {
 /// procedure. The smallest p-value is tested at the level divided by the number of tests, the next at the
 /// level divided by one less, and so on; after the first that fails, the divisor stays the same (Holm
 /// 1979). At an interim analysis, `level` is that of the analysis.
-pub fn holm(p_values: &[f64], level: f64) -> Vec<usize> {
+pub fn holm_divisors(p_values: &[f64], level: f64) -> Vec<usize> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
     order.sort_by(|&a, &b| p_values[a].total_cmp(&p_values[b]));
     let mut divisors = vec![p_values.len().max(1); p_values.len()];
@@ -48,18 +48,18 @@ mod tests {
 
     #[test]
     fn holm_divides_the_level_step_by_step_until_one_fails() {
-        assert_eq!(holm(&[0.001, 0.03, 0.02], 0.05), [3, 1, 2]);
-        assert_eq!(holm(&[0.2, 0.02, 0.04], 0.05), [3, 3, 3]);
-        assert_eq!(holm(&[0.04], 0.05), [1]);
-        assert!(holm(&[], 0.05).is_empty());
+        assert_eq!(holm_divisors(&[0.001, 0.03, 0.02], 0.05), [3, 1, 2]);
+        assert_eq!(holm_divisors(&[0.2, 0.02, 0.04], 0.05), [3, 3, 3]);
+        assert_eq!(holm_divisors(&[0.04], 0.05), [1]);
+        assert!(holm_divisors(&[], 0.05).is_empty());
     }
 
     /// Regression test: the level was 5 % at every analysis, so the second finalist was tested at a level
     /// that the first had not reached.
     #[test]
     fn holm_at_an_interim_analysis_uses_its_level() {
-        assert_eq!(holm(&[0.01, 0.012], interim_level(2, 3)), [2, 2]);
-        assert_eq!(holm(&[0.005, 0.012], interim_level(2, 3)), [2, 1]);
+        assert_eq!(holm_divisors(&[0.01, 0.012], interim_level(2, 3)), [2, 2]);
+        assert_eq!(holm_divisors(&[0.005, 0.012], interim_level(2, 3)), [2, 1]);
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! Decides which findings the conditions support: advice that is not supported is withheld, facts are
 //! marked.
 
-use super::{Finding, Kind};
+use super::{Finding, FindingKind};
 use crate::disturbance;
 use manycore_experiment::{Record, record::id};
 use manycore_text::names::list;
 
 /// Returns the ids, or their prefixes, of the experiments on which the findings of a topic rest.
-fn experiments(topic: &str) -> Option<&'static [&'static str]> {
+fn experiment_ids(topic: &str) -> Option<&'static [&'static str]> {
     Some(match topic {
         "scaling" => &[id::SCALING],
         "modes" => &[id::MODES],
@@ -15,7 +15,7 @@ fn experiments(topic: &str) -> Option<&'static [&'static str]> {
         "affinity" => &[id::AFFINITY],
         "latency" => &[id::LATENCY],
         "stream" => &[id::STREAM],
-        "peer" => &[id::SYSBENCH],
+        "sysbench" => &[id::SYSBENCH],
         "contention" => &[id::CONTENTION],
         "comparison" => &[id::COMPARE],
         "tuning" => &[id::TUNE],
@@ -25,25 +25,26 @@ fn experiments(topic: &str) -> Option<&'static [&'static str]> {
 
 /// Returns the findings that the conditions support, and marks facts that they do not. Unsupported advice
 /// is replaced by a warning.
-pub(super) fn only(findings: Vec<Finding>, record: &Record) -> Vec<Finding> {
+pub(super) fn supported(findings: Vec<Finding>, record: &Record) -> Vec<Finding> {
     let mut kept = Vec::new();
     let mut withheld: Vec<(String, Vec<String>)> = Vec::new();
     for mut finding in findings {
-        let excess = experiments(finding.topic).map(|ids| disturbance::during(record, ids).excess());
-        let Some(why) = excess.filter(|excess| !excess.is_empty()) else {
+        let exceeded =
+            experiment_ids(finding.topic).map(|ids| disturbance::of_topic(record, ids).exceeded_limits());
+        let Some(why) = exceeded.filter(|exceeded| !exceeded.is_empty()) else {
             kept.push(finding);
             continue;
         };
         match finding.kind {
-            Kind::Advice => {
+            FindingKind::Advice => {
                 match withheld.iter_mut().find(|(known, _)| *known == list(&why)) {
                     Some((_, topics)) => topics.push(finding.topic.to_owned()),
                     None => withheld.push((list(&why), vec![finding.topic.to_owned()])),
                 }
                 continue;
             }
-            Kind::Fact => finding.kind = Kind::Doubtful,
-            Kind::Answer | Kind::Warning | Kind::Doubtful => {}
+            FindingKind::Fact => finding.kind = FindingKind::Doubtful,
+            FindingKind::Answer | FindingKind::Warning | FindingKind::Doubtful => {}
         }
         finding.evidence.push(format!("during the measurement {}", list(&why)));
         kept.push(finding);
@@ -51,7 +52,7 @@ pub(super) fn only(findings: Vec<Finding>, record: &Record) -> Vec<Finding> {
     kept.extend(withheld.into_iter().map(|(why, mut topics)| {
         topics.dedup();
         let text = format!("No advice on {}: {why}. Measure again on a quieter machine.", list(&topics));
-        Finding::new(Kind::Warning, "conditions", text, Vec::new())
+        Finding::new(FindingKind::Warning, "conditions", text, Vec::new())
     }));
     kept
 }

@@ -1,14 +1,16 @@
 //! The figures of one run: those in its output, and its resource usage.
 
-use manycore_experiment::metric::{self, Reader};
-use manycore_experiment::record::{Better, Metric};
+use manycore_experiment::{
+    metric::{self, Reader},
+    record::{Better, Metric},
+};
 use manycore_linux::job::{Job, MOST_OUTPUT};
 use manycore_stats::median;
 use std::time::SystemTime;
 
 /// Resource usage of a run.
 #[derive(Clone, Copy, Debug)]
-pub struct Used {
+pub struct ResourceUsage {
     /// From the start of the first copy to the end of the last.
     pub wall_ns: u64,
     /// CPU time of all copies.
@@ -24,10 +26,10 @@ pub struct Used {
 ///
 /// # Errors
 /// What is wrong with the output, phrased as the end of a sentence about the command.
-pub fn figures(
+pub(crate) fn figures(
     readers: &[Reader],
     jobs: &[Job],
-    used: &Used,
+    used: &ResourceUsage,
     since: SystemTime,
 ) -> Result<Vec<(Metric, f64)>, String> {
     let each = jobs.iter().map(|job| read(readers, job, since)).collect::<Result<Vec<_>, _>>()?;
@@ -90,7 +92,7 @@ impl Figures {
     /// # Errors
     /// No metric has the requested name; the metrics differ from those of the run before; or the primary
     /// metric is below 0, or is 0 where less is better, as no ratio to 0 exists. A rate of 0 is valid.
-    pub fn ordered(&mut self, mut found: Vec<(Metric, f64)>) -> Result<Vec<f64>, String> {
+    pub(crate) fn ordered(&mut self, mut found: Vec<(Metric, f64)>) -> Result<Vec<f64>, String> {
         if let Some(primary) = &self.primary {
             let names: Vec<&str> = found.iter().map(|(metric, _)| metric.name.as_str()).collect();
             let position = names.iter().position(|name| name == primary);

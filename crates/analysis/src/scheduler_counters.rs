@@ -8,13 +8,13 @@ use serde::Serialize;
 /// kernel counts some times when they end, so a counter may include time from before the sample. `None`
 /// where the machine does not report a counter.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Circumstances {
+pub struct SchedulerCounters {
     /// CPU time that the workers used.
     pub used: Option<f64>,
     /// Time that the hypervisor took (steal), as a share of the time in which the CPUs were busy.
     pub steal: Option<f64>,
     /// CPU time of everything that is not a worker, as a share of the time of the usable CPUs.
-    pub foreign: Option<f64>,
+    pub other_work: Option<f64>,
     /// Time in which workers were runnable and waited for a CPU, as a share of the time of all workers.
     pub run_delay: Option<f64>,
     /// Time for which a cgroup quota throttled the workers.
@@ -28,37 +28,25 @@ pub struct Circumstances {
     /// Work per second of CPU time.
     pub rate_per_cpu_second: Option<f64>,
     /// Share of time in which at least one task waited for a CPU (PSI).
-    pub pressure: Option<f64>,
+    pub cpu_pressure: Option<f64>,
     /// Thermal throttling events.
     pub thermal_events: Option<u64>,
 }
 
-/// Gathers the circumstances of treatment `index`.
-pub(crate) fn gather(experiment: &Experiment, index: usize, record: &Record) -> Circumstances {
+/// Computes the counters of treatment `index`.
+pub(crate) fn gather(experiment: &Experiment, index: usize, record: &Record) -> SchedulerCounters {
     let samples: Vec<&Sample> = experiment.samples_of(index).collect();
     let workers = experiment.treatments[index].workers;
-    let tick_ns = 1e9 / record.conditions.ticks_per_second.max(1) as f64;
     let span: f64 = samples.iter().map(|sample| sample.around.span_ns as f64).sum();
     let cpus = super::usable_cpus(&record.machine) as f64;
     let capacity = span * (workers as f64).min(cpus);
-    let usable = record.machine.usable();
-    let ours: Vec<bool> = record.machine.online.iter().map(|cpu| usable.contains(cpu)).collect();
     let total = |pick: &dyn Fn(&Sample) -> Option<f64>| -> Option<f64> {
         let values: Option<Vec<f64>> = samples.iter().map(|sample| pick(sample)).collect();
         values.filter(|values| !values.is_empty()).map(|values| values.iter().sum())
     };
-    let ticks = |pick: &dyn Fn(&Sample) -> &Vec<u32>| {
-        total(&|sample| {
-            let ticks = pick(sample);
-            (ticks.len() == ours.len()).then(|| {
-                let ours = ticks.iter().zip(&ours).filter(|(_, ours)| **ours);
-                ours.map(|(&ticks, _)| f64::from(ticks)).sum::<f64>() * tick_ns
-            })
-        })
-    };
     let cpu = total(&|sample| sample.around.cpu_ns.map(|ns| ns as f64));
-    let steal = ticks(&|sample| &sample.around.steal_ticks);
-    let busy = ticks(&|sample| &sample.around.busy_ticks);
+    let steal = total(&|sample| usable_ns(&sample.around.steal_ticks, record));
+    let busy = total(&|sample| usable_ns(&sample.around.busy_ticks, record));
     let share = |value: Option<f64>, of: f64| {
         value.map(|value| value / of).filter(|share| share.is_finite()).map(|share| share.clamp(0.0, 1.0))
     };
@@ -66,10 +54,10 @@ pub(crate) fn gather(experiment: &Experiment, index: usize, record: &Record) -> 
         value.map(|value| value * 1e9 / (span * workers.max(1) as f64)).filter(|rate| rate.is_finite())
     };
     let frequency = total(&|sample| sample.around.frequency_khz.map(|khz| khz as f64));
-    Circumstances {
+    SchedulerCounters {
         used: share(cpu, capacity),
         steal: busy.and_then(|busy| share(steal, busy)),
-        foreign: share(busy.zip(cpu).map(|(busy, cpu)| busy - steal.unwrap_or(0.0) - cpu), span * cpus),
+        other_work: share(busy.zip(cpu).map(|(busy, cpu)| busy - steal.unwrap_or(0.0) - cpu), span * cpus),
         run_delay: share(
             total(&|sample| sample.around.run_delay_ns.map(|ns| ns as f64)),
             span * workers.max(1) as f64,
@@ -81,10 +69,20 @@ pub(crate) fn gather(experiment: &Experiment, index: usize, record: &Record) -> 
         })),
         frequency_khz: frequency.map(|sum| sum / samples.len() as f64),
         rate_per_cpu_second: cpu.and_then(|cpu| rate_per_cpu_second(&samples, cpu, span)),
-        pressure: share(total(&|sample| sample.around.pressure_ns.map(|ns| ns as f64)), span),
+        cpu_pressure: share(total(&|sample| sample.around.pressure_ns.map(|ns| ns as f64)), span),
         thermal_events: total(&|sample| sample.around.thermal_events.map(|count| count as f64))
             .map(|events| events as u64),
     }
+}
+
+/// Returns the time of the usable CPUs in nanoseconds. `None` where the ticks are not those of all CPUs.
+fn usable_ns(ticks: &[u32], record: &Record) -> Option<f64> {
+    let online = &record.machine.online;
+    let usable = record.machine.usable();
+    let tick_ns = 1e9 / record.conditions.ticks_per_second.max(1) as f64;
+    let of_usable = online.iter().zip(ticks).filter(|(cpu, _)| usable.contains(*cpu));
+    (ticks.len() == online.len())
+        .then(|| of_usable.map(|(_, &ticks)| f64::from(ticks)).sum::<f64>() * tick_ns)
 }
 
 /// Returns work per second of CPU time. Work is counted within the sample, CPU time over the slightly

@@ -1,7 +1,7 @@
 //! The planned power is reached in four of five simulated runs, for several distributions of noise.
 
 use super::*;
-use manycore_stats::{Estimate, LEVEL};
+use manycore_stats::{Estimate, FAMILY_LEVEL};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -35,7 +35,7 @@ impl Noise {
     fn new(draw: Draw) -> Self {
         let mut rng = Rng::seed_from_u64(9);
         let many: Vec<f64> = (0..20_000).map(|_| draw(&mut rng)).collect();
-        Self { draw, centre: Estimate::of_differences(&many, LEVEL).unwrap().median }
+        Self { draw, centre: Estimate::of_differences(&many, FAMILY_LEVEL).unwrap().median }
     }
 
     fn pairs(&self, (effect, sd): (f64, f64), count: usize, rng: &mut Rng) -> Vec<f64> {
@@ -47,11 +47,11 @@ impl Noise {
 fn run(pairs: &[f64], analyses: usize) -> Verdict {
     let at = |which: usize| {
         let so_far = &pairs[..pairs.len() * which / analyses];
-        Verdict::of(so_far, Rule::at(which, analyses), None).unwrap()
+        Verdict::of(so_far, DecisionRule::at_analysis(which, analyses), None).unwrap()
     };
     (1..analyses)
         .map(at)
-        .find(|verdict| verdict.verdict != Answer::Inconclusive)
+        .find(|verdict| verdict.answer != Answer::Inconclusive)
         .unwrap_or_else(|| at(analyses))
 }
 
@@ -65,8 +65,8 @@ fn the_detectable_difference_is_found_in_four_of_five_runs() {
             let found = (0..600)
                 .filter(|_| {
                     let first = run(&noise.pairs((0.0, sd), count, &mut rng), analyses);
-                    let effect = detectable(&first).unwrap().ln_1p();
-                    run(&noise.pairs((effect, sd), count, &mut rng), analyses).verdict == Answer::BBetter
+                    let effect = minimum_detectable_effect(&first).unwrap().ln_1p();
+                    run(&noise.pairs((effect, sd), count, &mut rng), analyses).answer == Answer::BBetter
                 })
                 .count();
             let share = found as f64 / 600.0;
@@ -102,7 +102,7 @@ fn as_many_pairs_as_advised_give_an_answer_in_four_of_five_runs() {
             let answered = advised
                 .iter()
                 .filter(|&&count| {
-                    run(&noise.pairs((effect, sd), count, &mut rng), 3).verdict != Answer::Inconclusive
+                    run(&noise.pairs((effect, sd), count, &mut rng), 3).answer != Answer::Inconclusive
                 })
                 .count();
             let share = answered as f64 / advised.len() as f64;

@@ -7,13 +7,13 @@ use serde::Serialize;
 
 /// The built-in load relative to another program at one number of workers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Peer {
+pub struct ProgramComparison {
     /// Threads of each program.
     pub workers: usize,
     /// Operations (events) per second of the built-in load.
-    pub ours: Estimate,
+    pub built_in: Estimate,
     /// Events per second of the other program.
-    pub theirs: Estimate,
+    pub other: Estimate,
     /// Built-in over other, from pairs of the same block. `None` where the operations differ, so that a
     /// ratio would be meaningless, and where there are too few pairs for an interval.
     pub ratio: Option<Estimate>,
@@ -21,9 +21,9 @@ pub struct Peer {
     pub pairs: usize,
 }
 
-/// Returns one [`Peer`] for each number of workers that has both programs. `is_same` says whether an
+/// Returns one [`ProgramComparison`] for each number of workers that has both programs. `is_same` says whether an
 /// operation is the same in both.
-pub(crate) fn judge(experiment: &Experiment, is_same: bool) -> Vec<Peer> {
+pub(crate) fn evaluate(experiment: &Experiment, is_same: bool) -> Vec<ProgramComparison> {
     with_factor(experiment, "program", "manycore")
         .filter_map(|ours| {
             let workers = experiment.treatments[ours].workers;
@@ -34,10 +34,10 @@ pub(crate) fn judge(experiment: &Experiment, is_same: bool) -> Vec<Peer> {
             let theirs = experiment.treatments.iter().position(other)?;
             let ratios = experiment.log_ratios(theirs, ours);
             let ratio = Estimate::of(&ratios).filter(|ratio| is_same && ratio.interval.is_some());
-            Some(Peer {
+            Some(ProgramComparison {
                 workers,
-                ours: Estimate::of(&experiment.rates(ours))?,
-                theirs: Estimate::of(&experiment.rates(theirs))?,
+                built_in: Estimate::of(&experiment.rates(ours))?,
+                other: Estimate::of(&experiment.rates(theirs))?,
                 ratio: ratio.map(|ratio| ratio.map(f64::exp)),
                 pairs: ratios.len(),
             })

@@ -1,14 +1,19 @@
 //! Commands as the subject of an experiment. Each treatment runs a command to its end, and measures its
 //! output and its resource usage.
 
-use crate::error::{Error, Result};
 use crate::{
+    error::{Error, Result},
+    figures::{Figures, ResourceUsage, figures},
     service::Service,
-    values::{Figures, Used, figures},
 };
 use manycore_control::placement::{AffinityEnforcer, WorkerCpus};
-use manycore_experiment::record::{Around, Metric, Sample};
-use manycore_experiment::{engine::Subject, interrupt, metric::Reader, observe::Observer};
+use manycore_experiment::{
+    engine::Subject,
+    interrupt,
+    metric::Reader,
+    observe::Observer,
+    record::{Around, Metric, Sample},
+};
 use manycore_linux::{
     affinity,
     clock::now_ns,
@@ -30,14 +35,14 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// Environment variable that marks the load, and all processes that it starts. It distinguishes them from
 /// those of the service.
-const MARK: &str = "MANYCORE_LOAD";
+const LOAD_MARKER: &str = "MANYCORE_LOAD";
 
 /// Longest time between two checks of signals and time limits.
-const LOOK: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// One variant: a command and its placement.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Side {
+pub struct Variant {
     /// Program and arguments.
     pub command: Vec<String>,
     /// Variables that are added to our own environment.
@@ -50,7 +55,7 @@ pub struct Side {
 
 /// Settings for measuring runs.
 #[derive(Clone, Debug)]
-pub struct Rules {
+pub struct RunSettings {
     /// Readers of the output.
     pub readers: Vec<Reader>,
     /// Name of the primary metric. `None` means the first metric of the first reader, or wall time.
@@ -63,7 +68,7 @@ pub struct Rules {
     pub load_cpus: Option<CpuSet>,
 }
 
-impl Default for Rules {
+impl Default for RunSettings {
     /// Returns settings in which wall time is the primary metric and a run may take ten minutes.
     fn default() -> Self {
         Self {
@@ -77,9 +82,9 @@ impl Default for Rules {
 }
 
 /// Runs the commands of all variants.
-pub struct Commands {
-    sides: Vec<Side>,
-    rules: Rules,
+pub struct CommandSubject {
+    variants: Vec<Variant>,
+    settings: RunSettings,
     service: Option<Service>,
     observer: Rc<Observer>,
     origin_ns: u64,
@@ -89,24 +94,22 @@ pub struct Commands {
     notes: BTreeSet<String>,
 }
 
-impl Commands {
-    /// Creates a subject for `sides`, with the settings `rules`. If there is a `service`, the commands are
+impl CommandSubject {
+    /// Creates a subject for `variants`, with the `settings`. If there is a `service`, the commands are
     /// the load on it.
     ///
     /// # Errors
-    /// [`Failure::Missing`] if our own affinity cannot be read.
+    /// [`Error::System`] if our own affinity cannot be read.
     pub fn new(
-        sides: Vec<Side>,
-        rules: Rules,
+        variants: Vec<Variant>,
+        settings: RunSettings,
         service: Option<Service>,
         observer: Rc<Observer>,
         origin_ns: u64,
     ) -> Result<Self> {
-        let inherited = affinity::allowed().map_err(|error| {
-            Error::unavailable(format!("cannot read the affinity of this process: {error}"))
-        })?;
-        let (figures, notes) = (Figures::new(rules.primary.clone()), BTreeSet::new());
-        Ok(Self { sides, rules, service, observer, origin_ns, inherited, figures, notes })
+        let inherited = affinity::allowed().map_err(Error::system("read the affinity of this process"))?;
+        let (figures, notes) = (Figures::new(settings.primary.clone()), BTreeSet::new());
+        Ok(Self { variants, settings, service, observer, origin_ns, inherited, figures, notes })
     }
 
     /// Returns the metrics of the values of samples. They are empty before the first run.
@@ -121,99 +124,95 @@ impl Commands {
     }
 
     /// Returns the variants.
-    pub fn sides(&self) -> &[Side] {
-        &self.sides
+    pub fn variants(&self) -> &[Variant] {
+        &self.variants
     }
 
     /// Replaces the variants.
-    pub fn set_sides(&mut self, sides: Vec<Side>) {
-        self.sides = sides;
+    pub fn set_variants(&mut self, variants: Vec<Variant>) {
+        self.variants = variants;
     }
 
     fn service_ns(&self) -> Option<u64> {
         self.service.as_ref().map(Service::cpu_ns)
     }
 
-    fn place_of(&self, side: &Side) -> WorkerCpus {
-        match (&self.service, &self.rules.load_cpus) {
-            (None, _) => side.place.clone(),
+    fn placement_of(&self, variant: &Variant) -> WorkerCpus {
+        match (&self.service, &self.settings.load_cpus) {
+            (None, _) => variant.place.clone(),
             (Some(_), Some(cpus)) => WorkerCpus::on(cpus.clone()),
             (Some(_), None) => WorkerCpus::default(),
         }
     }
 
-    fn start(&self, side: &Side, place: &WorkerCpus) -> Result<Vec<Job>> {
-        let keep = !self.rules.readers.is_empty();
+    fn start(&self, variant: &Variant, place: &WorkerCpus) -> Result<Vec<Job>> {
+        let keep = !self.settings.readers.is_empty();
         let one = |copy| {
-            let mut command = Command::new(&side.command[0]);
-            command.args(&side.command[1..]).envs(side.env.iter().map(|(name, value)| (name, value)));
+            let mut command = Command::new(&variant.command[0]);
+            command.args(&variant.command[1..]).envs(variant.env.iter().map(|(name, value)| (name, value)));
             if self.service.is_some() {
-                command.env(MARK, std::process::id().to_string());
+                command.env(LOAD_MARKER, std::process::id().to_string());
             }
-            let start = if side.copies > 1 { place.of_copy(copy).start() } else { place.start() };
+            let start = if variant.copies > 1 { place.of_copy(copy).start() } else { place.start() };
             Job::start(&mut command, &start, keep)
-                .map_err(|error| Error::unavailable(format!("cannot start {}: {error}", side.command[0])))
+                .map_err(Error::system(format!("start {}", variant.command[0])))
         };
-        (0..side.copies).map(one).collect()
+        (0..variant.copies).map(one).collect()
     }
 
     /// Waits for all jobs. Returns the time at which each of them ended.
-    fn wait(&mut self, jobs: &mut [Job], keeper: &mut AffinityEnforcer, name: &str) -> Result<Vec<u64>> {
+    fn wait(&mut self, jobs: &mut [Job], enforcer: &mut AffinityEnforcer, name: &str) -> Result<Vec<u64>> {
         let roots: Vec<u32> = jobs.iter().map(Job::pid).collect();
         let began = Instant::now();
         let mut ends = vec![0; jobs.len()];
-        let mut asked: Option<Instant> = None;
+        let mut terminated: Option<Instant> = None;
         loop {
-            let pause = keeper
+            let pause = enforcer
                 .scan(&roots)
-                .min(self.service.as_mut().and_then(Service::look).unwrap_or(LOOK))
-                .min(LOOK)
-                .min(self.rules.timeout.saturating_sub(began.elapsed()).max(Duration::from_millis(1)));
+                .min(self.service.as_mut().and_then(Service::enforce_affinity).unwrap_or(POLL_INTERVAL))
+                .min(POLL_INTERVAL)
+                .min(self.settings.timeout.saturating_sub(began.elapsed()).max(Duration::from_millis(1)));
             let mut done = |job: &Job| {
                 ends[roots.iter().position(|&pid| pid == job.pid()).unwrap_or(0)] = now_ns();
-                keeper.process_ended(job.pid());
+                enforcer.process_ended(job.pid());
             };
-            let all = job::wait(jobs, pause, &mut done)
-                .map_err(|error| Error::unavailable(format!("cannot wait for {name}: {error}")))?;
-            if all && asked.is_none() {
+            let all = job::wait(jobs, pause, &mut done).map_err(Error::system(format!("wait for {name}")))?;
+            if all && terminated.is_none() {
                 return Ok(ends);
             }
             interrupt::check()?;
             if let Some(service) = &mut self.service {
                 service.check()?;
             }
-            if began.elapsed() < self.rules.timeout {
+            if began.elapsed() < self.settings.timeout {
                 continue;
             }
-            let since = *asked.get_or_insert_with(|| {
+            let since = *terminated.get_or_insert_with(|| {
                 for job in jobs.iter() {
                     job.signal(Signal::TERM);
                 }
                 Instant::now()
             });
             if all || since.elapsed() > GRACE {
-                let ignored = if all { "" } else { "; it did not end on SIGTERM and was killed" };
-                return Err(Error::Failed(format!(
-                    "{name} did not end within {} s{ignored} (--timeout sets the limit)",
-                    self.rules.timeout.as_secs_f64()
-                )));
+                let (command, limit) = (name.to_owned(), self.settings.timeout);
+                return Err(Error::Timeout { command, limit, killed: !all });
             }
         }
     }
 
     /// Runs a variant once and returns its sample.
-    fn once(&mut self, treatment: usize) -> Result<Sample> {
-        let side = self.sides[treatment].clone();
-        let name = crate::line(&side.command);
-        let place = self.place_of(&side);
+    fn run_once(&mut self, treatment: usize) -> Result<Sample> {
+        let variant = self.variants[treatment].clone();
+        let name = crate::format_command(&variant.command);
+        let place = self.placement_of(&variant);
         let known: BTreeSet<u32> = tasks::children(std::process::id()).into_iter().collect();
-        let keeper = if side.copies > 1 { AffinityEnforcer::for_copies } else { AffinityEnforcer::new };
-        let mut keeper = keeper(&place, &self.inherited);
+        let enforcer = if variant.copies > 1 { AffinityEnforcer::for_copies } else { AffinityEnforcer::new };
+        let mut enforcer = enforcer(&place, &self.inherited);
         let before = self.observer.snapshot(&[], now_ns());
         let service_before = self.service_ns();
         let (since, began) = (SystemTime::now(), now_ns());
-        let mut jobs = self.start(&side, &place).inspect_err(|_| drop(self.end_strays(&known)))?;
-        let waited = self.wait(&mut jobs, &mut keeper, &name);
+        let mut jobs = self.start(&variant, &place).inspect_err(|_| drop(self.end_strays(&known)))?;
+        let waited = self.wait(&mut jobs, &mut enforcer, &name);
         let service_ns =
             self.service_ns().zip(service_before).map(|(after, before)| after.saturating_sub(before));
         let around = self.observer.between(&before, &self.observer.snapshot(&[], now_ns()));
@@ -223,26 +222,26 @@ impl Commands {
             return Err(failure);
         }
         let ends = waited?;
-        self.remark(&name, &keeper, &known);
+        self.collect_notes(&name, &enforcer, &known);
         let ended: Vec<JobUsage> = jobs.iter().filter_map(Job::ended).collect();
-        if !self.rules.ignore_failure {
+        if !self.settings.ignore_failure {
             all_succeeded(&jobs, &ended, &name)?;
         }
-        let used = Used {
+        let used = ResourceUsage {
             wall_ns: ends.iter().max().map_or(1, |end| end - began).max(1),
             cpu_ns: ended.iter().map(|end| end.cpu.as_nanos() as u64).sum(),
             max_rss_bytes: ended.iter().map(|end| end.max_rss_bytes).sum(),
             service_ns,
         };
-        let values = figures(&self.rules.readers, &jobs, &used, since)
+        let values = figures(&self.settings.readers, &jobs, &used, since)
             .and_then(|found| self.figures.ordered(found))
-            .map_err(|what| Error::Failed(format!("{name}: {what}")))?;
+            .map_err(|why| Error::NoFigures { command: name.clone(), why })?;
         let each = ends.iter().map(|end| (end - began) as f64 / 1e9);
         Ok(Sample {
             start_ns: began.saturating_sub(self.origin_ns),
             wall_ns: used.wall_ns,
-            work: self.figures.work(&values, used.wall_ns, side.copies),
-            per_worker: if side.copies > 1 { each.collect() } else { Vec::new() },
+            work: self.figures.work(&values, used.wall_ns, variant.copies),
+            per_worker: if variant.copies > 1 { each.collect() } else { Vec::new() },
             exits: exits(&ended),
             values,
             around: Around { cpu_ns: Some(used.cpu_ns + service_ns.unwrap_or(0)), ..around },
@@ -254,14 +253,14 @@ impl Commands {
     /// may become our children in the middle of a run. With a service, only processes that were started as
     /// the load are therefore ended.
     fn end_strays(&self, known: &BTreeSet<u32>) -> Vec<String> {
-        let mark = format!("{MARK}={}", std::process::id());
+        let mark = format!("{LOAD_MARKER}={}", std::process::id());
         job::end_leftover_processes(known, &|pid| {
             self.service.is_none() || tasks::has_environment(pid, &mark)
         })
     }
 
-    fn remark(&mut self, name: &str, keeper: &AffinityEnforcer, known: &BTreeSet<u32>) {
-        for (task, cpus) in keeper.own_affinities() {
+    fn collect_notes(&mut self, name: &str, enforcer: &AffinityEnforcer, known: &BTreeSet<u32>) {
+        for (task, cpus) in enforcer.own_affinities() {
             self.notes.insert(format!(
                 "{name}: {task} set its own affinity to CPUs {cpus}; the placement does not apply to it"
             ));
@@ -283,19 +282,23 @@ fn exits(ended: &[JobUsage]) -> Vec<i32> {
 fn all_succeeded(jobs: &[Job], ended: &[JobUsage], name: &str) -> Result {
     let failed = jobs.iter().zip(ended).find(|(_, end)| !end.status.success());
     failed.map_or(Ok(()), |(job, end)| {
-        Err(Error::Failed(format!("{name} failed ({}): {}", end.status, job.last_stderr_line())))
+        Err(Error::CommandFailed {
+            command: name.to_owned(),
+            status: end.status,
+            output: job.last_stderr_line(),
+        })
     })
 }
 
-impl Subject for Commands {
+impl Subject for CommandSubject {
     type Error = Error;
 
     fn measure(&mut self, treatment: usize) -> Result<Sample> {
         interrupt::check()?;
         if let Some(service) = &mut self.service {
-            service.place(&self.sides[treatment].place, &self.inherited)?;
+            service.place(&self.variants[treatment].place, &self.inherited)?;
         }
-        let sample = self.once(treatment)?;
+        let sample = self.run_once(treatment)?;
         if let Some(service) = &mut self.service {
             service.check()?;
             self.notes.extend(service.own_affinities());

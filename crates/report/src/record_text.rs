@@ -1,22 +1,22 @@
 //! The report as text: the machine in two lines, the findings, then compact tables.
 
 use crate::{
-    Named,
+    NamedEvaluation,
     sections::{self, Section},
 };
-use manycore_analysis::{Finding, Kind};
+use manycore_analysis::{Finding, FindingKind};
 use manycore_experiment::Record;
-use manycore_render::table::{Table, WIDTH, fold};
+use manycore_render::table::{Table, WIDTH, wrap};
 use manycore_text::{names::printable_text, units::bytes};
 
 /// Width of the column for a finding's kind.
 const KIND: usize = 9;
 
 /// Renders one record, or several side by side, in lines of at most 100 columns.
-pub fn text(all: &[Named]) -> String {
+pub fn text(all: &[NamedEvaluation]) -> String {
     let mut text = String::new();
     for named in all {
-        head(named, all.len() > 1, &mut text);
+        record_summary(named, all.len() > 1, &mut text);
     }
     if all.len() > 1 {
         paragraph(SIDE_BY_SIDE, 0, &mut text);
@@ -25,7 +25,7 @@ pub fn text(all: &[Named]) -> String {
     // For a comparison of commands the machine is less relevant. It is on the HTML page and in the record.
     let about_machine = all.iter().any(|named| named.record.verb == "eval");
     for section in sections::of(all).iter().filter(|section| about_machine || section.id != "conditions") {
-        lay_out(section, all, &mut text);
+        section_text(section, all, &mut text);
     }
     printable_text(&text)
 }
@@ -34,7 +34,7 @@ pub fn text(all: &[Named]) -> String {
 pub const SIDE_BY_SIDE: &str = "The runs in the columns were not interleaved: a difference between them may also \
                                 be due to anything else that changed between them.";
 
-fn head(named: &Named, several: bool, text: &mut String) {
+fn record_summary(named: &NamedEvaluation, several: bool, text: &mut String) {
     let record = &named.record;
     if several {
         paragraph(&format!("=== {} ===", named.name), 0, text);
@@ -45,7 +45,7 @@ fn head(named: &Named, several: bool, text: &mut String) {
     text.push('\n');
     heading("Findings", text);
     for finding in &named.evaluation.findings {
-        lay_out_finding(finding, text);
+        finding_text(finding, text);
     }
     if named.evaluation.findings.is_empty() {
         text.push_str("  none: too few measurements\n");
@@ -63,21 +63,21 @@ fn head(named: &Named, several: bool, text: &mut String) {
 /// Returns the machine and the run, one line each.
 pub fn summary(record: &Record) -> [String; 2] {
     let system = &record.machine.system;
-    let told = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
+    let or_unknown = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
     let guest = system.hypervisor.as_ref().map(|name| format!(", {name} guest")).unwrap_or_default();
     let memory = system.memory_bytes.map(|size| format!(", {}", bytes(size))).unwrap_or_default();
     let interrupted = if record.interrupted { ", INTERRUPTED" } else { "" };
     [
         format!(
             "{}: {}, {} CPUs{memory}{guest}",
-            told(&system.hostname),
-            told(&system.cpu_model),
+            or_unknown(&system.hostname),
+            or_unknown(&system.cpu_model),
             record.machine.online.len()
         ),
         format!(
             "{}, Linux {}; {}, {}, {:.0} s{interrupted}",
-            told(&system.os),
-            told(&system.kernel),
+            or_unknown(&system.os),
+            or_unknown(&system.kernel),
             record.command(),
             record.started,
             record.seconds
@@ -85,34 +85,34 @@ pub fn summary(record: &Record) -> [String; 2] {
     ]
 }
 
-fn lay_out_finding(finding: &Finding, text: &mut String) {
+fn finding_text(finding: &Finding, text: &mut String) {
     let kind = kind(finding.kind);
     let indent = " ".repeat(KIND + 2);
-    for (index, line) in fold(&finding.text, WIDTH - KIND - 2).iter().enumerate() {
+    for (index, line) in wrap(&finding.text, WIDTH - KIND - 2).iter().enumerate() {
         let lead = if index == 0 { format!("  {kind:<KIND$}") } else { indent.clone() };
         text.push_str(&format!("{lead}{line}\n"));
     }
     for evidence in &finding.evidence {
-        for (index, line) in fold(evidence, WIDTH - KIND - 4).iter().enumerate() {
+        for (index, line) in wrap(evidence, WIDTH - KIND - 4).iter().enumerate() {
             text.push_str(&format!("{indent}{} {line}\n", if index == 0 { "-" } else { " " }));
         }
     }
 }
 
 /// Returns the label of a kind of finding.
-pub fn kind(kind: Kind) -> &'static str {
+pub fn kind(kind: FindingKind) -> &'static str {
     match kind {
-        Kind::Answer => "ANSWER",
-        Kind::Warning => "WARNING",
-        Kind::Advice => "advice",
-        Kind::Fact => "found",
-        Kind::Doubtful => "doubtful",
+        FindingKind::Answer => "ANSWER",
+        FindingKind::Warning => "WARNING",
+        FindingKind::Advice => "advice",
+        FindingKind::Fact => "found",
+        FindingKind::Doubtful => "doubtful",
     }
 }
 
-fn lay_out(section: &Section, all: &[Named], text: &mut String) {
+fn section_text(section: &Section, all: &[NamedEvaluation], text: &mut String) {
     heading(section.title, text);
-    let tables: Vec<&Table> = section.tables.iter().filter(|table| !table.raw).collect();
+    let tables: Vec<&Table> = section.tables.iter().filter(|table| !table.is_detail).collect();
     if tables.is_empty() {
         text.push_str(match all.len() {
             1 => "  not in this record\n\n",
@@ -136,7 +136,7 @@ fn heading(title: &str, text: &mut String) {
 }
 
 fn paragraph(words: &str, indent: usize, text: &mut String) {
-    for line in fold(words, WIDTH - indent) {
+    for line in wrap(words, WIDTH - indent) {
         text.push_str(&format!("{:indent$}{line}\n", ""));
     }
 }

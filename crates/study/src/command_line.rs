@@ -5,17 +5,17 @@ use crate::error::{Error, Result};
 /// Splits a command line into words as a shell does, without running a shell.
 ///
 /// # Errors
-/// [`Error::Invalid`] where a quote is not closed or nothing is there.
-pub fn words(line: &str) -> Result<Vec<String>> {
+/// [`Error::OpenQuote`], [`Error::EmptyCommand`].
+pub fn split_command(line: &str) -> Result<Vec<String>> {
     match shlex::split(line) {
         Some(words) if words.first().is_some_and(|program| !program.is_empty()) => Ok(words),
-        Some(_) => Err(Error::invalid("the command is empty")),
-        None => Err(Error::invalid(format!("a quote is not closed in the command {line:?}"))),
+        Some(_) => Err(Error::EmptyCommand),
+        None => Err(Error::OpenQuote(line.to_owned())),
     }
 }
 
 /// Formats a command so that it can be typed into a shell. Only words that a shell would change are quoted.
-pub fn line(command: &[String]) -> String {
+pub fn format_command(command: &[String]) -> String {
     let plain = |word: &str| {
         !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "_@%+=:,./{}-".contains(c))
     };
@@ -31,9 +31,9 @@ pub fn line(command: &[String]) -> String {
 
 /// Replaces every `{workers}` in `command`. Also returns whether there was one.
 pub fn with_workers(command: &[String], workers: usize) -> (Vec<String>, bool) {
-    const HOLE: &str = "{workers}";
-    let filled = command.iter().map(|word| word.replace(HOLE, &workers.to_string())).collect();
-    (filled, command.iter().any(|word| word.contains(HOLE)))
+    const PLACEHOLDER: &str = "{workers}";
+    let filled = command.iter().map(|word| word.replace(PLACEHOLDER, &workers.to_string())).collect();
+    (filled, command.iter().any(|word| word.contains(PLACEHOLDER)))
 }
 
 #[cfg(test)]
@@ -42,14 +42,18 @@ mod tests {
 
     #[test]
     fn commands_are_split_as_a_shell_does() {
-        assert_eq!(words("sh -c 'echo \"a b\"'").unwrap(), ["sh", "-c", "echo \"a b\""]);
-        assert!(words("sh -c 'open").is_err() && words(" ").is_err() && words("''").is_err());
+        assert_eq!(split_command("sh -c 'echo \"a b\"'").unwrap(), ["sh", "-c", "echo \"a b\""]);
+        assert!(
+            split_command("sh -c 'open").is_err()
+                && split_command(" ").is_err()
+                && split_command("''").is_err()
+        );
     }
 
     #[test]
     fn lines_are_quoted_only_where_it_matters() {
         let words = ["sh", "-c", "a b", "--x=1", "", "it's"].map(str::to_owned);
-        assert_eq!(line(&words), "sh -c 'a b' --x=1 '' \"it's\"");
+        assert_eq!(format_command(&words), "sh -c 'a b' --x=1 '' \"it's\"");
     }
 
     #[test]

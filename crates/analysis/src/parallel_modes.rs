@@ -4,27 +4,27 @@ use super::with_factor;
 use manycore_experiment::record::Experiment;
 use manycore_stats::{
     Estimate,
-    verdict::{Rule, Verdict},
+    verdict::{DecisionRule, Verdict},
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// The modes of one program.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Modes {
+pub struct ParallelModes {
     /// Id of the experiment.
     pub id: String,
     /// What was run: `program`, `tasks`, `n`, `k`, `blas`, `blas_threads`.
     pub parameters: BTreeMap<String, String>,
     /// Serial, threads, processes.
-    pub modes: Vec<Mode>,
+    pub modes: Vec<ParallelMode>,
     /// Processes (B) relative to threads (A).
     pub processes_over_threads: Option<Verdict>,
 }
 
 /// One mode.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Mode {
+pub struct ParallelMode {
     /// `serial`, `threads` or `processes`.
     pub name: String,
     /// Seconds for all tasks.
@@ -34,16 +34,16 @@ pub struct Mode {
 }
 
 /// Evaluates one experiment with the factor `mode`. Returns `None` where serial was not measured.
-pub(crate) fn judge(experiment: &Experiment, floor: Option<f64>) -> Option<Modes> {
+pub(crate) fn evaluate(experiment: &Experiment, floor: Option<f64>) -> Option<ParallelModes> {
     let index = |mode| with_factor(experiment, "mode", mode).next();
     let serial = index("serial")?;
-    let modes: Vec<Mode> = ["serial", "threads", "processes"]
+    let modes: Vec<ParallelMode> = ["serial", "threads", "processes"]
         .into_iter()
         .filter_map(|name| {
             let this = index(name)?;
             let seconds: Vec<f64> =
                 experiment.samples_of(this).map(|sample| sample.wall_ns as f64 / 1e9).collect();
-            Some(Mode {
+            Some(ParallelMode {
                 name: name.to_owned(),
                 seconds: Estimate::of(&seconds)?,
                 speedup: Estimate::of(&experiment.log_ratios(serial, this))?.map(f64::exp),
@@ -51,11 +51,11 @@ pub(crate) fn judge(experiment: &Experiment, floor: Option<f64>) -> Option<Modes
         })
         .collect();
     let both = index("threads").zip(index("processes"));
-    Some(Modes {
+    Some(ParallelModes {
         id: experiment.id.clone(),
         parameters: experiment.parameters.clone(),
         processes_over_threads: both.and_then(|(a, b)| {
-            Verdict::of(&experiment.log_ratios(a, b), Rule::of(&experiment.parameters), floor)
+            Verdict::of(&experiment.log_ratios(a, b), DecisionRule::of(&experiment.parameters), floor)
         }),
         modes,
     })

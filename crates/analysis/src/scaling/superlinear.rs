@@ -1,8 +1,8 @@
 //! Speed-ups above linear, and their causes as far as the record shows them.
 
 use super::{Clock, ScalingPoint};
-use crate::{Circumstances, words::percent};
-use manycore_stats::verdict::MARGIN;
+use crate::{SchedulerCounters, wording::percent};
+use manycore_stats::verdict::EQUIVALENCE_MARGIN;
 use manycore_text::names::list;
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ const MIGRATION_SECONDS: f64 = 100e-6;
 /// A speed-up above linear.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Superlinear {
-    /// Whether the interval contains the linear speed-up, or lies no further above it than [`MARGIN`], so
+    /// Whether the interval contains the linear speed-up, or lies no further above it than [`EQUIVALENCE_MARGIN`], so
     /// that chance explains it.
     pub within_noise: bool,
     /// Likely causes, in words. Empty where the recorded conditions show none.
@@ -32,7 +32,7 @@ impl Superlinear {
 
 /// Evaluates a `point` relative to `one`, the point of one worker. Returns `None` where it is not above
 /// linear.
-pub(super) fn judge(
+pub(super) fn evaluate(
     point: &ScalingPoint,
     one: &ScalingPoint,
     cpus: usize,
@@ -40,21 +40,26 @@ pub(super) fn judge(
 ) -> Option<Superlinear> {
     let excess = point.efficiency.median - 1.0;
     (point.workers > 1 && excess > 0.0).then(|| Superlinear {
-        within_noise: point.efficiency.interval.is_none_or(|(low, _)| low <= 1.0 + MARGIN),
-        causes: causes(&one.circumstances, &undisturbed(point, cpus), excess, clock),
+        within_noise: point.efficiency.interval.is_none_or(|(low, _)| low <= 1.0 + EQUIVALENCE_MARGIN),
+        causes: causes(&one.counters, &undisturbed(point, cpus), excess, clock),
     })
 }
 
-/// Returns the circumstances of a point without the run delay of workers beyond the number of CPUs. These
+/// Returns the counters of a point without the run delay of workers beyond the number of CPUs. These
 /// wait for each other; that costs no work and does not show how the CPUs were disturbed.
-fn undisturbed(point: &ScalingPoint, cpus: usize) -> Circumstances {
-    let run_delay = point.circumstances.run_delay.map(|delay| if point.workers > cpus { 0.0 } else { delay });
-    Circumstances { run_delay, ..point.circumstances.clone() }
+fn undisturbed(point: &ScalingPoint, cpus: usize) -> SchedulerCounters {
+    let run_delay = point.counters.run_delay.map(|delay| if point.workers > cpus { 0.0 } else { delay });
+    SchedulerCounters { run_delay, ..point.counters.clone() }
 }
 
 /// Returns what made one worker slow relative to many. A difference counts where it has the right sign and
 /// explains at least a third of the excess.
-fn causes(one: &Circumstances, many: &Circumstances, excess: f64, clock: Option<&Clock>) -> Vec<String> {
+fn causes(
+    one: &SchedulerCounters,
+    many: &SchedulerCounters,
+    excess: f64,
+    clock: Option<&Clock>,
+) -> Vec<String> {
     let explains = |size: f64| size > excess / 3.0;
     let mut causes = Vec::new();
     for (name, alone, at_once) in [

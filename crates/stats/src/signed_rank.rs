@@ -16,7 +16,7 @@ use super::{Estimate, upper_tail};
 const EXACT_LIMIT: usize = 100;
 
 /// Differences beyond this size keep only their rank. A ratio of 0 or infinity is such a difference.
-const LARGEST: f64 = 1e6;
+const MAX_DIFFERENCE: f64 = 1e6;
 
 impl Estimate {
     /// Returns the pseudo-median of paired differences (Hodges and Lehmann) with its interval at the
@@ -66,7 +66,8 @@ pub fn attained_level(n: usize, level: f64) -> Option<f64> {
 
 fn sorted(differences: &[f64]) -> Vec<f64> {
     let kept = differences.iter().filter(|difference| !difference.is_nan());
-    let mut sorted: Vec<f64> = kept.map(|difference| difference.clamp(-LARGEST, LARGEST)).collect();
+    let mut sorted: Vec<f64> =
+        kept.map(|difference| difference.clamp(-MAX_DIFFERENCE, MAX_DIFFERENCE)).collect();
     sorted.sort_unstable_by(f64::total_cmp);
     sorted
 }

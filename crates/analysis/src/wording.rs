@@ -11,36 +11,36 @@ pub(crate) fn times(estimate: &Estimate) -> String {
 }
 
 /// Words for the change of a metric: a time gets longer, a rate does more, and no share is negative.
-pub(crate) struct Change {
+pub(crate) struct ChangeWording {
     verb: &'static str,
     /// The verb after "may".
-    bare: &'static str,
+    infinitive: &'static str,
     more: &'static str,
     less: &'static str,
-    judgements: [&'static str; 2],
+    comparatives: [&'static str; 2],
     /// ` in p99`. Empty where there is only one figure.
     what: String,
 }
 
-impl Change {
+impl ChangeWording {
     /// Returns the words for a metric; those of a rate where there is none.
     pub(crate) fn of(metric: Option<&Metric>) -> Self {
         let usual = metric.is_none_or(|metric| metric.name == "wall");
         let what = metric.filter(|_| !usual).map(|metric| format!(" in {}", metric.name)).unwrap_or_default();
-        let judgements = if usual { ["faster", "slower"] } else { ["better", "worse"] };
-        let (verb, bare, more, less) = match metric {
+        let comparatives = if usual { ["faster", "slower"] } else { ["better", "worse"] };
+        let (verb, infinitive, more, less) = match metric {
             Some(metric) if metric.better == Better::Lower && is_time(metric) => {
                 ("takes", "take", "longer", "less time")
             }
             Some(metric) if metric.better == Better::Lower => ("has", "have", "more", "less"),
             _ => ("does", "do", "more", "less"),
         };
-        Self { verb, bare, more, less, judgements, what }
+        Self { verb, infinitive, more, less, comparatives, what }
     }
 
     /// Returns `faster`, `slower`, `better` or `worse`.
-    pub(crate) fn judgement(&self, better: bool) -> &'static str {
-        self.judgements[usize::from(!better)]
+    pub(crate) fn comparative(&self, better: bool) -> &'static str {
+        self.comparatives[usize::from(!better)]
     }
 
     /// `takes 100 % longer`, `does 50 % less in requests`.
@@ -50,7 +50,7 @@ impl Change {
 
     /// `B may take 4.0 % longer than A`.
     pub(crate) fn possible(&self, ratio: f64) -> String {
-        format!("B may {} {} than A{}", self.bare, self.size(ratio), self.what)
+        format!("B may {} {} than A{}", self.infinitive, self.size(ratio), self.what)
     }
 
     /// Formats the ends of an interval: `95 to 106 % longer`, `3.0 % less time to 12 % longer`.
@@ -81,8 +81,8 @@ fn is_time(metric: &Metric) -> bool {
 mod tests {
     use super::*;
 
-    fn change(name: &str, unit: &str, better: Better) -> Change {
-        Change::of(Some(&Metric { name: name.to_owned(), unit: unit.to_owned(), better }))
+    fn change(name: &str, unit: &str, better: Better) -> ChangeWording {
+        ChangeWording::of(Some(&Metric { name: name.to_owned(), unit: unit.to_owned(), better }))
     }
 
     /// Regression test: B took twice the time and was reported as "50 % slower".
@@ -91,16 +91,16 @@ mod tests {
         let wall = change("wall", "s", Better::Lower);
         assert_eq!(wall.point(2.0), "takes 100 % longer");
         assert_eq!(wall.point(0.5), "takes 50 % less time");
-        assert_eq!(wall.judgement(false), "slower");
+        assert_eq!(wall.comparative(false), "slower");
         let requests = change("requests", "requests/s", Better::Higher);
         assert_eq!(requests.point(0.5), "does 50 % less in requests");
-        assert_eq!(requests.judgement(false), "worse");
+        assert_eq!(requests.comparative(false), "worse");
         assert_eq!(
             change("p99", "ms", Better::Lower).possible(1.04),
             "B may take 4.0 % longer than A in p99"
         );
         assert_eq!(change("memory", "MiB", Better::Lower).point(1.1), "has 10 % more in memory");
-        assert_eq!(Change::of(None).point(1.1), "does 10 % more");
+        assert_eq!(ChangeWording::of(None).point(1.1), "does 10 % more");
     }
 
     /// Regression test: "12 % faster (95 %: -366 to 80 %)".
@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(wall.bounds((1.95, 2.06)), "95 to 106 % longer");
         assert_eq!(wall.bounds((0.8, 0.9)), "10 to 20 % less time");
         assert_eq!(wall.bounds((0.97, 1.12)), "3.0 % less time to 12 % longer");
-        let rate = Change::of(None);
+        let rate = ChangeWording::of(None);
         for (low, high) in [(0.2, 4.66), (0.0, 0.5), (1.0, 1.0), (0.998, 1.001)] {
             let text = rate.bounds((low, high));
             assert!(!text.contains('-'), "{text}");

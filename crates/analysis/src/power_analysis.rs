@@ -7,7 +7,7 @@
 
 use manycore_stats::{
     attained_level, interim_level, student_quantile, upper_quantile, upper_tail,
-    verdict::{Answer, Rule, Verdict},
+    verdict::{Answer, DecisionRule, Verdict},
 };
 
 /// Statistical power of the planned runs.
@@ -17,13 +17,13 @@ const POWER: f64 = 0.8;
 const ANALYSES: usize = 3;
 
 /// Upper bound of planned pairs.
-const MOST: f64 = 1e7;
+const MAX_PAIRS: f64 = 1e7;
 
 /// Returns the minimum detectable effect at 80 % power: the smallest true ratio above 1, less 1, for as
 /// many pairs as were planned, at the level of the last analysis. It is at least the margin where a run may
 /// end early, because a smaller effect could end the run as equivalent.
-pub(crate) fn detectable(verdict: &Verdict) -> Option<f64> {
-    let Rule { analysis, analyses, .. } = verdict.rule;
+pub(crate) fn minimum_detectable_effect(verdict: &Verdict) -> Option<f64> {
+    let DecisionRule { analysis, analyses, .. } = verdict.rule;
     let planned = verdict.pairs as f64 * analyses as f64 / analysis.max(1) as f64;
     let freedom = planned - 1.0;
     let last = verdict.rule.level * interim_level(analyses, analyses) / interim_level(analysis, analyses);
@@ -35,7 +35,7 @@ pub(crate) fn detectable(verdict: &Verdict) -> Option<f64> {
         critical + upper_quantile(1.0 - POWER) * (1.0 + spread).sqrt()
     };
     let errors = (0..5).fold(critical, |errors, _| needed(errors));
-    let smallest = (errors * scatter(verdict)? / planned.sqrt()).exp_m1();
+    let smallest = (errors * pair_standard_deviation(verdict)? / planned.sqrt()).exp_m1();
     Some(if analyses > 1 { smallest.max(verdict.rule.margin) } else { smallest })
 }
 
@@ -46,10 +46,10 @@ pub(crate) fn detectable(verdict: &Verdict) -> Option<f64> {
 /// from the pairs and is uncertain itself. Where they do not lean, the true ratio may be any, and the
 /// hardest to decide is half of the margin.
 pub(crate) fn pairs_needed(verdict: &Verdict) -> Option<usize> {
-    if verdict.verdict != Answer::Inconclusive {
+    if verdict.answer != Answer::Inconclusive {
         return None;
     }
-    let scatter = scatter(verdict)?;
+    let scatter = pair_standard_deviation(verdict)?;
     let made = verdict.pairs as f64;
     let z = upper_quantile(interim_level(ANALYSES, ANALYSES) / 2.0);
     let whatever_is_true = (2.0 * z * scatter / verdict.rule.margin.ln_1p()).powi(2);
@@ -66,12 +66,12 @@ pub(crate) fn pairs_needed(verdict: &Verdict) -> Option<usize> {
         pairs *= 1.02;
     }
     let pairs = if leans { pairs.min(whatever_is_true) } else { whatever_is_true };
-    Some(pairs.clamp(made + 1.0, MOST).ceil() as usize)
+    Some(pairs.clamp(made + 1.0, MAX_PAIRS).ceil() as usize)
 }
 
 /// Returns the standard deviation of the logarithm of one pair's ratio, as implied by the interval of the
 /// verdict.
-fn scatter(verdict: &Verdict) -> Option<f64> {
+fn pair_standard_deviation(verdict: &Verdict) -> Option<f64> {
     let (low, high) = verdict.interval?;
     let level = attained_level(verdict.pairs, verdict.rule.level)?;
     let pairs = verdict.pairs as f64;
