@@ -1,6 +1,7 @@
 # On a fresh machine: `make eval` evaluates it, `make test` runs all tests.
 
 MANYCORE := target/release/manycore
+GUARD := target/small/manycore-guard
 PREFIX ?= /usr/local
 
 .PHONY: build eval test test-fast fresh percpu lab domains memory arm bench calibrate man doc install clean
@@ -8,6 +9,7 @@ PREFIX ?= /usr/local
 build:
 	@scripts/need build
 	cargo build --release --locked
+	cargo build --profile small --locked -p manycore-guard-daemon
 
 eval: build
 	@scripts/need eval
@@ -95,14 +97,15 @@ doc:
 
 # `make`, then `sudo make install`: root does not need cargo.
 install:
-	@test -x $(MANYCORE) || $(MAKE) build
+	@test -x $(MANYCORE) && test -x $(GUARD) || $(MAKE) build
 	$(MANYCORE) man target/man
 	install -D $(MANYCORE) $(DESTDIR)$(PREFIX)/bin/manycore
+	install -D $(GUARD) $(DESTDIR)$(PREFIX)/bin/manycore-guard
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 target/man/*.1
 	$(MANYCORE) completions bash | install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/share/bash-completion/completions/manycore
 	$(MANYCORE) completions zsh | install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_manycore
 	$(MANYCORE) completions fish | install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/manycore.fish
-	sed 's,/usr/bin/manycore,$(PREFIX)/bin/manycore,' contrib/manycore-guard.service | \
+	sed 's,/usr/bin/manycore-guard,$(PREFIX)/bin/manycore-guard,' contrib/manycore-guard.service | \
 	install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/lib/systemd/system/manycore-guard.service
 
 clean:

@@ -1,6 +1,6 @@
-//! Measures the CPU time of the idle guard beside 2,000 processes, and of earlyoom in the same minute if it
-//! is installed. Also measures the time from crossing a limit to the end of a memory hog, in a control group
-//! under contention for page cache.
+//! Measures the CPU time and memory of the idle guard beside 2,000 processes, as `manycore guard` and as
+//! `manycore-guard`, and of earlyoom in the same minute if it is installed. Also measures the time from crossing
+//! a limit to the end of a memory hog, in a control group under contention for page cache.
 //!
 //! The memory hog logs when it had how much memory. Its last line shows how long it ran. The result is thus
 //! measured by the memory hog, not reported by the guard.
@@ -38,8 +38,8 @@ fn main() {
         _ => {}
     }
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
-    at_rest(number("SECONDS").unwrap_or(SECONDS));
-    to_the_signal(number("RUNS").unwrap_or(RUNS as u64) as usize);
+    measure_idle(number("SECONDS").unwrap_or(SECONDS));
+    measure_reaction(number("RUNS").unwrap_or(RUNS as u64) as usize);
 }
 
 fn this() -> PathBuf {
@@ -51,18 +51,25 @@ fn end(child: &mut Child) {
     let _ = child.wait();
 }
 
-fn at_rest(seconds: u64) {
+fn measure_idle(seconds: u64) {
     let mut sleepers: Vec<Child> =
         (0..SLEEPERS).map(|_| Command::new(this()).arg("sleep").spawn().expect("a process")).collect();
     let state = tempfile::tempdir().expect("a folder");
     let mut all = vec![("manycore guard", guard(state.path(), &[]))];
+    let own = tempfile::tempdir().expect("a folder");
+    match small_guard().map(|program| start(Command::new(program), own.path())) {
+        Some(child) => all.push(("manycore-guard", child)),
+        None => {
+            println!("SKIPPED: manycore-guard: build it with cargo build --profile small, or set GUARD to it")
+        }
+    }
     let earlyoom =
         Command::new("earlyoom").args(["-r", "0"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     match earlyoom {
         Ok(child) => all.push(("earlyoom", child)),
         Err(error) => println!("SKIPPED: comparison with earlyoom: {error}"),
     }
-    // The time in which it gets to know all processes.
+    // By then all processes are known.
     thread::sleep(Duration::from_secs(20));
     let cpu = |child: &Child| process_cpu_ns(child.id()).expect("it runs");
     let before: Vec<u64> = all.iter().map(|(_, child)| cpu(child)).collect();
@@ -83,20 +90,33 @@ fn at_rest(seconds: u64) {
 
 fn guard(state: &Path, words: &[&str]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_manycore"));
-    command.arg("guard").args(words).env("MANYCORE_STATE", state);
+    command.arg("guard").args(words);
+    start(command, state)
+}
+
+fn start(mut command: Command, state: &Path) -> Child {
+    command.env("MANYCORE_STATE", state);
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the guard starts")
+}
+
+/// Returns the program that holds nothing but the guard: `GUARD`, or the one in the same target directory.
+fn small_guard() -> Option<PathBuf> {
+    let usual =
+        || Some(Path::new(env!("CARGO_BIN_EXE_manycore")).ancestors().nth(2)?.join("small/manycore-guard"));
+    let program = std::env::var_os("GUARD").map(PathBuf::from).or_else(usual)?;
+    program.is_file().then_some(program)
 }
 
 /// A control group with a limit, in which two processes read a file that is larger than it, so that they
 /// compete for every page.
-struct Arena {
+struct ContendedGroup {
     group: PathBuf,
     name: String,
     folder: tempfile::TempDir,
     readers: Vec<Child>,
 }
 
-impl Arena {
+impl ContendedGroup {
     fn open() -> std::io::Result<Self> {
         let mount = Path::new("/sys/fs/cgroup/memory");
         let (mount, limit) = if mount.exists() {
@@ -132,7 +152,7 @@ impl Arena {
     }
 }
 
-impl Drop for Arena {
+impl Drop for ContendedGroup {
     fn drop(&mut self) {
         self.readers.iter_mut().for_each(end);
         while fs::remove_dir(&self.group).is_err() {
@@ -144,8 +164,8 @@ impl Drop for Arena {
     }
 }
 
-fn to_the_signal(runs: usize) {
-    let arena = match Arena::open() {
+fn measure_reaction(runs: usize) {
+    let arena = match ContendedGroup::open() {
         Ok(arena) => arena,
         Err(error) => {
             return println!(
@@ -176,12 +196,15 @@ fn to_the_signal(runs: usize) {
         .filter(|line| line["event"] == "kill" || line["event"] == "term")
         .filter_map(|line| line["after_ms"].as_f64())
         .collect();
-    tell("from the reading to the signal (reported by the guard), ms", &signals);
-    tell("time beyond the first limit (measured by the memory hog; 0: limit not reached), ms", &after);
-    tell("memory left at its end, MiB", &left);
+    print_quantiles("from the reading to the signal (reported by the guard), ms", &signals);
+    print_quantiles(
+        "time beyond the first limit (measured by the memory hog; 0: limit not reached), ms",
+        &after,
+    );
+    print_quantiles("memory left at its end, MiB", &left);
 }
 
-fn tell(what: &str, values: &[f64]) {
+fn print_quantiles(what: &str, values: &[f64]) {
     let at = |share| quantile(values, share).unwrap_or(f64::NAN);
     println!(
         "{what}: median {:.1}, 90 % {:.1}, most {:.1} ({} values)",

@@ -86,6 +86,18 @@ impl From<manycore_linux::input_file::InputError> for Failure {
     }
 }
 
+impl From<manycore_guard_daemon::Failure> for Failure {
+    fn from(failure: manycore_guard_daemon::Failure) -> Self {
+        let message = failure.to_string();
+        match failure.code() {
+            0 => Self::ReaderGone,
+            2 => Self::Input(message),
+            130 => Self::Interrupted(message),
+            _ => Self::Missing(message),
+        }
+    }
+}
+
 macro_rules! from_errors {
     ($($error:path: $($variant:ident)*;)*) => {$(
         impl From<$error> for Failure {
@@ -108,7 +120,6 @@ from_errors! {
     manycore_experiment::Error: Unavailable Failed;
     manycore_evaluate::Error: Invalid Unavailable Failed;
     manycore_spawn::Error: Invalid Unavailable Failed;
-    manycore_guard::Error: Invalid Unavailable;
 }
 
 impl From<manycore_control::Error> for Failure {

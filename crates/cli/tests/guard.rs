@@ -161,16 +161,16 @@ fn wait_for_line(child: &mut Child) {
 }
 
 #[test]
-fn the_one_that_grows_is_ended_and_the_bigger_one_lives() {
+fn growing_process_is_ended_and_larger_one_survives() {
     let Some(group) = Group::new("grows", 256) else { return };
     let mut big = group.eat(Take::held(120));
     wait_for_line(&mut big);
     let mut guard = Guard::start(&["--cgroup", &group.path]);
     let mut small = group.eat(Take::endless(50));
     let sent = guard.wait("term");
-    assert_eq!(sent["culprit"]["pid"], small.id());
-    assert!(sent["culprit"]["bytes"].as_u64().unwrap() < 130 << 20);
-    guard.wait("gone");
+    assert_eq!(sent["cause"]["pid"], small.id());
+    assert!(sent["cause"]["bytes"].as_u64().unwrap() < 130 << 20);
+    guard.wait("exited");
     small.wait().unwrap();
     assert!(big.try_wait().unwrap().is_none(), "the larger process was ended");
     drop(big.stdin.take());
@@ -181,7 +181,7 @@ fn the_one_that_grows_is_ended_and_the_bigger_one_lives() {
 }
 
 #[test]
-fn processes_of_a_name_are_followed_from_their_first_moment() {
+fn named_processes_are_watched_from_their_start() {
     // The limit of the group is far above that of the rule. The process exceeds the rule's limit in less than
     // the time between two surveys.
     let Some(group) = Group::new("named", 400) else { return };
@@ -196,28 +196,28 @@ fn processes_of_a_name_are_followed_from_their_first_moment() {
     let words = Take::endless(150).deaf().words();
     let mut child = group.start(&program, &words.iter().map(String::as_str).collect::<Vec<_>>());
     let killed = guard.wait("kill");
-    assert_eq!(killed["culprit"]["pid"], child.id());
-    let bytes = killed["culprit"]["bytes"].as_u64().unwrap();
+    assert_eq!(killed["cause"]["pid"], child.id());
+    let bytes = killed["cause"]["bytes"].as_u64().unwrap();
     assert!(bytes < 300 << 20, "it had {bytes} bytes");
-    guard.wait("gone");
+    guard.wait("exited");
     child.wait().unwrap();
     guard.end();
 }
 
 #[test]
-fn one_that_does_not_listen_is_killed() {
+fn process_that_ignores_sigterm_is_killed() {
     let Some(group) = Group::new("deaf", 200) else { return };
     let mut guard = Guard::start(&["--cgroup", &group.path]);
     let mut deaf = group.eat(Take::endless(100).deaf());
     let killed = guard.wait("kill");
-    assert_eq!(killed["culprit"]["pid"], deaf.id());
-    guard.wait("gone");
+    assert_eq!(killed["cause"]["pid"], deaf.id());
+    guard.wait("exited");
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&deaf.wait().unwrap()), Some(9));
     guard.end();
 }
 
 #[test]
-fn small_eaters_that_are_forked_are_ended_together() {
+fn forked_memory_hogs_are_ended_together() {
     if !has_python() {
         return;
     }
@@ -227,8 +227,8 @@ fn small_eaters_that_are_forked_are_ended_together() {
     let mut guard = Guard::start(&["--cgroup", &group.path]);
     let script = "import os, time\nos.setsid() if os.getpgrp() != os.getpid() else None\nwhile True:\n if os.fork() == 0:\n  x = bytearray(3 << 20)\n  time.sleep(1000)\n time.sleep(0.005)";
     let mut bomb = group.start(Path::new("python3"), &["-c", script]);
-    let line = guard.wait("gone");
-    assert!(line["culprit"]["processes"].as_u64().unwrap() > 4, "{line:#?}");
+    let line = guard.wait("exited");
+    assert!(line["cause"]["processes"].as_u64().unwrap() > 4, "{line:#?}");
     bomb.wait().unwrap();
     assert_eq!(group.members(), [big.id()]);
     drop(big.stdin.take());
@@ -237,13 +237,13 @@ fn small_eaters_that_are_forked_are_ended_together() {
 }
 
 #[test]
-fn a_dry_run_only_says_what_it_would_do() {
+fn dry_run_sends_no_signal() {
     let Some(group) = Group::new("dry", 200) else { return };
     let rules = rules_for(&group, LEVELS);
     let mut guard = Guard::start(&["--dry-run", "--config", rules.path().to_str().unwrap()]);
     let mut eater = group.eat(Take::held(160));
     let line = guard.wait("term");
-    assert_eq!((line["dry_run"].as_bool(), &line["culprit"]["pid"]), (Some(true), &eater.id().into()));
+    assert_eq!((line["dry_run"].as_bool(), &line["cause"]["pid"]), (Some(true), &eater.id().into()));
     // The reading of the guard itself is between both limits.
     let available = line["reading"]["available"].as_u64().unwrap();
     assert!((10_000_000..=70 << 20).contains(&available), "{line:#}");
@@ -254,13 +254,13 @@ fn a_dry_run_only_says_what_it_would_do() {
 }
 
 #[test]
-fn whoever_is_protected_lives_whatever_it_takes() {
+fn protected_process_is_never_ended() {
     let Some(group) = Group::new("spared", 200) else { return };
     let rules = rules_for(&group, &format!("{LEVELS}[protect]\nnames = [\"eat\"]\n"));
     let mut guard = Guard::start(&["--config", rules.path().to_str().unwrap()]);
     let mut eater = group.eat(Take::held(160));
     wait_for_line(&mut eater);
-    guard.wait("nobody");
+    guard.wait("no_cause");
     drop(eater.stdin.take());
     assert!(eater.wait().unwrap().success());
     let (_, lines) = guard.end();
@@ -268,7 +268,7 @@ fn whoever_is_protected_lives_whatever_it_takes() {
 }
 
 #[test]
-fn new_rules_count_after_sighup_and_wrong_ones_do_not() {
+fn sighup_loads_valid_rules_only() {
     let Some(group) = Group::new("reload", 100) else { return };
     let folder = tempfile::tempdir().unwrap();
     let rules = folder.path().join("rules.toml");
@@ -285,7 +285,7 @@ fn new_rules_count_after_sighup_and_wrong_ones_do_not() {
 }
 
 #[test]
-fn a_group_that_comes_later_or_again_is_watched_then() {
+fn group_created_later_is_watched() {
     let Some(group) = Group::new("later", 64) else { return };
     let rules = rules_for(&group, "");
     fs::remove_dir(&group.folder).unwrap();
@@ -296,7 +296,7 @@ fn a_group_that_comes_later_or_again_is_watched_then() {
         guard.wait_for_note("can be read");
         // The guard notices a process that enters a group within a second.
         let mut eater = group.eat(Take::endless(16));
-        assert_eq!(guard.wait("gone")["culprit"]["pid"], eater.id());
+        assert_eq!(guard.wait("exited")["cause"]["pid"], eater.id());
         assert!(!eater.wait().unwrap().success());
         guard.wait("over");
     }
@@ -304,7 +304,7 @@ fn a_group_that_comes_later_or_again_is_watched_then() {
 }
 
 #[test]
-fn whoever_grows_is_frozen_until_the_danger_is_over() {
+fn growing_process_is_frozen_until_shortage_is_over() {
     let Some(group) = Group::new("frozen", 128) else { return };
     let Some(freezer) = Freezer::new(&group) else { return };
     // Far from any signal, so that nothing but freezing is done.
@@ -314,7 +314,7 @@ fn whoever_grows_is_frozen_until_the_danger_is_over() {
     let mut eater = group.eat(Take::endless(10));
     freezer.take(eater.id());
     let told = guard.wait("slow");
-    assert_eq!(told["culprit"]["pid"], eater.id(), "{told:#}");
+    assert_eq!(told["cause"]["pid"], eater.id(), "{told:#}");
     assert!(freezer.is_frozen(), "{told:#}");
     // It is thawed when the guard ends.
     let (status, lines) = guard.end();
@@ -325,7 +325,7 @@ fn whoever_grows_is_frozen_until_the_danger_is_over() {
 }
 
 #[test]
-fn a_reader_who_does_not_read_stops_nobody() {
+fn blocked_reader_does_not_stop_the_guard() {
     let Some(group) = Group::new("unread", 128) else { return };
     let (unread, mut full) = std::io::pipe().unwrap();
     let flags = rustix::fs::fcntl_getfl(&full).unwrap();
@@ -349,7 +349,7 @@ fn a_reader_who_does_not_read_stops_nobody() {
 }
 
 #[test]
-fn a_guard_that_runs_answers_why() {
+fn running_guard_answers_queries() {
     let Some(group) = Group::new("why", 300) else { return };
     let mut held = group.eat(Take::held(60));
     wait_for_line(&mut held);
@@ -366,7 +366,7 @@ fn a_guard_that_runs_answers_why() {
     assert!(answers[0]["bytes"].as_u64().unwrap() > 60 << 20, "{answers:#}");
     assert_eq!(answers[0]["is_watched"], true);
     let init: serde_json::Value = serde_json::from_slice(&why(1).stdout).unwrap();
-    assert!(init[0]["spared"].as_str().unwrap().contains("process 1"));
+    assert!(init[0]["protected_by"].as_str().unwrap().contains("process 1"));
     assert_eq!(why(u32::MAX - 1).status.code(), Some(2));
     let second = Command::new(env!("CARGO_BIN_EXE_manycore"))
         .args(["guard", "--cgroup", &group.path])
@@ -381,7 +381,7 @@ fn a_guard_that_runs_answers_why() {
 }
 
 #[test]
-fn wrong_rules_are_told_with_their_place() {
+fn invalid_rules_are_reported_with_position() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("rules.toml");
     for (text, expected) in [

@@ -117,7 +117,7 @@ fn rules(folder: &tempfile::TempDir, text: &str) -> PathBuf {
 }
 
 #[test]
-fn a_name_makes_nothing_immune() {
+fn chosen_name_protects_no_process() {
     if !is_root() {
         return;
     }
@@ -136,7 +136,7 @@ fn a_name_makes_nothing_immune() {
 }
 
 #[test]
-fn any_user_learns_what_roots_guard_would_do() {
+fn any_user_can_query_the_guard_of_root() {
     if !is_root() {
         return;
     }
@@ -164,7 +164,7 @@ fn any_user_learns_what_roots_guard_would_do() {
 }
 
 #[test]
-fn a_guard_that_cannot_be_asked_is_not_spoken_for() {
+fn unreachable_guard_is_an_error() {
     if !is_root() {
         return;
     }
@@ -178,7 +178,7 @@ fn a_guard_that_cannot_be_asked_is_not_spoken_for() {
 }
 
 #[test]
-fn events_go_into_no_file_of_others() {
+fn event_file_must_be_a_regular_file_of_this_user() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     fs::write(at("target"), "kept").unwrap();
@@ -196,7 +196,7 @@ fn events_go_into_no_file_of_others() {
 }
 
 #[test]
-fn events_go_on_in_a_new_file_after_logrotate() {
+fn events_go_to_a_new_file_after_logrotate() {
     let folder = tempfile::tempdir().unwrap();
     let (events, old) = (folder.path().join("events.jsonl"), folder.path().join("events.jsonl.1"));
     let guard = Guard::start(&["--dry-run", "--events", events.to_str().unwrap()]);
@@ -228,7 +228,7 @@ fn rules_that_others_can_write_are_refused() {
 }
 
 #[test]
-fn a_reload_does_not_take_rules_that_others_can_write_by_now() {
+fn reload_refuses_rules_that_others_can_write() {
     let folder = tempfile::tempdir().unwrap();
     let path = rules(&folder, "[machine]\n");
     let guard = Guard::start(&["--dry-run", "--config", path.to_str().unwrap()]);
@@ -239,7 +239,7 @@ fn a_reload_does_not_take_rules_that_others_can_write_by_now() {
 }
 
 #[test]
-fn a_name_reaches_no_terminal_as_a_command() {
+fn process_name_cannot_control_the_terminal() {
     let folder = tempfile::tempdir().unwrap();
     let script = "command -v sleep";
     let sleep = Command::new("sh").args(["-c", script]).output().unwrap().stdout;

@@ -110,11 +110,11 @@ fn who_is_ended(name: &str, eater: &str) -> Option<String> {
     let guard = Guard::start(&group, "");
     let mut eater = python(&group, eater);
     let (line, seen) = guard.wait(&["term", "kill"]);
-    assert_eq!(line["culprit"]["pid"], eater.id(), "{line:#} after {seen:#?}");
+    assert_eq!(line["cause"]["pid"], eater.id(), "{line:#} after {seen:#?}");
     assert!(innocent.try_wait().unwrap().is_none(), "the unrelated process has ended");
     ended(&mut eater);
     ended(&mut innocent);
-    Some(line["culprit"]["held"]["what"].as_str().unwrap_or_default().to_owned())
+    Some(line["cause"]["extra_memory"]["what"].as_str().unwrap_or_default().to_owned())
 }
 
 #[test]
@@ -154,7 +154,7 @@ while True:
  time.sleep(0.1)";
 
 #[test]
-fn where_nobody_is_shown_to_be_the_cause_the_last_resort_acts_and_says_so() {
+fn last_resort_acts_and_reports_without_known_cause() {
     let Some(group) = Group::new("resort", 200) else { return };
     let mut big = python(
         &group,
@@ -167,7 +167,7 @@ fn where_nobody_is_shown_to_be_the_cause_the_last_resort_acts_and_says_so() {
     ended(&mut pair);
     ended(&mut big);
     assert_eq!(
-        (line["event"].as_str(), line["culprit"]["pid"].as_u64()),
+        (line["event"].as_str(), line["cause"]["pid"].as_u64()),
         (Some("kill"), Some(big.id().into())),
         "{line:#}"
     );

@@ -6,10 +6,10 @@ mod common;
 
 use common::memory_group::{Group, Take};
 use manycore_guard::{
-    event::{Event, Fact, What},
+    event::{EventDetail, MonitorEvent, SlowPathMessage},
     groups::Groups,
+    monitor::{Monitor, MonitorConfig, QUEUE, WatchPlan},
     rules::Rules,
-    watcher::{Means, Plan, QUEUE, Watcher},
 };
 use rustix::event::{EventfdFlags, eventfd};
 use std::{
@@ -48,17 +48,17 @@ static ALLOCATOR: Counting = Counting;
 
 /// Finds the control groups of processes, as the slow path does. Returns all other events.
 fn identify(
-    events: &Receiver<Event>,
-    facts: &SyncSender<Fact>,
+    events: &Receiver<MonitorEvent>,
+    messages: &SyncSender<SlowPathMessage>,
     groups: &mut Groups,
     rules: &Rules,
-) -> Vec<Event> {
+) -> Vec<MonitorEvent> {
     let mut others = Vec::new();
     for event in events.try_iter() {
         match event.what {
-            What::Identify { pid, start } => {
+            EventDetail::Identify { pid, start } => {
                 if let Some(found) = groups.identify(pid, start, rules) {
-                    facts.try_send(found.fact(pid, start)).ok().unwrap();
+                    messages.try_send(found.message(pid, start)).ok().unwrap();
                 }
             }
             _ => others.push(event),
@@ -69,9 +69,9 @@ fn identify(
 
 /// A monitor of one group, and what its slow path has.
 struct Watch {
-    watcher: Watcher,
-    events: Receiver<Event>,
-    facts: SyncSender<Fact>,
+    monitor: Monitor,
+    events: Receiver<MonitorEvent>,
+    messages: SyncSender<SlowPathMessage>,
     groups: Groups,
     rules: Rules,
 }
@@ -84,27 +84,34 @@ impl Watch {
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), format!("[[cgroup]]\npath = {:?}\n{limits}\n", group.path)).unwrap();
         let rules = Rules::load(Some(file.path()), &[]).unwrap();
-        let (plan, _) = Plan::open(&rules).unwrap();
+        let (plan, _) = WatchPlan::open(&rules).unwrap();
         let (events_in, events) = sync_channel(QUEUE);
-        let (facts, facts_out) = sync_channel(QUEUE);
-        let means = Means {
+        let (messages, messages_out) = sync_channel(QUEUE);
+        let config = MonitorConfig {
             plan: Box::new(plan),
             is_dry: false,
+            has_metrics: false,
             events: events_in,
-            facts: facts_out,
+            messages: messages_out,
             wake: eventfd(0, EventfdFlags::NONBLOCK).unwrap(),
             manager: None,
         };
-        Self { watcher: Watcher::new(means).unwrap(), events, facts, groups: Groups::new().unwrap(), rules }
+        Self {
+            monitor: Monitor::new(config).unwrap(),
+            events,
+            messages,
+            groups: Groups::new().unwrap(),
+            rules,
+        }
     }
 
     /// Runs one tick. Returns its events and the number of calls of the allocator.
-    fn tick(&mut self) -> (Vec<Event>, u64) {
-        self.watcher.take_facts();
+    fn tick(&mut self) -> (Vec<MonitorEvent>, u64) {
+        self.monitor.receive_messages();
         let before = CALLS.get();
-        self.watcher.tick();
+        self.monitor.tick();
         let calls = CALLS.get() - before;
-        (identify(&self.events, &self.facts, &mut self.groups, &self.rules), calls)
+        (identify(&self.events, &self.messages, &mut self.groups, &self.rules), calls)
     }
 }
 
@@ -120,7 +127,7 @@ fn nothing_is_allocated_between_a_reading_and_the_signal() {
     assert_eq!(line, "1\n");
     let (mut calls, mut told) = (0, Vec::new());
     let end = Instant::now() + Duration::from_secs(10);
-    while !told.iter().any(|event: &Event| matches!(event.what, What::Gone { .. })) {
+    while !told.iter().any(|event: &MonitorEvent| matches!(event.what, EventDetail::Exited { .. })) {
         let (events, new) = watch.tick();
         calls += new;
         told.extend(events);
@@ -128,7 +135,7 @@ fn nothing_is_allocated_between_a_reading_and_the_signal() {
         // A zombie has exited.
         let _ = eater.try_wait();
     }
-    let is_kill = |event: &Event| matches!(event.what, What::Sent(sent) if sent.is_kill && sent.count == 1);
+    let is_kill = |event: &MonitorEvent| matches!(event.what, EventDetail::Sent(sent) if sent.is_kill && sent.count == 1);
     assert!(told.iter().any(is_kill), "{told:?}");
     assert_eq!(calls, 0, "calls of the allocator");
     eater.wait().unwrap();

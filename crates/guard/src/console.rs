@@ -1,6 +1,7 @@
-//! Where the guard's lines for people go.
+//! Where the guard prints.
 
-/// Standard output and standard error of the program that the guard runs in.
+/// Standard output and standard error of the program. A reader that has exited, or a full disk, must not end
+/// the guard, so nothing is returned.
 pub trait Console: Send + 'static {
     /// Prints on standard output.
     fn print(&mut self, text: &str);

@@ -1,72 +1,72 @@
 //! The messages between the monitor thread and the slow path: requests and findings that are passed by value.
 
 use crate::decision::{
-    choice::{Finding, Kin, Suspect},
-    stage::{Assessment, Reading},
-    table::{Held, Process, Shield},
+    assessment::{Assessment, MemoryReading},
+    cause::{CauseFinding, FamilyKey, Suspect},
+    process_table::{ExtraMemory, ProcessEntry, Protection},
 };
 
 /// An event with the readings that led to it.
 #[derive(Clone, Copy, Debug)]
-pub struct Event {
+pub struct MonitorEvent {
     /// Number of the rules that the sender applies. The receiver may already apply newer ones.
     pub rules: u32,
     /// Number of the watch in these rules.
     pub watch: usize,
     /// The reading.
-    pub reading: Reading,
+    pub reading: MemoryReading,
     /// The assessment of the reading.
-    pub told: Assessment,
-    /// The kind of a decision or notice.
-    pub what: What,
+    pub assessment: Assessment,
+    /// What happened.
+    pub what: EventDetail,
 }
 
 /// An occurrence, or a request to the slow path.
 #[derive(Clone, Copy, Debug)]
 #[allow(clippy::large_enum_variant, reason = "a box would have to be allocated before a kill")]
-pub enum What {
+pub enum EventDetail {
     /// Memory will run out; the finding names the cause.
-    Warn(Finding),
+    Warn(CauseFinding),
     /// A signal was sent, or would have been sent in a dry run.
-    Sent(Sent),
+    Sent(SignalSent),
     /// The process that was sent a signal has exited.
-    Gone {
+    Exited {
         /// The process.
         suspect: Suspect,
         /// What the processes have in common, if there are several.
-        kin: Option<Kin>,
+        family: Option<FamilyKey>,
         /// Nanoseconds since the signal.
         after_ns: u64,
     },
     /// The process was killed but does not exit.
-    Stuck(Suspect, Option<Kin>),
+    Stuck(Suspect, Option<FamilyKey>),
     /// The shortage passed within the grace period. The process that was sent SIGTERM is left running.
-    Spare(Suspect, Option<Kin>),
+    LeftRunning(Suspect, Option<FamilyKey>),
     /// A signal could not be sent: the error number.
     Refused(Suspect, i32),
     /// No eligible process is shown to have taken much.
-    Nobody,
+    NoCause,
     /// Shared memory and files in memory grew by this many bytes, and no process is shown to have taken them.
     Files(u64),
     /// The shortage ended some time ago.
     Over,
     /// The watch can no longer be read: its group was removed or has no limit any more.
-    Blind,
+    Unreadable,
     /// The watch can be read again.
-    Sighted,
+    Readable,
     /// Processes cannot be opened (`pidfd_open(2)`): the error number.
-    Lame(i32),
+    CannotOpen(i32),
     /// This many processes did not fit into the table.
-    LeftOut(usize),
+    Dropped(usize),
     /// A reading, for metrics and queries.
-    Look {
+    Reading {
         /// Number of known processes.
         processes: usize,
         /// Duration of the last survey in nanoseconds.
         survey_ns: u64,
     },
     /// The answer to a query about a process.
-    Answer(Answer),
+    Answer(QueryAnswer),
     /// A request for the control group of a process.
     Identify {
         /// Process id.
@@ -75,7 +75,7 @@ pub enum What {
         start: u64,
     },
     /// A request for the amount of a process's memory that other processes share.
-    Share {
+    SharedSize {
         /// Process id.
         pid: u32,
         /// Start time of the process.
@@ -87,18 +87,18 @@ pub enum What {
 
 /// A signal that was sent.
 #[derive(Clone, Copy, Debug)]
-pub struct Sent {
+pub struct SignalSent {
     /// The process that it was sent to.
     pub suspect: Suspect,
     /// What the processes have in common, if it was sent to several.
-    pub kin: Option<Kin>,
+    pub family: Option<FamilyKey>,
     /// SIGKILL, not SIGTERM.
     pub is_kill: bool,
     /// Whether SIGTERM had been sent before.
-    pub was_asked: bool,
+    pub had_term: bool,
     /// The `oom_score`, if the process was selected by the last resort because no process is shown to be the
     /// cause.
-    pub resort: Option<u32>,
+    pub last_resort_score: Option<u32>,
     /// Nanoseconds from the end of the reading to the signal.
     pub after_ns: u64,
     /// Number of processes that it was sent to.
@@ -107,20 +107,20 @@ pub struct Sent {
 
 /// What would happen to a process now.
 #[derive(Clone, Copy, Debug)]
-pub struct Answer {
+pub struct QueryAnswer {
     /// The process; absent if there is none with this id.
-    pub process: Option<Process>,
+    pub process: Option<ProcessEntry>,
     /// Growth of the process in the recent decrease in bytes, and the size (bytes) and duration (nanoseconds)
     /// of that decrease.
     pub growth: Option<(u64, u64, u64)>,
     /// Whether the watch includes the process.
     pub is_watched: bool,
     /// The process that would be selected now.
-    pub finding: Finding,
+    pub finding: CauseFinding,
 }
 
 /// A message from the slow path to the monitor thread.
-pub enum Fact {
+pub enum SlowPathMessage {
     /// The control group of a process.
     Group {
         /// Process id.
@@ -132,9 +132,9 @@ pub enum Fact {
         /// Watches that include the group: bit `n` for the `n`-th.
         watches: u32,
         /// Why no process in it is selected.
-        shield: Option<Shield>,
-        /// See [`Process::proof`].
-        proof: u64,
+        protection: Option<Protection>,
+        /// See [`ProcessEntry::met_rules`].
+        met_rules: u64,
     },
     /// KiB of a process that other processes share.
     Shared {
@@ -142,19 +142,19 @@ pub enum Fact {
         pid: u32,
         /// Start time of the process.
         start: u64,
-        /// See [`Process::shared_kib`].
+        /// See [`ProcessEntry::shared_kib`].
         kib: u32,
     },
     /// All processes, by id and start time, that hold memory outside the pages of any process.
-    Holdings(Vec<((u32, u64), Held)>),
+    ExtraMemory(Vec<((u32, u64), ExtraMemory)>),
     /// Holdings cannot be determined: the kernel does not provide what is needed.
-    NoHoldings,
+    NoSearch,
     /// A larger table and its working memory.
-    Room(Box<crate::watcher::Room>),
+    Space(Box<crate::monitor::TableSpace>),
     /// A query about a process.
-    Why(u32),
+    Query(u32),
     /// New rules.
-    Rules(Box<crate::watcher::Plan>),
+    Rules(Box<crate::monitor::WatchPlan>),
     /// The guard ends.
     Stop,
 }

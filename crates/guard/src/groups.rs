@@ -1,10 +1,10 @@
 //! The control groups of processes, by number.
 
-use crate::decision::table::Shield;
-use crate::memory_use;
+use crate::decision::process_table::Protection;
+use crate::process_scan;
 use crate::{
-    event::Fact,
-    rules::{Of, Rules},
+    event::SlowPathMessage,
+    rules::{Rules, WatchSubject},
 };
 use manycore_linux::tasks;
 use manycore_topology::{
@@ -22,7 +22,7 @@ pub struct Groups {
     tree: SysTree,
     hierarchies: Hierarchies,
     numbers: HashMap<String, u16>,
-    met: Vec<Group>,
+    known: Vec<Group>,
 }
 
 /// One control group.
@@ -37,22 +37,22 @@ pub struct Group {
 }
 
 /// What was found out about a process.
-pub struct Found {
+pub struct GroupInfo {
     /// Number of the group, from 1.
     pub number: u16,
     /// Watches that include it: bit `n` for the `n`-th.
     pub watches: u32,
     /// Why no process in it is selected.
-    pub shield: Option<Shield>,
-    /// See [`crate::decision::table::Process::proof`].
-    pub proof: u64,
+    pub protection: Option<Protection>,
+    /// See [`crate::decision::process_table::ProcessEntry::met_rules`].
+    pub met_rules: u64,
 }
 
-impl Found {
+impl GroupInfo {
     /// Returns the message to the monitor about this process.
-    pub fn fact(&self, pid: u32, start: u64) -> Fact {
-        let Self { number, watches, shield, proof } = *self;
-        Fact::Group { pid, start, group: number, watches, shield, proof }
+    pub fn message(&self, pid: u32, start: u64) -> SlowPathMessage {
+        let Self { number, watches, protection, met_rules } = *self;
+        SlowPathMessage::Group { pid, start, group: number, watches, protection, met_rules }
     }
 }
 
@@ -64,11 +64,11 @@ impl Groups {
     pub fn new() -> io::Result<Self> {
         let tree = SysTree::open(Path::new("/")).map_err(io::Error::other)?;
         let hierarchies = Hierarchies::read(&tree);
-        Ok(Self { tree, hierarchies, numbers: HashMap::new(), met: Vec::new() })
+        Ok(Self { tree, hierarchies, numbers: HashMap::new(), known: Vec::new() })
     }
 
     /// Returns the group of a process, if the process is still the one that started at `start`.
-    pub fn identify(&mut self, pid: u32, start: u64, rules: &Rules) -> Option<Found> {
+    pub fn identify(&mut self, pid: u32, start: u64, rules: &Rules) -> Option<GroupInfo> {
         let text = memberships(&self.tree, &pid.to_string())?;
         // The raw name, not the printable form.
         let name = fs::read(format!("/proc/{pid}/comm")).ok()?;
@@ -78,35 +78,35 @@ impl Groups {
         let known = self.numbers.get(&text).copied();
         let number = match known {
             Some(number) => number,
-            None => self.meet(text)?,
+            None => self.add_group(text)?,
         };
         let group = self.get(number)?;
-        let includes = |of: &Of| matches!(of, Of::Group { folder, .. } if group.folder.starts_with(folder));
+        let includes = |of: &WatchSubject| matches!(of, WatchSubject::Group { folder, .. } if group.folder.starts_with(folder));
         let of_watches = rules.watches.iter().enumerate().filter(|(_, watch)| includes(&watch.of));
         let watches = of_watches.fold(0, |bits, (at, _)| bits | 1 << at);
-        let shield = rules.protect.group_shield(&group.paths);
-        let proof = rules.protect.proof(pid, name.trim_ascii_end(), &group.paths);
-        Some(Found { number, watches, shield, proof })
+        let protection = rules.protect.group_protection(&group.paths);
+        let met_rules = rules.protect.met_rules(pid, name.trim_ascii_end(), &group.paths);
+        Some(GroupInfo { number, watches, protection, met_rules })
     }
 
     /// Whether the rules protect a process, as far as can be found out now.
     pub fn is_protected(&self, pid: u32, rules: &Rules) -> bool {
-        let Some(mut process) = memory_use::owner(Path::new("/"), pid) else { return false };
+        let Some(mut process) = process_scan::read_owner(Path::new("/"), pid) else { return false };
         let paths = memberships(&self.tree, &pid.to_string()).map_or(Vec::new(), |text| paths(&text));
-        process.proof = rules.protect.proof(pid, process.seen.name.as_bytes(), &paths);
-        rules.protect.shield(&process).or(rules.protect.group_shield(&paths)).is_some()
+        process.met_rules = rules.protect.met_rules(pid, process.reading.name.as_bytes(), &paths);
+        rules.protect.protection(&process).or(rules.protect.group_protection(&paths)).is_some()
     }
 
     /// Gives a group a number. If there are too many groups, all numbers are discarded, including those of
     /// removed groups.
-    fn meet(&mut self, text: String) -> Option<u16> {
-        if self.met.len() >= usize::from(u16::MAX) {
-            self.met.clear();
+    fn add_group(&mut self, text: String) -> Option<u16> {
+        if self.known.len() >= usize::from(u16::MAX) {
+            self.known.clear();
             self.numbers.clear();
         }
         let group = self.group(&text);
-        self.met.push(group);
-        let number = u16::try_from(self.met.len()).ok()?;
+        self.known.push(group);
+        let number = u16::try_from(self.known.len()).ok()?;
         self.numbers.insert(text, number);
         Some(number)
     }
@@ -126,7 +126,7 @@ impl Groups {
 
     /// Returns the group of this number.
     pub fn get(&self, number: u16) -> Option<&Group> {
-        self.met.get(usize::from(number).checked_sub(1)?)
+        self.known.get(usize::from(number).checked_sub(1)?)
     }
 
     /// Returns the file by which the group of a process can be frozen, and the value to write.

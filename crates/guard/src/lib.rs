@@ -1,22 +1,29 @@
 //! Ends the process that exhausts memory before the machine stalls.
+//!
+//! [`run`] is the guard. Its [`monitor`] thread reads, decides and signals without allocating; its [`slow_path`]
+//! does what may take time. [`decision`] is pure: data in, decisions out. [`available_memory`],
+//! [`process_scan`] and [`memory_objects`] are what it reads.
 #![deny(unsafe_code)]
 
-pub mod beam;
-pub mod clerk;
+pub mod available_memory;
+pub mod check;
 pub mod console;
 pub mod decision;
-pub mod deputy;
-pub mod ending;
+pub mod erlang;
 pub mod error;
 pub mod event;
 pub mod groups;
-pub mod holdings;
-pub mod memory_room;
-pub mod memory_use;
+pub mod helper_process;
+pub mod memory_objects;
 pub mod metrics;
-pub mod question;
+pub mod monitor;
+pub mod outlook;
+pub mod pidfd_kill;
+pub mod process_scan;
+pub mod query;
 pub mod rules;
+pub mod run;
+pub mod slow_path;
 pub mod text;
-pub mod watcher;
 
 pub use error::{Error, Result};

@@ -4,8 +4,8 @@
 mod server;
 
 use crate::decision::{
-    line::Kind,
-    stage::{Assessment, Reading},
+    assessment::{Assessment, MemoryReading},
+    event_line::EventKind,
 };
 use crate::error::{Error, Result};
 use manycore_linux::{trusted_file, whole_file};
@@ -28,10 +28,10 @@ use std::{
 };
 
 /// Interval between updates of the file if nothing happens.
-const FILE_EVERY: Duration = Duration::from_secs(5);
+const FILE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Interval between updates of the page.
-const PAGE_EVERY: Duration = Duration::from_secs(1);
+const PAGE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Counters, whose samples end in `_total`: names and help texts.
 const EVENTS: (&str, &str) = ("manycore_guard_events", "Decisions by kind.");
@@ -40,7 +40,7 @@ const KILLED: (&str, &str) = ("manycore_guard_killed_bytes", "Memory of killed p
 /// The metrics.
 #[derive(Clone, Debug, Default)]
 pub struct Metrics {
-    watches: Vec<Watch>,
+    watches: Vec<WatchMetrics>,
     /// Number of known processes.
     pub processes: usize,
     /// Duration of the last survey of all processes in seconds.
@@ -48,10 +48,10 @@ pub struct Metrics {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Watch {
+struct WatchMetrics {
     name: String,
-    reading: Reading,
-    told: Assessment,
+    reading: MemoryReading,
+    assessment: Assessment,
     events: BTreeMap<&'static str, u64>,
     killed_bytes: u64,
     signal_seconds: Option<f64>,
@@ -59,7 +59,7 @@ struct Watch {
 
 /// A gauge with one value for each watch: name, help text, and the function that returns the value, if there
 /// is one.
-type Family = (&'static str, &'static str, fn(&Watch) -> Option<f64>);
+type Family = (&'static str, &'static str, fn(&WatchMetrics) -> Option<f64>);
 
 const FAMILIES: [Family; 8] = [
     ("manycore_guard_available_bytes", "Memory that can be allocated without swapping.", |watch| {
@@ -67,11 +67,13 @@ const FAMILIES: [Family; 8] = [
     }),
     ("manycore_guard_memory_bytes", "Total memory.", |watch| Some(watch.reading.total as f64)),
     ("manycore_guard_swap_free_bytes", "Free swap.", |watch| Some(watch.reading.swap_free as f64)),
-    ("manycore_guard_fall_bytes_per_second", "Rate of memory decrease.", |watch| Some(watch.told.rate)),
+    ("manycore_guard_decrease_bytes_per_second", "Rate of memory decrease.", |watch| {
+        Some(watch.assessment.rate)
+    }),
     (
         "manycore_guard_exhausted_seconds",
         "Time until memory is exhausted at this rate; absent if it does not decrease.",
-        |watch| watch.told.seconds_left,
+        |watch| watch.assessment.seconds_left,
     ),
     (
         "manycore_guard_stalled_ratio",
@@ -79,7 +81,7 @@ const FAMILIES: [Family; 8] = [
         |watch| watch.reading.stalled,
     ),
     ("manycore_guard_stage", "0 calm, 1 warn, 2 term, 3 kill.", |watch| {
-        Some(f64::from(watch.told.stage as u8))
+        Some(f64::from(watch.assessment.stage as u8))
     }),
     ("manycore_guard_signal_seconds", "Time from reading to signal; absent before the first.", |watch| {
         watch.signal_seconds
@@ -89,7 +91,7 @@ const FAMILIES: [Family; 8] = [
 impl Metrics {
     /// Creates metrics for watches of these names.
     pub fn new(names: impl Iterator<Item = String>) -> Self {
-        let watches = names.map(|name| Watch { name, ..Watch::default() }).collect();
+        let watches = names.map(|name| WatchMetrics { name, ..WatchMetrics::default() }).collect();
         Self { watches, ..Self::default() }
     }
 
@@ -106,26 +108,26 @@ impl Metrics {
     }
 
     /// Whether there is a reading yet.
-    fn is_there(&self) -> bool {
+    fn has_reading(&self) -> bool {
         self.watches.iter().any(|watch| watch.reading.at_ns > 0)
     }
 
     /// Stores a reading.
-    pub fn look(&mut self, watch: usize, reading: Reading, told: Assessment) {
+    pub fn set_reading(&mut self, watch: usize, reading: MemoryReading, assessment: Assessment) {
         if let Some(watch) = self.watches.get_mut(watch) {
-            (watch.reading, watch.told) = (reading, told);
+            (watch.reading, watch.assessment) = (reading, assessment);
         }
     }
 
     /// Counts an event. `bytes` is the memory of the killed process, `seconds` the time from the reading to
     /// the signal.
-    pub fn count(&mut self, watch: usize, kind: Kind, bytes: u64, seconds: Option<f64>) {
+    pub fn count(&mut self, watch: usize, kind: EventKind, bytes: u64, seconds: Option<f64>) {
         let Some(watch) = self.watches.get_mut(watch) else { return };
         *watch.events.entry(name(kind)).or_default() += 1;
-        if kind == Kind::Kill {
+        if kind == EventKind::Kill {
             watch.killed_bytes += bytes;
         }
-        if let Some(seconds) = seconds.filter(|_| matches!(kind, Kind::Term | Kind::Kill)) {
+        if let Some(seconds) = seconds.filter(|_| matches!(kind, EventKind::Term | EventKind::Kill)) {
             watch.signal_seconds = Some(seconds);
         }
     }
@@ -142,7 +144,7 @@ impl Metrics {
 }
 
 /// Converts to the older text format (0.0.4), in which a counter is described by the name of its samples.
-fn classic(open: &str) -> String {
+fn to_text_format(open: &str) -> String {
     let mut text = open.replace("# EOF\n", "");
     for (name, _) in [EVENTS, KILLED] {
         for what in ["HELP", "TYPE"] {
@@ -194,21 +196,21 @@ impl Collector for Metrics {
 }
 
 /// Returns the name of an event kind, the same as in JSON.
-pub fn name(kind: Kind) -> &'static str {
+pub fn name(kind: EventKind) -> &'static str {
     match kind {
-        Kind::Warn => "warn",
-        Kind::Slow => "slow",
-        Kind::Release => "release",
-        Kind::Term => "term",
-        Kind::Kill => "kill",
-        Kind::Gone => "gone",
-        Kind::Stuck => "stuck",
-        Kind::Spare => "spare",
-        Kind::Refused => "refused",
-        Kind::Nobody => "nobody",
-        Kind::Files => "files",
-        Kind::Over => "over",
-        Kind::Note => "note",
+        EventKind::Warn => "warn",
+        EventKind::Slow => "slow",
+        EventKind::Release => "release",
+        EventKind::Term => "term",
+        EventKind::Kill => "kill",
+        EventKind::Exited => "exited",
+        EventKind::Stuck => "stuck",
+        EventKind::LeftRunning => "left_running",
+        EventKind::Refused => "refused",
+        EventKind::NoCause => "no_cause",
+        EventKind::Files => "files",
+        EventKind::Over => "over",
+        EventKind::Note => "note",
     }
 }
 
@@ -226,32 +228,29 @@ impl Sink {
     /// Opens `ADDRESS:PORT` or a file.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] where the address cannot be listened on, or the folder of the file does not exist or others
-    /// can replace it.
+    /// [`Error::InvalidMetricsPlace`]; [`Error::System`] if the guard cannot listen on the address, if the directory of the file does not
+    /// exist, [`Error::UntrustedFile`] if other users
+    /// can replace the file.
     pub fn open(place: Option<&str>) -> Result<Self> {
         let Some(place) = place else { return Ok(Self::None) };
         let addresses = if place.contains('/') { None } else { place.to_socket_addrs().ok() };
         if let Some(address) = addresses.and_then(|mut all| all.next()) {
-            let cannot =
-                |error: io::Error| Error::unavailable(format!("cannot listen on {address}: {error}"));
-            let listener = TcpListener::bind(address).map_err(cannot)?;
+            let cannot = || Error::system(format!("cannot listen on {address}"));
+            let listener = TcpListener::bind(address).map_err(cannot())?;
             let address = listener.local_addr().unwrap_or(address);
             let page = Arc::new(Page::default());
-            server::start(listener, Arc::clone(&page)).map_err(cannot)?;
+            server::start(listener, Arc::clone(&page)).map_err(cannot())?;
             return Ok(Self::Served(page, address));
         }
         if !place.contains('/') && (place.contains(':') || place.bytes().all(|byte| byte.is_ascii_digit())) {
-            return Err(Error::invalid(format!(
-                "--metrics: {place:?} is not an address: write 127.0.0.1:9101, or ./{place} for a file"
-            )));
+            return Err(Error::InvalidMetricsPlace(place.to_owned()));
         }
-        whole_file::check(Path::new(place))
-            .map_err(|error| Error::unavailable(format!("cannot write {place}: {error}")))?;
-        trusted_file::check_path(Path::new(place)).map_err(Error::unavailable)?;
+        whole_file::check(Path::new(place)).map_err(Error::system(format!("cannot write {place}")))?;
+        trusted_file::check_path(Path::new(place)).map_err(|why| Error::UntrustedFile(why.to_string()))?;
         Ok(Self::File(place.into()))
     }
 
-    /// The address of the page, where there is one.
+    /// Returns the address of the page, if one is served.
     pub fn address(&self) -> Option<SocketAddr> {
         match self {
             Self::Served(_, address) => Some(*address),
@@ -260,19 +259,19 @@ impl Sink {
     }
 
     /// Returns the interval between updates if nothing happens.
-    pub fn every(&self) -> Duration {
-        if matches!(self, Self::Served(..)) { PAGE_EVERY } else { FILE_EVERY }
+    pub fn interval(&self) -> Duration {
+        if matches!(self, Self::Served(..)) { PAGE_INTERVAL } else { FILE_INTERVAL }
     }
 
     /// Publishes the present metrics. Returns whether there are any yet.
-    pub fn put(&self, metrics: &Metrics) -> bool {
-        if !metrics.is_there() {
+    pub fn publish(&self, metrics: &Metrics) -> bool {
+        if !metrics.has_reading() {
             return false;
         }
         match self {
             Self::None => {}
             Self::File(path) => {
-                let _ = replace(path, &classic(&metrics.text()));
+                let _ = replace(path, &to_text_format(&metrics.text()));
             }
             Self::Served(page, _) => page.put(metrics.text()),
         }

@@ -5,9 +5,9 @@ mod protect_text;
 mod text;
 mod value;
 
-pub use protect::{Named, Protect};
+pub use protect::{NameRule, ProtectRules};
 
-use crate::decision::{pattern::Pattern, stage::Limits};
+use crate::decision::{assessment::Thresholds, pattern::Pattern};
 use crate::error::{Error, Result};
 use manycore_linux::trusted_file;
 use manycore_text::units;
@@ -17,40 +17,40 @@ use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
-use text::Text;
+use text::RulesFile;
 
 /// The default rules file.
-pub const USUAL: &str = "/etc/manycore/guard.toml";
+pub const DEFAULT_PATH: &str = "/etc/manycore/guard.toml";
 
 /// Largest rules file in bytes.
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 
 /// What to watch, how, and what to protect.
 #[derive(Clone, Debug)]
 pub struct Rules {
     /// The file that they were read from; absent for the default rules.
     pub path: Option<PathBuf>,
-    /// At most [`crate::decision::table::WATCHES`].
-    pub watches: Vec<Watch>,
+    /// At most [`crate::decision::process_table::WATCHES`].
+    pub watches: Vec<WatchRule>,
     /// Processes that are never selected.
-    pub protect: Protect,
+    pub protect: ProtectRules,
 }
 
 /// Something that is protected from running out of memory.
 #[derive(Clone, Debug)]
-pub struct Watch {
+pub struct WatchRule {
     /// `machine`, the path of the group, or the name of the processes.
     pub name: String,
     /// What is watched.
-    pub of: Of,
+    pub of: WatchSubject,
     /// When the guard acts.
-    pub limits: Limits,
+    pub limits: Thresholds,
     /// Time between SIGTERM and SIGKILL.
     pub grace: Duration,
     /// Whether the whole control group of the selected process is ended.
     pub end_group: bool,
     /// How the cause is slowed down when a warning is written.
-    pub slow: Slow,
+    pub slow: SlowdownMethod,
     /// What is done if no process is shown to be the cause and memory is nearly exhausted.
     pub last_resort: LastResort,
 }
@@ -68,14 +68,14 @@ pub enum LastResort {
 
 /// What is watched.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Of {
+pub enum WatchSubject {
     /// All memory of the machine.
     Machine,
     /// A control group: its directory, and the mount point above it.
     Group {
         /// The directory.
         folder: PathBuf,
-        /// Returns the mount point.
+        /// The mount point.
         mount: PathBuf,
     },
     /// All processes of this name, within a common limit.
@@ -90,7 +90,7 @@ pub enum Of {
 /// How a cause is slowed down before it is sent SIGTERM.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Slow {
+pub enum SlowdownMethod {
     /// Not at all.
     #[default]
     No,
@@ -101,16 +101,16 @@ pub enum Slow {
 }
 
 impl Rules {
-    /// Loads the rules from a file, from [`USUAL`], or the default rules. `groups` are watched in addition to
+    /// Loads the rules from a file, from [`DEFAULT_PATH`], or the default rules. `groups` are watched in addition to
     /// what the file names. If it names nothing, they are watched instead of the machine.
     ///
     /// # Errors
-    /// [`Error::Invalid`] with the file, the line and what is wrong, or where others can change the file;
-    /// [`Error::Unavailable`] where it cannot be read.
+    /// [`Error::InvalidRules`] with the file, the line and the error; [`Error::UntrustedRules`] if other users can
+    /// change the file; [`Error::System`] if it cannot be read; [`Error::InvalidCgroup`].
     pub fn load(path: Option<&Path>, groups: &[String]) -> Result<Self> {
         // If the metadata cannot be read, reading the file fails below with a better error.
         if let Some(path) = of(path).filter(|path| fs::metadata(path).is_ok()) {
-            trusted_file::check(path).map_err(|why| untrusted(&why.to_string()))?;
+            trusted_file::check(path).map_err(|why| Error::UntrustedRules(why.to_string()))?;
         }
         Self::read(path, groups)
     }
@@ -118,7 +118,7 @@ impl Rules {
     /// As [`Self::load`], but accepts files that other users can change. This is for checks, not for a guard.
     ///
     /// # Errors
-    /// Those of [`Self::load`] but the last.
+    /// As [`Self::load`], except for files that other users can change.
     pub fn read(path: Option<&Path>, groups: &[String]) -> Result<Self> {
         let path = of(path);
         let text = match path {
@@ -126,11 +126,10 @@ impl Rules {
             Some(path) => read(path)?,
         };
         let place = path.map_or("the default rules".to_owned(), |path| path.display().to_string());
-        let parsed: Text =
-            toml::from_str(&text).map_err(|error| Error::invalid(format!("{place}: {error}")))?;
-        let asked = groups.iter().map(|path| text::asked(path)).collect::<Result<_, _>>();
-        let asked = asked.map_err(|why| Error::invalid(format!("--{why}")))?;
-        let wrong = |wrong: text::Wrong| Error::invalid(format!("{place}: {}", wrong.words(&text)));
+        let parsed: RulesFile = toml::from_str(&text).map_err(|error| invalid(&place, error.to_string()))?;
+        let asked = groups.iter().map(|path| text::cgroup_argument(path)).collect::<Result<_, _>>();
+        let asked = asked.map_err(Error::InvalidCgroup)?;
+        let wrong = |wrong: text::RuleError| invalid(&place, wrong.message(&text));
         let mut rules = parsed.rules(asked).map_err(wrong)?;
         rules.path = path.map(Path::to_owned);
         Ok(rules)
@@ -139,28 +138,24 @@ impl Rules {
 
 /// Returns the rules file: the given one, or the default one if it exists.
 fn of(path: Option<&Path>) -> Option<&Path> {
-    path.or(Some(Path::new(USUAL)).filter(|path| path.exists()))
+    path.or(Some(Path::new(DEFAULT_PATH)).filter(|path| path.exists()))
 }
 
-fn untrusted(why: &str) -> Error {
-    Error::invalid(format!("refusing rules that other users can change: {why}"))
+fn invalid(file: &str, reason: String) -> Error {
+    Error::InvalidRules { file: file.to_owned(), reason }
 }
 
 /// Reads a rules file. It must be a regular file of limited size, so that reading it does not block.
 fn read(path: &Path) -> Result<String> {
-    let unreadable = |error: &dyn std::fmt::Display| {
-        Error::unavailable(format!("cannot read {}: {error}", path.display()))
-    };
-    let about = fs::metadata(path).map_err(|error| unreadable(&error))?;
-    if !about.is_file() || about.len() > MOST_BYTES {
-        let place = path.display();
-        return Err(Error::invalid(format!(
-            "{place}: a regular file of at most {} is expected",
-            units::bytes(MOST_BYTES)
-        )));
+    let place = path.display().to_string();
+    let unreadable = || Error::system(format!("cannot read {place}"));
+    let about = fs::metadata(path).map_err(unreadable())?;
+    if !about.is_file() || about.len() > MAX_BYTES {
+        let reason = format!("a regular file of at most {} is expected", units::bytes(MAX_BYTES));
+        return Err(invalid(&place, reason));
     }
-    let bytes = fs::read(path).map_err(|error| unreadable(&error))?;
-    String::from_utf8(bytes).map_err(|_| Error::invalid(format!("{}: not valid UTF-8", path.display())))
+    let bytes = fs::read(path).map_err(unreadable())?;
+    String::from_utf8(bytes).map_err(|_| invalid(&place, "not valid UTF-8".to_owned()))
 }
 
 #[cfg(test)]

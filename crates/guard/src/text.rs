@@ -1,42 +1,42 @@
 //! The guard's decisions and answers as text.
 
 use crate::decision::{
-    line::{Culprit, Files, Kind, Line, Why},
-    node::Heaviest,
-    stage::{Assessment, Cause, Reading},
+    assessment::{Assessment, MemoryReading, StageReason},
+    erlang_node::LargestErlangProcess,
+    event_line::{CauseDetails, EventKind, EventLine, ProcessOutlook, TmpfsGrowth},
 };
 use manycore_text::{names::printable, units};
 
 /// Returns a decision as one line: what was done, to which process, and the readings that led to it.
-pub fn line(line: &Line) -> String {
+pub fn line(line: &EventLine) -> String {
     let word = match (line.event, line.dry_run) {
-        (Kind::Term, true) => "WOULD TERM",
-        (Kind::Kill, true) => "WOULD KILL",
-        (Kind::Warn, _) => "warn",
-        (Kind::Slow, _) => "slow",
-        (Kind::Release, _) => "release",
-        (Kind::Term, _) => "TERM",
-        (Kind::Kill, _) => "KILL",
-        (Kind::Gone, _) => "gone",
-        (Kind::Stuck, _) => "STUCK",
-        (Kind::Spare, _) => "spare",
-        (Kind::Refused, _) => "REFUSED",
-        (Kind::Nobody, _) => "nobody",
-        (Kind::Files, _) => "FILES",
-        (Kind::Over, _) => "over",
-        (Kind::Note, _) => "note",
+        (EventKind::Term, true) => "WOULD TERM",
+        (EventKind::Kill, true) => "WOULD KILL",
+        (EventKind::Warn, _) => "warn",
+        (EventKind::Slow, _) => "slow",
+        (EventKind::Release, _) => "release",
+        (EventKind::Term, _) => "TERM",
+        (EventKind::Kill, _) => "KILL",
+        (EventKind::Exited, _) => "exited",
+        (EventKind::Stuck, _) => "STUCK",
+        (EventKind::LeftRunning, _) => "left-running",
+        (EventKind::Refused, _) => "REFUSED",
+        (EventKind::NoCause, _) => "no-cause",
+        (EventKind::Files, _) => "FILES",
+        (EventKind::Over, _) => "over",
+        (EventKind::Note, _) => "note",
     };
     let mut parts = vec![what(line)];
     parts.extend(line.files.as_ref().map(files));
-    if let (Some(reading), Some(told)) = (&line.reading, &line.told)
-        && !matches!(line.event, Kind::Gone | Kind::Slow | Kind::Release)
+    if let (Some(reading), Some(assessment)) = (&line.reading, &line.assessment)
+        && !matches!(line.event, EventKind::Exited | EventKind::Slow | EventKind::Release)
     {
-        parts.push(left(reading, told));
+        parts.push(left(reading, assessment));
     }
-    if let (Kind::Term | Kind::Kill, Some(ms)) = (line.event, line.after_ms) {
+    if let (EventKind::Term | EventKind::Kill, Some(ms)) = (line.event, line.after_ms) {
         parts.push(format!("{ms:.1} ms from reading to signal"));
     }
-    if line.event != Kind::Note && !line.note.is_empty() {
+    if line.event != EventKind::Note && !line.note.is_empty() {
         parts.push(note(line));
     }
     parts.retain(|part| !part.is_empty());
@@ -45,66 +45,74 @@ pub fn line(line: &Line) -> String {
 
 /// Returns a note on one line, without control characters. A note may contain output of another process,
 /// which must not pass for lines of the guard.
-fn note(line: &Line) -> String {
+fn note(line: &EventLine) -> String {
     printable(&line.note.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-fn what(line: &Line) -> String {
-    let who = line.culprit.as_ref().map(who);
-    let took = line.culprit.as_ref().map(took);
+fn what(line: &EventLine) -> String {
+    let who = line.cause.as_ref().map(who);
+    let took = line.cause.as_ref().map(took);
     match (line.event, who, took) {
-        (Kind::Note | Kind::Release, ..) => note(line),
-        (Kind::Warn, Some(who), Some(took)) => format!("memory will run out because of {who}, which {took}"),
-        (Kind::Warn, ..) => {
+        (EventKind::Note | EventKind::Release, ..) => note(line),
+        (EventKind::Warn, Some(who), Some(took)) => {
+            format!("memory will run out because of {who}, which {took}")
+        }
+        (EventKind::Warn, ..) => {
             "memory will run out; no eligible process is shown to have taken much of it".to_owned()
         }
-        (Kind::Term, Some(who), Some(took)) => format!("SIGTERM to {who}, which {took}"),
-        (Kind::Kill, Some(who), Some(took)) => format!("SIGKILL to {who}, which {took}"),
-        (Kind::Refused, Some(who), Some(took)) => format!("no signal could be sent to {who}, which {took}"),
-        (Kind::Gone, Some(who), _) => {
+        (EventKind::Term, Some(who), Some(took)) => format!("SIGTERM to {who}, which {took}"),
+        (EventKind::Kill, Some(who), Some(took)) => format!("SIGKILL to {who}, which {took}"),
+        (EventKind::Refused, Some(who), Some(took)) => {
+            format!("no signal could be sent to {who}, which {took}")
+        }
+        (EventKind::Exited, Some(who), _) => {
             let after = line.after_ms.map_or(String::new(), |ms| format!(" {ms:.0} ms after the signal"));
             format!(
                 "{who} has exited{after}; it held {}",
-                line.culprit.as_ref().map_or(String::new(), |c| units::bytes(c.bytes))
+                line.cause.as_ref().map_or(String::new(), |c| units::bytes(c.bytes))
             )
         }
-        (Kind::Stuck, Some(who), _) => {
+        (EventKind::Stuck, Some(who), _) => {
             format!("{who} was killed but does not exit; another process is selected")
         }
-        (Kind::Spare, Some(who), _) => format!("{who} is left running: the shortage has passed in time"),
-        (Kind::Slow, Some(who), _) => format!("{who} is slowed down"),
-        (Kind::Files, ..) => "no process is shown to have taken the memory, so none is ended yet".to_owned(),
-        (Kind::Nobody, ..) => {
+        (EventKind::LeftRunning, Some(who), _) => {
+            format!("{who} is left running: the shortage has passed in time")
+        }
+        (EventKind::Slow, Some(who), _) => format!("{who} is slowed down"),
+        (EventKind::Files, ..) => {
+            "no process is shown to have taken the memory, so none is ended yet".to_owned()
+        }
+        (EventKind::NoCause, ..) => {
             "no eligible process is shown to have taken much memory, so none is ended yet".to_owned()
         }
-        (Kind::Over, ..) => "the shortage is over".to_owned(),
+        (EventKind::Over, ..) => "the shortage is over".to_owned(),
         _ => String::new(),
     }
 }
 
 /// Returns a description such as `beam.smp (pid 812, user 105, /system.slice/rabbit.service)`.
-pub fn who(culprit: &Culprit) -> String {
-    let group = match culprit.cgroup.as_str() {
+pub fn who(cause: &CauseDetails) -> String {
+    let group = match cause.cgroup.as_str() {
         "" => String::new(),
         group => format!(", {}", printable(group)),
     };
-    let one = format!("{} (pid {}, user {}{group})", printable(&culprit.name), culprit.pid, culprit.user);
-    match culprit.processes {
+    let one = format!("{} (pid {}, user {}{group})", printable(&cause.name), cause.pid, cause.user);
+    match cause.processes {
         0 | 1 => one,
-        many => format!("{many} processes of {}, including {one}", printable(&culprit.kin)),
+        many => format!("{many} processes of {}, including {one}", printable(&cause.family)),
     }
 }
 
-fn took(culprit: &Culprit) -> String {
-    if culprit.fall_bytes == 0 {
-        return format!("holds {}", units::bytes(culprit.bytes));
+fn took(cause: &CauseDetails) -> String {
+    if cause.decrease_bytes == 0 {
+        return format!("holds {}", units::bytes(cause.bytes));
     }
-    let beside = match &culprit.held {
+    let beside = match &cause.extra_memory {
         None => String::new(),
         Some(held) => {
-            let stays = if held.stays { ", which outlive the process" } else { "" };
+            let is_persistent = if held.is_persistent { ", which outlive the process" } else { "" };
             format!(
-                " ({} were added since memory was last plentiful, as {}{stays})",
+                " ({} were added since memory was last plentiful, as {}{is_persistent})",
                 units::bytes(held.growth_bytes),
                 held.what
             )
@@ -112,14 +120,14 @@ fn took(culprit: &Culprit) -> String {
     };
     format!(
         "grew by {} while available memory fell by {} in {:.1} s, and holds {}{beside}",
-        units::bytes(culprit.growth_bytes),
-        units::bytes(culprit.fall_bytes),
-        culprit.fall_seconds,
-        units::bytes(culprit.bytes),
+        units::bytes(cause.growth_bytes),
+        units::bytes(cause.decrease_bytes),
+        cause.decrease_seconds,
+        units::bytes(cause.bytes),
     )
 }
 
-fn files(files: &Files) -> String {
+fn files(files: &TmpfsGrowth) -> String {
     let place = match (&files.mount, files.used_bytes) {
         (Some(mount), Some(used)) => format!("files in {} use {}", printable(mount), units::bytes(used)),
         _ => "their mount is unknown".to_owned(),
@@ -127,27 +135,27 @@ fn files(files: &Files) -> String {
     format!("shared memory and files in memory grew by {}, {place}", units::bytes(files.growth_bytes))
 }
 
-fn left(reading: &Reading, told: &Assessment) -> String {
+fn left(reading: &MemoryReading, assessment: &Assessment) -> String {
     let mut text = format!("{} of {} left", units::bytes(reading.available), units::bytes(reading.total));
     if reading.swap_total > 0 {
         text += &format!(", {} of swap", units::bytes(reading.swap_free));
     }
-    if let Some(seconds) = told.seconds_left {
-        text += &format!(", exhausted in {seconds:.1} s at {}", units::rate(told.rate));
+    if let Some(seconds) = assessment.seconds_left {
+        text += &format!(", exhausted in {seconds:.1} s at {}", units::rate(assessment.rate));
     }
-    match (told.cause, reading.stalled) {
-        (Cause::Stall, Some(stalled)) => {
+    match (assessment.reason, reading.stalled) {
+        (StageReason::Stall, Some(stalled)) => {
             text += &format!(", all tasks waited for memory {} of the time", units::percent(stalled));
         }
-        (Cause::Level, _) => text += ", below the limit",
+        (StageReason::Level, _) => text += ", below the limit",
         _ => {}
     }
     text
 }
 
 /// Describes the largest process of an Erlang node.
-pub fn node(name: &str, heaviest: &Heaviest) -> String {
-    let words = heaviest.held_by();
+pub fn node(name: &str, heaviest: &LargestErlangProcess) -> String {
+    let words = heaviest.suggested_max_heap_words();
     let first = format!(
         "node {}: the largest of {} processes is {} ({}): {}, {} words of heap, {} messages queued; it \
         executes {}",
@@ -179,34 +187,36 @@ pub fn node(name: &str, heaviest: &Heaviest) -> String {
 }
 
 /// Describes what would happen to a process.
-pub fn why(why: &Why) -> String {
-    let Some(name) = &why.name else { return format!("There is no process {}.\n", why.pid) };
-    let group = if why.cgroup.is_empty() { String::new() } else { format!(" in {}", printable(&why.cgroup)) };
-    let mut text = format!("{} (pid {}){group}, watch {}\n", printable(name), why.pid, printable(&why.watch));
+pub fn outlook(outlook: &ProcessOutlook) -> String {
+    let Some(name) = &outlook.name else { return format!("There is no process {}.\n", outlook.pid) };
+    let group =
+        if outlook.cgroup.is_empty() { String::new() } else { format!(" in {}", printable(&outlook.cgroup)) };
+    let mut text =
+        format!("{} (pid {}){group}, watch {}\n", printable(name), outlook.pid, printable(&outlook.watch));
     let mut row = |key: &str, value: String| text += &format!("  {key:<10}{value}\n");
-    row("holds", format!("{}, which would be freed if it ended", units::bytes(why.bytes)));
+    row("holds", format!("{}, which would be freed if it ended", units::bytes(outlook.bytes)));
     row(
         "growth",
-        match why.fall_bytes {
+        match outlook.decrease_bytes {
             0 => format!(
                 "none that counts: available memory has not fallen in the {:.0} s observed",
-                why.seen_seconds
+                outlook.observed_seconds
             ),
-            fall => format!(
+            decrease => format!(
                 "{} while available memory fell by {} in {:.1} s",
-                units::bytes(why.growth_bytes),
-                units::bytes(fall),
-                why.fall_seconds
+                units::bytes(outlook.growth_bytes),
+                units::bytes(decrease),
+                outlook.decrease_seconds
             ),
         },
     );
-    row("memory", left(&why.reading, &why.told));
-    let [term, kill] = why.levels;
+    row("memory", left(&outlook.reading, &outlook.assessment));
+    let [term, kill] = outlook.signal_levels;
     row("limits", format!("SIGTERM below {}, SIGKILL below {}", units::bytes(term), units::bytes(kill)));
     row(
         "verdict",
-        match (&why.spared, why.is_watched, why.is_chosen, &why.chosen) {
-            (Some(spared), ..) => format!("never ended: {spared}"),
+        match (&outlook.protected_by, outlook.is_watched, outlook.is_chosen, &outlook.chosen) {
+            (Some(protected_by), ..) => format!("never ended: {protected_by}"),
             (None, false, ..) => "never ended: this watch does not include it".to_owned(),
             (None, true, true, _) => "would be ended if memory ran out now: it grew most".to_owned(),
             (None, true, false, Some(other)) => format!("would not be ended now: {} grew more", who(other)),
@@ -219,37 +229,41 @@ pub fn why(why: &Why) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decision::{line::LINE_SCHEMA, stage::Stage};
+    use crate::decision::{assessment::Stage, event_line::LINE_SCHEMA};
 
     const MIB: u64 = 1 << 20;
 
-    fn sample(event: Kind) -> Line {
-        Line {
+    fn sample(event: EventKind) -> EventLine {
+        EventLine {
             schema: LINE_SCHEMA.to_owned(),
             at: "2026-01-02T03:04:05Z".to_owned(),
             watch: "machine".to_owned(),
             event,
             dry_run: false,
-            reading: Some(Reading { available: 41 * MIB, total: 460 * MIB, ..Reading::default() }),
-            told: Some(Assessment {
+            reading: Some(MemoryReading {
+                available: 41 * MIB,
+                total: 460 * MIB,
+                ..MemoryReading::default()
+            }),
+            assessment: Some(Assessment {
                 stage: Stage::Kill,
-                cause: Cause::Level,
+                reason: StageReason::Level,
                 rate: 150e6,
                 seconds_left: Some(0.28),
             }),
-            culprit: Some(Culprit {
+            cause: Some(CauseDetails {
                 pid: 812,
                 start: 1,
                 name: "beam.smp".to_owned(),
                 user: 105,
                 cgroup: "/system.slice/rabbit.service".to_owned(),
                 processes: 1,
-                kin: String::new(),
+                family: String::new(),
                 bytes: 310 * MIB,
-                held: None,
+                extra_memory: None,
                 growth_bytes: 300 * MIB,
-                fall_bytes: 310 * MIB,
-                fall_seconds: 2.14,
+                decrease_bytes: 310 * MIB,
+                decrease_seconds: 2.14,
             }),
             files: None,
             after_ms: Some(1.24),
@@ -258,23 +272,36 @@ mod tests {
     }
 
     #[test]
-    fn each_decision_is_a_line_that_says_why() {
+    fn each_decision_is_one_line_with_its_reason() {
         let mut lines = Vec::new();
-        for kind in [Kind::Warn, Kind::Term, Kind::Kill, Kind::Gone, Kind::Stuck, Kind::Spare, Kind::Refused]
-        {
+        for kind in [
+            EventKind::Warn,
+            EventKind::Term,
+            EventKind::Kill,
+            EventKind::Exited,
+            EventKind::Stuck,
+            EventKind::LeftRunning,
+            EventKind::Refused,
+        ] {
             lines.push(line(&sample(kind)));
         }
-        let bare = |kind| Line { culprit: None, ..sample(kind) };
-        for kind in [Kind::Warn, Kind::Nobody, Kind::Over] {
+        let bare = |kind| EventLine { cause: None, ..sample(kind) };
+        for kind in [EventKind::Warn, EventKind::NoCause, EventKind::Over] {
             lines.push(line(&bare(kind)));
         }
-        let files =
-            Files { growth_bytes: 200 * MIB, mount: Some("/run/x".to_owned()), used_bytes: Some(201 * MIB) };
-        lines.push(line(&Line { files: Some(files), ..bare(Kind::Files) }));
-        lines.push(line(&Line { note: "the new rules apply from now on".to_owned(), ..bare(Kind::Note) }));
-        let mut family = sample(Kind::Kill);
-        if let Some(culprit) = &mut family.culprit {
-            (culprit.processes, culprit.kin) = (73, "session 800".to_owned());
+        let files = TmpfsGrowth {
+            growth_bytes: 200 * MIB,
+            mount: Some("/run/x".to_owned()),
+            used_bytes: Some(201 * MIB),
+        };
+        lines.push(line(&EventLine { files: Some(files), ..bare(EventKind::Files) }));
+        lines.push(line(&EventLine {
+            note: "the new rules apply from now on".to_owned(),
+            ..bare(EventKind::Note)
+        }));
+        let mut family = sample(EventKind::Kill);
+        if let Some(cause) = &mut family.cause {
+            (cause.processes, cause.family) = (73, "session 800".to_owned());
         }
         family.dry_run = true;
         lines.push(line(&family));
@@ -282,16 +309,16 @@ mod tests {
     }
 
     #[test]
-    fn a_note_forges_no_line() {
+    fn note_cannot_forge_a_line() {
         let forged = "it said x\n2026-01-02T03:04:05Z KILL machine: SIGKILL to sshd\u{1b}[2J";
-        let text = line(&Line { note: forged.to_owned(), ..sample(Kind::Note) });
+        let text = line(&EventLine { note: forged.to_owned(), ..sample(EventKind::Note) });
         assert!(text.lines().count() == 1 && !text.contains('\u{1b}'), "{text:?}");
     }
 
     #[test]
-    fn a_process_is_told_what_would_happen_to_it() {
-        let sample = sample(Kind::Kill);
-        let base = Why {
+    fn outlook_of_a_process_is_printed() {
+        let sample = sample(EventKind::Kill);
+        let base = ProcessOutlook {
             schema: LINE_SCHEMA.to_owned(),
             watch: "machine".to_owned(),
             pid: 812,
@@ -299,23 +326,25 @@ mod tests {
             cgroup: "/system.slice/db".to_owned(),
             bytes: 100 * MIB,
             growth_bytes: MIB,
-            fall_bytes: 310 * MIB,
-            fall_seconds: 2.0,
+            decrease_bytes: 310 * MIB,
+            decrease_seconds: 2.0,
             is_watched: true,
-            spared: None,
+            protected_by: None,
             is_chosen: false,
-            chosen: sample.culprit.clone(),
+            chosen: sample.cause.clone(),
             reading: sample.reading.unwrap(),
-            told: sample.told.unwrap(),
-            levels: [46 * MIB, 23 * MIB],
-            seen_seconds: 60.0,
+            assessment: sample.assessment.unwrap(),
+            signal_levels: [46 * MIB, 23 * MIB],
+            observed_seconds: 60.0,
         };
-        let spared =
-            Why { spared: Some("protect.names \"postgres*\" protects it".to_owned()), ..base.clone() };
-        let calm = Why { chosen: None, fall_bytes: 0, ..base.clone() };
-        let gone = Why { name: None, ..base.clone() };
-        let chosen = Why { is_chosen: true, ..base.clone() };
-        let all = [base, spared, calm, chosen, gone];
-        insta::assert_snapshot!(all.iter().map(why).collect::<Vec<_>>().join("\n"));
+        let protected_by = ProcessOutlook {
+            protected_by: Some("protect.names \"postgres*\" protects it".to_owned()),
+            ..base.clone()
+        };
+        let calm = ProcessOutlook { chosen: None, decrease_bytes: 0, ..base.clone() };
+        let gone = ProcessOutlook { name: None, ..base.clone() };
+        let chosen = ProcessOutlook { is_chosen: true, ..base.clone() };
+        let all = [base, protected_by, calm, chosen, gone];
+        insta::assert_snapshot!(all.iter().map(outlook).collect::<Vec<_>>().join("\n"));
     }
 }

@@ -1,5 +1,5 @@
-//! The memory that the C library's allocator has obtained from the kernel.
-#![allow(unsafe_code, reason = "mallinfo2(3)")]
+//! The C library's allocator: the memory that it has obtained from the kernel, and how much of it stays.
+#![allow(unsafe_code, reason = "mallinfo2(3), mallopt(3), malloc_trim(3)")]
 
 /// Returns the bytes that the allocator of this process has obtained from the kernel: blocks in use and the
 /// gaps between them (`arena` and `hblkhd` of `mallinfo2(3)`, glibc 2.33). Blocks alone would be too few:
@@ -16,6 +16,25 @@ pub fn taken() -> Option<u64> {
 #[cfg(not(target_env = "gnu"))]
 pub fn taken() -> Option<u64> {
     None
+}
+
+/// Makes all threads allocate from one heap (`M_ARENA_MAX` of `mallopt(3)`), for a program whose threads
+/// allocate little. Threads that already run keep theirs. Does nothing with other C libraries.
+pub fn use_one_heap() {
+    // SAFETY: the call takes numbers and sets a parameter of the allocator.
+    #[cfg(target_env = "gnu")]
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, 1);
+    }
+}
+
+/// Returns free memory of the heap to the kernel (`malloc_trim(3)`). Does nothing with other C libraries.
+pub fn return_free_memory() {
+    // SAFETY: the call releases only pages that no block uses.
+    #[cfg(target_env = "gnu")]
+    unsafe {
+        libc::malloc_trim(0);
+    }
 }
 
 #[cfg(test)]

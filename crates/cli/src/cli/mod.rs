@@ -7,7 +7,6 @@
 mod audit;
 mod bench;
 mod falseshare;
-mod guard;
 mod irq;
 mod measure;
 mod place;
@@ -21,7 +20,6 @@ mod vm;
 pub use audit::Audit;
 pub use bench::Bench;
 pub use falseshare::{EngineChoice, Falseshare};
-pub use guard::{Cookie, Guard, GuardCheck, GuardVerb, GuardWhy};
 pub use irq::{Irq, IrqPlace, IrqShow, IrqVerb};
 pub use measure::{Command, Compare, Eval, EvalBudget, Measuring, Results, Scale, Tune};
 pub use place::{Enforcement, PinArgs, PlacementArgs, ProbeArgs, RunArgs, Undo};
@@ -32,6 +30,7 @@ pub use spawn::{ALL as ALL_RUNTIMES, Light, Spawn, WorkChoice};
 pub use vm::{Vm, VmCheck, VmDialect, VmList, VmOrder, VmPlan, VmTop, VmVerb};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use manycore_guard_daemon::{Cookie, Guard};
 use std::path::PathBuf;
 
 /// Shows a many-core Linux machine, and measures how it and work on it scale over its cores.

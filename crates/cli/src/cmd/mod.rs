@@ -5,7 +5,6 @@ mod bench;
 mod cleanup;
 mod compare;
 mod completions;
-mod cookie;
 mod eval;
 mod falseshare;
 mod guard;
@@ -48,7 +47,7 @@ pub fn run(cli: Cli) -> Outcome {
             cleanup::run();
             Ok(())
         }
-        Verb::Cookie(args) => cookie::run(&args),
+        Verb::Cookie(args) => guard::cookie(&args),
         Verb::Irq(args) => irq::run(&args),
         Verb::Qos(args) => qos::run(&args),
         Verb::Report(args) => report::run(&args),

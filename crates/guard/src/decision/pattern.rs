@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_is_any_characters_and_a_question_mark_is_one() {
+    fn star_and_question_mark_are_wildcards() {
         assert!(matches("sshd", "sshd") && !matches("sshd", "sshd2") && !matches("sshd", "ssh"));
         assert!(
             matches("postgres*", "postgres") && matches("*gres", "postgres") && matches("p*g*s", "postgres")
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_covers_those_below_it() {
+    fn pattern_covers_groups_below() {
         let covers = |pattern: &str, path: &str| Pattern::new(pattern).covers(path);
         assert!(covers("/a.slice", "/a.slice") && covers("/a.slice", "/a.slice/b.service"));
         assert!(!covers("/a.slice", "/a.slices") && !covers("/a.slice", "/") && !covers("/b", "/a/b"));
@@ -92,7 +92,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_name_matches_itself_and_with_any_part_replaced(name in "[a-z]{1,12}", from in 0usize..12, to in 0usize..12) {
+        fn name_matches_itself_and_with_any_part_replaced(name in "[a-z]{1,12}", from in 0usize..12, to in 0usize..12) {
             let (from, to) = (from.min(name.len()), to.min(name.len()));
             let (from, to) = (from.min(to), from.max(to));
             prop_assert!(matches(&name, &name));

@@ -1,10 +1,10 @@
 //! Tests of the selection, on scenarios of a simulated machine.
 
 use super::{
-    choice::{Among, Chooser, Finding, Kin, belongs},
-    holdings::Kind,
-    stage::Reading,
-    table::{Held, Seen, Shield, Table},
+    assessment::MemoryReading,
+    cause::{Candidates, CauseFinder, CauseFinding, FamilyKey, is_family_member},
+    memory_objects::ObjectKind,
+    process_table::{ExtraMemory, ProcessReading, ProcessTable, Protection},
 };
 use proptest::prelude::*;
 
@@ -13,8 +13,8 @@ const MIB: u64 = 1 << 20;
 
 /// A simulated machine with 1,000 MiB. Each process uses what the test gives it.
 struct World {
-    table: Table,
-    now: Reading,
+    table: ProcessTable,
+    now: MemoryReading,
     seconds: u64,
     files: u64,
     /// MiB that no process and no file holds.
@@ -26,87 +26,94 @@ type One = (u32, u32, u32, u64);
 
 impl World {
     fn new() -> Self {
-        Self { table: Table::new(64), now: Reading::default(), seconds: 0, files: 0, hidden: 0 }
+        Self { table: ProcessTable::new(64), now: MemoryReading::default(), seconds: 0, files: 0, hidden: 0 }
     }
 
     fn look(&mut self, processes: &[One]) {
         self.seconds += 1;
         let at = self.seconds * SECOND;
-        self.table.begin();
+        self.table.begin_survey();
         for &(pid, session, parent, mib) in processes {
             let start =
-                if self.table.find(pid).is_some() { self.table.find(pid).unwrap().seen.start } else { at };
-            let seen = Seen { pid, start, parent, session, kib: (mib * 1024) as u32, ..Seen::default() };
-            self.table.see(seen, seen.kib, at, at - start);
+                if self.table.find(pid).is_some() { self.table.find(pid).unwrap().reading.start } else { at };
+            let seen = ProcessReading {
+                pid,
+                start,
+                parent,
+                session,
+                kib: (mib * 1024) as u32,
+                ..ProcessReading::default()
+            };
+            self.table.update(seen, seen.kib, at, at - start);
             let process = self.table.find_mut(pid).unwrap();
             process.watches = 1;
             process.group = 1;
         }
-        self.table.end();
+        self.table.end_survey();
         let used = processes.iter().map(|one| one.3).sum::<u64>() + self.files + self.hidden;
-        self.now = Reading {
+        self.now = MemoryReading {
             at_ns: at,
             available: (1000 - used) * MIB,
             total: 1000 * MIB,
             shmem: self.files * MIB,
-            ..Reading::default()
+            ..MemoryReading::default()
         };
         self.table.mark(at, &[self.now]);
     }
 
-    fn choose(&self) -> Finding {
+    fn find_cause(&self) -> CauseFinding {
         self.choose_but(&[])
     }
 
-    fn choose_but(&self, except: &[(u32, u64)]) -> Finding {
-        Chooser::new(64).choose(&self.table, &self.now, &Among { watch: 0, except })
+    fn choose_but(&self, excluded: &[(u32, u64)]) -> CauseFinding {
+        CauseFinder::new(64).find_cause(&self.table, &self.now, &Candidates { watch: 0, excluded })
     }
 }
 
-fn pid(finding: &Finding) -> Option<u32> {
+fn pid(finding: &CauseFinding) -> Option<u32> {
     match finding {
-        Finding::Process(suspect) => Some(suspect.process.seen.pid),
+        CauseFinding::Process(suspect) => Some(suspect.process.reading.pid),
         _ => None,
     }
 }
 
 #[test]
-fn the_one_that_grew_is_chosen_not_the_biggest() {
+fn growing_process_is_selected_not_the_largest() {
     let mut world = World::new();
     for grown in 0..9 {
         world.look(&[(10, 10, 1, 500), (11, 11, 1, 10 + 50 * grown), (12, 12, 1, 20 + grown)]);
     }
-    let Finding::Process(suspect) = world.choose() else { panic!("{:?}", world.choose()) };
-    assert_eq!((suspect.process.seen.pid, suspect.bytes), (11, 410 * MIB));
+    let CauseFinding::Process(suspect) = world.find_cause() else { panic!("{:?}", world.find_cause()) };
+    assert_eq!((suspect.process.reading.pid, suspect.bytes), (11, 410 * MIB));
     assert!(suspect.growth >= 100 * MIB && suspect.score > 1.5, "{suspect:?}");
 }
 
 #[test]
-fn who_takes_the_last_of_it_quickly_is_worse_than_who_took_more_long_ago() {
+fn recent_growth_outweighs_older_growth() {
     let mut world = World::new();
     world.look(&[(10, 10, 1, 10), (11, 11, 1, 10)]);
     world.look(&[(10, 10, 1, 600), (11, 11, 1, 10)]);
     (0..4).for_each(|_| world.look(&[(10, 10, 1, 600), (11, 11, 1, 10)]));
     world.look(&[(10, 10, 1, 600), (11, 11, 1, 330)]);
-    assert_eq!(pid(&world.choose()), Some(11));
+    assert_eq!(pid(&world.find_cause()), Some(11));
 }
 
 #[test]
-fn nobody_dies_on_a_machine_that_is_always_full() {
+fn always_full_machine_has_no_cause() {
     let mut world = World::new();
     (0..5).for_each(|_| world.look(&[(10, 10, 1, 900), (11, 11, 1, 60)]));
-    assert_eq!(world.choose(), Finding::Nobody);
+    assert_eq!(world.find_cause(), CauseFinding::NoCause);
 }
 
 #[test]
-fn a_little_growth_on_a_machine_that_is_always_full_is_no_cause() {
+fn little_growth_on_an_always_full_machine_is_no_cause() {
     let mut world = World::new();
     (0..8).for_each(|grown| world.look(&[(10, 10, 1, 900), (11, 11, 1, 60 + grown)]));
-    assert_eq!(world.choose(), Finding::Nobody, "7 of 1,000 MiB");
+    assert_eq!(world.find_cause(), CauseFinding::NoCause, "7 of 1,000 MiB");
 }
 
 #[test]
-fn small_eaters_of_one_session_are_a_family_with_who_makes_them() {
+fn small_hogs_of_one_session_form_a_family_with_their_parent() {
     let mut world = World::new();
     world.look(&[(10, 10, 1, 400), (20, 20, 1, 5)]);
     let mut all = vec![(10, 10, 1, 400), (20, 20, 1, 5)];
@@ -114,9 +121,15 @@ fn small_eaters_of_one_session_are_a_family_with_who_makes_them() {
         all.push((child, 20, 20, 15));
         world.look(&all);
     }
-    let Finding::Family(suspect, kin) = world.choose() else { panic!("{:?}", world.choose()) };
-    assert_eq!((kin, suspect.process.seen.pid), (Kin::Session(20), 20), "the parent represents the family");
-    let recent = |pid| belongs(world.table.find(pid).unwrap(), kin, &suspect);
+    let CauseFinding::Family(suspect, family) = world.find_cause() else {
+        panic!("{:?}", world.find_cause())
+    };
+    assert_eq!(
+        (family, suspect.process.reading.pid),
+        (FamilyKey::Session(20), 20),
+        "the parent represents the family"
+    );
+    let recent = |pid| is_family_member(world.table.find(pid).unwrap(), family, &suspect);
     assert!(
         recent(59) && recent(30) && recent(20) && !recent(10),
         "those created before the last tenth was lost belong to it, too"
@@ -124,7 +137,7 @@ fn small_eaters_of_one_session_are_a_family_with_who_makes_them() {
 }
 
 #[test]
-fn those_that_were_there_when_the_guard_began_are_no_family_of_those_that_come() {
+fn older_processes_do_not_belong_to_a_new_family() {
     let mut world = World::new();
     let mut all: Vec<One> = vec![(20, 20, 1, 5), (21, 20, 20, 300), (22, 20, 20, 10)];
     world.look(&all);
@@ -132,13 +145,15 @@ fn those_that_were_there_when_the_guard_began_are_no_family_of_those_that_come()
         all.push((child, 20, 22, 15));
         world.look(&all);
     }
-    let Finding::Family(suspect, kin) = world.choose() else { panic!("{:?}", world.choose()) };
-    let is_one = |pid| belongs(world.table.find(pid).unwrap(), kin, &suspect);
+    let CauseFinding::Family(suspect, family) = world.find_cause() else {
+        panic!("{:?}", world.find_cause())
+    };
+    let is_one = |pid| is_family_member(world.table.find(pid).unwrap(), family, &suspect);
     assert!(is_one(22) && is_one(30) && !is_one(21) && !is_one(20), "{suspect:?}");
 }
 
 #[test]
-fn a_copy_of_a_big_process_has_not_taken_its_memory() {
+fn fork_of_a_large_process_has_not_grown() {
     let mut world = World::new();
     let mut all: Vec<One> = vec![(10, 10, 1, 300), (11, 11, 1, 10)];
     for grown in 0..6 {
@@ -147,43 +162,49 @@ fn a_copy_of_a_big_process_has_not_taken_its_memory() {
     }
     all.push((12, 10, 10, 300));
     world.look(&all);
-    assert_eq!(Table::growth(world.table.find(12).unwrap(), &world.table.whole(0, &world.now).unwrap()), 0);
-    assert_ne!(pid(&world.choose()), Some(12));
+    assert_eq!(
+        ProcessTable::growth(
+            world.table.find(12).unwrap(),
+            &world.table.whole_window(0, &world.now).unwrap()
+        ),
+        0
+    );
+    assert_ne!(pid(&world.find_cause()), Some(12));
 }
 
 #[test]
-fn shared_memory_is_the_growth_of_who_was_found_to_hold_it_and_of_no_other_that_maps_it() {
+fn shared_memory_counts_for_its_holder_only() {
     let mut world = World::new();
     for size in 0..8 {
         world.files = 60 * size;
         world.look(&[(10, 10, 1, 400), (11, 11, 1, 10)]);
         // It reads what the other process writes.
-        world.table.find_mut(10).unwrap().seen.shmem_kib = (60 * size * 1024) as u32;
+        world.table.find_mut(10).unwrap().reading.shmem_kib = (60 * size * 1024) as u32;
     }
-    assert!(matches!(world.choose(), Finding::Files(_)), "{:?}", world.choose());
-    let held = Held { growth_kib: 400 << 10, kind: Kind::Shared, stays: false };
+    assert!(matches!(world.find_cause(), CauseFinding::Files(_)), "{:?}", world.find_cause());
+    let held = ExtraMemory { growth_kib: 400 << 10, kind: ObjectKind::Shared, is_persistent: false };
     world.table.find_mut(11).unwrap().held = held;
-    let Finding::Process(suspect) = world.choose() else { panic!("{:?}", world.choose()) };
-    assert_eq!((suspect.process.seen.pid, suspect.bytes), (11, 410 * MIB));
+    let CauseFinding::Process(suspect) = world.find_cause() else { panic!("{:?}", world.find_cause()) };
+    assert_eq!((suspect.process.reading.pid, suspect.bytes), (11, 410 * MIB));
     assert!(suspect.growth <= 180 * MIB, "at most the growth of shared memory counts: {suspect:?}");
 }
 
 #[test]
-fn one_that_took_a_little_is_not_the_cause_of_what_nobody_is_shown_to_have_taken() {
+fn little_growth_does_not_explain_hidden_memory() {
     let mut world = World::new();
     for size in 0..8u64 {
         // Pipes and sockets.
         world.hidden = 52 * size;
         world.look(&[(10, 10, 1, 300), (11, 11, 1, 10 + 8 * size)]);
     }
-    assert_eq!(world.choose(), Finding::Nobody);
-    let held = Held { growth_kib: 400 << 10, kind: Kind::Pipe, stays: false };
+    assert_eq!(world.find_cause(), CauseFinding::NoCause);
+    let held = ExtraMemory { growth_kib: 400 << 10, kind: ObjectKind::Pipe, is_persistent: false };
     world.table.find_mut(10).unwrap().held = held;
-    assert_eq!(pid(&world.choose()), Some(10));
+    assert_eq!(pid(&world.find_cause()), Some(10));
 }
 
 #[test]
-fn small_eaters_with_a_session_each_are_a_family_by_their_control_group() {
+fn small_hogs_with_own_sessions_form_a_family_by_control_group() {
     let mut world = World::new();
     let mut all: Vec<One> = vec![(10, 10, 1, 400)];
     world.look(&all);
@@ -191,32 +212,40 @@ fn small_eaters_with_a_session_each_are_a_family_by_their_control_group() {
         all.push((child, child, 1, 15));
         world.look(&all);
     }
-    assert!(matches!(world.choose(), Finding::Family(_, Kin::Group(1))), "{:?}", world.choose());
+    assert!(
+        matches!(world.find_cause(), CauseFinding::Family(_, FamilyKey::Group(1))),
+        "{:?}",
+        world.find_cause()
+    );
 }
 
 #[test]
-fn files_in_memory_belong_to_nobody() {
+fn files_in_memory_belong_to_no_process() {
     let mut world = World::new();
     for size in 0..8 {
         world.files = 60 * size;
         world.look(&[(10, 10, 1, 400), (11, 11, 1, 10 + size)]);
     }
-    assert!(matches!(world.choose(), Finding::Files(bytes) if bytes >= 100 * MIB), "{:?}", world.choose());
+    assert!(
+        matches!(world.find_cause(), CauseFinding::Files(bytes) if bytes >= 100 * MIB),
+        "{:?}",
+        world.find_cause()
+    );
 }
 
 #[test]
-fn those_that_were_tried_already_are_left_out() {
+fn tried_processes_are_excluded() {
     let mut world = World::new();
     for grown in 0..8 {
         world.look(&[(10, 10, 1, 10 + 60 * grown), (11, 11, 1, 10 + 40 * grown)]);
     }
-    assert_eq!(pid(&world.choose()), Some(10));
+    assert_eq!(pid(&world.find_cause()), Some(10));
     assert_eq!(pid(&world.choose_but(&[(10, SECOND)])), Some(11));
 }
 
 proptest! {
     #[test]
-    fn a_shielded_process_is_never_chosen(
+    fn protected_process_is_never_selected(
         sizes in prop::collection::vec(prop::collection::vec(0u64..60, 8), 2..12), shielded in 0usize..8,
     ) {
         let mut world = World::new();
@@ -225,12 +254,12 @@ proptest! {
             world.look(&all);
         }
         let shielded = shielded as u32 + 10;
-        world.table.find_mut(shielded).unwrap().shield = Some(Shield::Rule(0));
-        match world.choose() {
-            Finding::Process(suspect) | Finding::Family(suspect, _) => {
-                prop_assert_ne!(suspect.process.seen.pid, shielded);
+        world.table.find_mut(shielded).unwrap().protection = Some(Protection::Rule(0));
+        match world.find_cause() {
+            CauseFinding::Process(suspect) | CauseFinding::Family(suspect, _) => {
+                prop_assert_ne!(suspect.process.reading.pid, shielded);
             }
-            Finding::Files(_) | Finding::Nobody => {}
+            CauseFinding::Files(_) | CauseFinding::NoCause => {}
         }
     }
 }

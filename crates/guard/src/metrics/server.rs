@@ -3,7 +3,7 @@
 //! Idle connections must not keep others out: beyond [`MOST`] connections the oldest is closed for a new one.
 //! A scrape takes milliseconds, so it succeeds even while hundreds of connections a second arrive.
 
-use crate::metrics::classic;
+use crate::metrics::to_text_format;
 use http_body_util::Full;
 use hyper::{
     Method, Request, Response, StatusCode,
@@ -125,7 +125,7 @@ fn answer(request: &Request<Incoming>, page: &Page) -> Response<Full<Bytes>> {
     if accepted.contains("application/openmetrics-text") {
         reply(StatusCode::OK, OPEN_METRICS, text)
     } else {
-        reply(StatusCode::OK, CLASSIC, classic(&text))
+        reply(StatusCode::OK, CLASSIC, to_text_format(&text))
     }
 }
 

@@ -7,9 +7,13 @@ use std::{
 
 fn metrics() -> Metrics {
     let mut metrics = Metrics::new(["machine".to_owned(), "a\"b".to_owned()].into_iter());
-    let reading = Reading { at_ns: 1, available: 5, total: 10, ..Reading::default() };
-    metrics.look(0, reading, Assessment { seconds_left: Some(2.5), rate: 2.0, ..Assessment::default() });
-    metrics.count(0, Kind::Kill, 7, Some(0.012));
+    let reading = MemoryReading { at_ns: 1, available: 5, total: 10, ..MemoryReading::default() };
+    metrics.set_reading(
+        0,
+        reading,
+        Assessment { seconds_left: Some(2.5), rate: 2.0, ..Assessment::default() },
+    );
+    metrics.count(0, EventKind::Kill, 7, Some(0.012));
     metrics
 }
 
@@ -36,42 +40,42 @@ fn get(address: SocketAddr, path: &str) -> String {
 }
 
 #[test]
-fn figures_are_as_prometheus_reads_them() {
+fn metrics_are_in_the_openmetrics_format() {
     insta::assert_snapshot!(metrics().text());
 }
 
 #[test]
-fn a_file_is_in_the_format_that_the_node_exporter_reads() {
-    let text = classic(&metrics().text());
+fn file_is_in_the_text_format() {
+    let text = to_text_format(&metrics().text());
     assert!(text.contains("# TYPE manycore_guard_killed_bytes_total counter\n"), "{text}");
     assert!(text.contains("manycore_guard_killed_bytes_total{watch=\"machine\"} 7\n"), "{text}");
     assert!(!text.contains("# EOF"));
 }
 
 #[test]
-fn new_rules_go_on_counting() {
+fn counters_survive_new_rules() {
     let renewed = metrics().renewed(["machine".to_owned(), "other".to_owned()].into_iter());
     assert!(renewed.text().contains("manycore_guard_killed_bytes_total{watch=\"machine\"} 7\n"));
     assert!(renewed.text().contains("manycore_guard_killed_bytes_total{watch=\"other\"} 0\n"));
 }
 
 #[test]
-fn an_address_that_is_none_and_a_folder_that_is_not_there_are_refused() {
+fn invalid_address_and_missing_directory_are_refused() {
     assert!(matches!(Sink::open(Some("127.0.0.1:0")), Ok(Sink::Served(..))));
-    assert!(matches!(Sink::open(Some("/nonexistent/x.prom")), Err(Error::Unavailable(_))));
+    assert!(matches!(Sink::open(Some("/nonexistent/x.prom")), Err(Error::System { .. })));
     for wrong in ["99999", "127.0.0.1:99999", "no-such-host.invalid:1"] {
-        assert!(matches!(Sink::open(Some(wrong)), Err(Error::Invalid(_))), "{wrong}");
+        assert!(matches!(Sink::open(Some(wrong)), Err(Error::InvalidMetricsPlace(_))), "{wrong}");
     }
 }
 
 #[test]
-fn the_first_answer_is_not_an_empty_page() {
+fn page_is_unavailable_before_the_first_reading() {
     let (page, address) = served();
     assert!(get(address, "/metrics").starts_with("HTTP/1.1 503 "));
     Sink::Served(Arc::clone(&page), ([127, 0, 0, 1], 0).into())
-        .put(&Metrics::new(["machine".to_owned()].into_iter()));
+        .publish(&Metrics::new(["machine".to_owned()].into_iter()));
     assert!(get(address, "/metrics").starts_with("HTTP/1.1 503 "), "no reading yet");
-    Sink::Served(page, ([127, 0, 0, 1], 0).into()).put(&metrics());
+    Sink::Served(page, ([127, 0, 0, 1], 0).into()).publish(&metrics());
     let answer = get(address, "/metrics");
     assert!(
         answer.starts_with("HTTP/1.1 200 OK") && answer.contains("_memory_bytes{watch=\"machine\"} 10"),
@@ -80,7 +84,7 @@ fn the_first_answer_is_not_an_empty_page() {
 }
 
 #[test]
-fn each_request_has_the_answer_that_fits() {
+fn requests_have_standard_answers() {
     let (page, address) = served();
     page.put(metrics().text());
     assert!(get(address, "/").starts_with("HTTP/1.1 404 "));
@@ -99,7 +103,7 @@ fn each_request_has_the_answer_that_fits() {
 }
 
 #[test]
-fn a_thousand_idle_connections_do_not_stop_a_scrape() {
+fn idle_connections_do_not_stop_a_scrape() {
     let (page, address) = served();
     page.put(metrics().text());
     let mut idle = Vec::new();

@@ -2,8 +2,8 @@
 
 use crate::decision::pattern::Pattern;
 use crate::rules::{
-    protect::{MOST_PROOFS, Named, Protect},
-    text::Wrong,
+    protect::{MAX_LOOKUP_RULES, NameRule, ProtectRules},
+    text::RuleError,
 };
 use serde::Deserialize;
 use std::{fs, path::PathBuf};
@@ -51,30 +51,30 @@ enum User {
 
 impl ProtectText {
     /// Returns what is protected, or an error with its position.
-    pub(super) fn protect(text: Option<Spanned<Self>>) -> Result<Protect, Wrong> {
-        let mut protect = Protect::default();
+    pub(super) fn protect(text: Option<Spanned<Self>>) -> Result<ProtectRules, RuleError> {
+        let mut protect = ProtectRules::default();
         let mut has_defaults = true;
         if let Some(text) = text {
-            let wrong = Wrong::at(&text);
+            let wrong = RuleError::at(&text);
             let text = text.into_inner();
             has_defaults = text.defaults;
             protect = text.patterns(wrong)?;
         }
         if has_defaults {
-            protect.names.extend(Protect::defaults());
+            protect.names.extend(ProtectRules::defaults());
         }
-        if protect.names.iter().filter(|name| name.needs_proof()).count() > MOST_PROOFS {
-            return Err(Wrong::somewhere(format!(
-                "protect.names: at most {MOST_PROOFS} names may require a unit or an exe, including the \
+        if protect.names.iter().filter(|name| name.needs_lookup()).count() > MAX_LOOKUP_RULES {
+            return Err(RuleError::somewhere(format!(
+                "protect.names: at most {MAX_LOOKUP_RULES} names may require a unit or an exe, including the \
                 default ones"
             )));
         }
         Ok(protect)
     }
 
-    fn patterns(self, wrong: impl Fn(String) -> Wrong) -> Result<Protect, Wrong> {
+    fn patterns(self, wrong: impl Fn(String) -> RuleError) -> Result<ProtectRules, RuleError> {
         let checked = self.names.into_iter().map(|name| {
-            let wrong = Wrong::at(&name);
+            let wrong = RuleError::at(&name);
             name.into_inner().named().map_err(wrong)
         });
         let names = checked.collect::<Result<_, _>>()?;
@@ -82,7 +82,7 @@ impl ProtectText {
         self.cgroups.iter().try_for_each(|path| check_group(path)).map_err(&wrong)?;
         let patterns = |texts: &[String]| texts.iter().map(|text| Pattern::new(text)).collect();
         let users = self.users.into_iter().map(User::id).collect::<Result<_, _>>();
-        Ok(Protect {
+        Ok(ProtectRules {
             names,
             units: patterns(&self.units),
             groups: patterns(&self.cgroups),
@@ -92,7 +92,7 @@ impl ProtectText {
 }
 
 impl NameText {
-    fn named(self) -> Result<Named, String> {
+    fn named(self) -> Result<NameRule, String> {
         let table = match self {
             Self::Bare(name) => NameTable { name, user: None, unit: None, exe: None },
             Self::With(table) => table,
@@ -108,7 +108,7 @@ impl NameText {
                 exe.display().to_string()
             ));
         }
-        Ok(Named {
+        Ok(NameRule {
             name: Pattern::new(&table.name),
             user: table.user.map(User::id).transpose()?,
             unit: table.unit.as_deref().map(Pattern::new),

@@ -5,10 +5,10 @@ use std::os::unix::fs::PermissionsExt;
 fn wrong(text: &str) -> String {
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), text).unwrap();
-    let Err(Error::Invalid(why)) = Rules::read(Some(file.path()), &[]) else {
+    let Err(error @ Error::InvalidRules { .. }) = Rules::read(Some(file.path()), &[]) else {
         panic!("{text:?} is accepted")
     };
-    why.replace(&file.path().display().to_string(), "FILE")
+    error.to_string().replace(&file.path().display().to_string(), "FILE")
 }
 
 fn read(text: &str) -> Rules {
@@ -18,7 +18,7 @@ fn read(text: &str) -> Rules {
 }
 
 #[test]
-fn a_misplaced_key_is_named_with_its_line() {
+fn misplaced_key_is_reported_with_its_line() {
     assert_eq!(
         wrong("[machine]\ngrace = \"2s\"\npath = \"/a\"\n"),
         "FILE: line 3: [machine] does not allow \"path\""
@@ -37,7 +37,7 @@ fn a_misplaced_key_is_named_with_its_line() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_named_with_its_line() {
+fn contradiction_is_reported_with_its_line() {
     let late = "[machine]\n[[processes]]\nname = \"x\"\nlimit = \"1G\"\nkill_before = \"9s\"\nterm_before = \"5s\"\n";
     assert!(
         wrong(late).starts_with("FILE: line 2: x: kill_before is longer than term_before"),
@@ -66,19 +66,19 @@ fn what_cannot_be_meant_is_named_with_its_line() {
 }
 
 #[test]
-fn a_rule_by_name_can_ask_for_more() {
+fn name_rule_can_require_more() {
     let rules = read(
         "[protect]\nnames = [\"a*\", { name = \"b\", user = 70, unit = \"b.service\", exe = \"/usr/bin/b\" }]\n\
          defaults = false\n",
     );
     let words: Vec<String> = rules.protect.names.iter().map(ToString::to_string).collect();
     assert_eq!(words, ["a*", "b (user 70, unit b.service, exe /usr/bin/b)"]);
-    assert!(rules.protect.names[0].is_bare() && !rules.protect.names[1].is_bare());
-    assert!(read("").protect.names.iter().all(|name| !name.is_bare()), "no default is a bare name");
+    assert!(rules.protect.names[0].is_name_only() && !rules.protect.names[1].is_name_only());
+    assert!(read("").protect.names.iter().all(|name| !name.is_name_only()), "no default is a bare name");
 }
 
 #[test]
-fn a_file_that_others_can_write_is_not_gone_by() {
+fn file_that_others_can_write_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("rules.toml");
     fs::write(&path, "[machine]\n").unwrap();
@@ -87,11 +87,13 @@ fn a_file_that_others_can_write_is_not_gone_by() {
     mode(&path, 0o644);
     assert!(load().is_ok());
     mode(&path, 0o666);
-    let Err(Error::Invalid(why)) = load() else { panic!("a file that all users can write is accepted") };
+    let Err(Error::UntrustedRules(why)) = load() else {
+        panic!("a file that all users can write is accepted")
+    };
     assert!(why.contains("others can write it"), "{why}");
     assert!(Rules::read(Some(&path), &[]).is_ok(), "it can be checked");
     mode(&path, 0o644);
     mode(folder.path(), 0o777);
-    assert!(matches!(load(), Err(Error::Invalid(_))), "its folder can be written");
-    assert!(matches!(Rules::load(Some(Path::new("/nonexistent/x")), &[]), Err(Error::Unavailable(_))));
+    assert!(matches!(load(), Err(Error::UntrustedRules(_))), "its folder can be written");
+    assert!(matches!(Rules::load(Some(Path::new("/nonexistent/x")), &[]), Err(Error::System { .. })));
 }

@@ -1,12 +1,12 @@
 //! Parses and checks the rules file.
 
 use crate::decision::{
+    assessment::{Amount, Thresholds},
     pattern::Pattern,
-    stage::{Amount, Limits},
-    table::WATCHES,
+    process_table::WATCHES,
 };
 use crate::rules::{
-    LastResort, Of, Rules, Slow, Watch,
+    LastResort, Rules, SlowdownMethod, WatchRule, WatchSubject,
     protect_text::ProtectText,
     value::{Bytes, amount, seconds, share},
 };
@@ -27,22 +27,22 @@ use toml::Spanned;
 /// The file as it is written.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Text {
-    machine: Option<Spanned<Settings>>,
+pub(super) struct RulesFile {
+    machine: Option<Spanned<WatchSettings>>,
     #[serde(default)]
-    cgroup: Vec<Spanned<Settings>>,
+    cgroup: Vec<Spanned<WatchSettings>>,
     #[serde(default)]
-    processes: Vec<Spanned<Settings>>,
+    processes: Vec<Spanned<WatchSettings>>,
     protect: Option<Spanned<ProtectText>>,
 }
 
 /// An error, and its position in the text if it is known.
-pub(super) struct Wrong {
+pub(super) struct RuleError {
     pub(super) at: Option<usize>,
     pub(super) why: String,
 }
 
-impl Wrong {
+impl RuleError {
     /// Returns a constructor of errors at the position of `place`.
     pub(super) fn at<T>(place: &Spanned<T>) -> impl Fn(String) -> Self + use<T> {
         let at = Some(place.span().start);
@@ -55,7 +55,7 @@ impl Wrong {
     }
 
     /// Returns the message, such as `line 3: [machine] does not allow "path"`.
-    pub(super) fn words(&self, text: &str) -> String {
+    pub(super) fn message(&self, text: &str) -> String {
         let line = |at: usize| text.bytes().take(at).filter(|&byte| byte == b'\n').count() + 1;
         self.at.map_or(String::new(), |at| format!("line {}: ", line(at))) + &self.why
     }
@@ -65,7 +65,7 @@ impl Wrong {
 /// errors carry the line of their key.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Settings {
+struct WatchSettings {
     /// For a control group.
     path: Option<Spanned<String>>,
     /// For processes of a name.
@@ -87,7 +87,7 @@ struct Settings {
     #[serde(default, deserialize_with = "seconds")]
     grace: Option<f64>,
     end: Option<End>,
-    slow: Option<Slow>,
+    slow: Option<SlowdownMethod>,
     last_resort: Option<LastResort>,
 }
 
@@ -98,38 +98,41 @@ enum End {
     Cgroup,
 }
 
-impl Text {
+impl RulesFile {
     /// Returns the rules. The control groups `asked`, from the command line, are watched in addition to what
     /// the text names.
-    pub(super) fn rules(self, asked: Vec<(String, Of)>) -> Result<Rules, Wrong> {
+    pub(super) fn rules(self, asked: Vec<(String, WatchSubject)>) -> Result<Rules, RuleError> {
         // Each watch with the position of its table.
-        let mut watches: Vec<(Watch, Option<usize>)> = Vec::new();
+        let mut watches: Vec<(WatchRule, Option<usize>)> = Vec::new();
         let is_named = !asked.is_empty() || !self.cgroup.is_empty() || !self.processes.is_empty();
         if let Some(settings) = self.machine {
-            watches.push(watch(settings, "[machine]", &[], |_| Ok(("machine".to_owned(), Of::Machine)))?);
+            watches.push(watch(settings, "[machine]", &[], |_| {
+                Ok(("machine".to_owned(), WatchSubject::Machine))
+            })?);
         } else if !is_named {
-            let machine = Settings::default().watch("machine", Of::Machine);
-            watches.push((machine.map_err(Wrong::somewhere)?, None));
+            let machine = WatchSettings::default().watch("machine", WatchSubject::Machine);
+            watches.push((machine.map_err(RuleError::somewhere)?, None));
         }
         for settings in self.cgroup {
-            let of = |settings: &Settings| group(settings.path.as_ref().map_or("", |path| path.get_ref()));
+            let of =
+                |settings: &WatchSettings| group(settings.path.as_ref().map_or("", |path| path.get_ref()));
             watches.push(watch(settings, "[[cgroup]]", &["path"], of)?);
         }
         for (name, of) in asked {
-            let asked = Settings::default().watch(&name, of);
-            watches.push((asked.map_err(Wrong::somewhere)?, None));
+            let asked = WatchSettings::default().watch(&name, of);
+            watches.push((asked.map_err(RuleError::somewhere)?, None));
         }
         for settings in self.processes {
             watches.push(watch(settings, "[[processes]]", &["name", "limit"], processes)?);
         }
         for (number, (watch, at)) in watches.iter().enumerate() {
             if watches[..number].iter().any(|(other, _)| other.of == watch.of) {
-                return Err(Wrong { at: *at, why: format!("{} is watched twice", watch.name) });
+                return Err(RuleError { at: *at, why: format!("{} is watched twice", watch.name) });
             }
         }
         if watches.len() > WATCHES {
             let why = format!("{} watches, but a guard supports at most {WATCHES}", watches.len());
-            return Err(Wrong::somewhere(why));
+            return Err(RuleError::somewhere(why));
         }
         let protect = ProtectText::protect(self.protect)?;
         Ok(Rules { path: None, watches: watches.into_iter().map(|(watch, _)| watch).collect(), protect })
@@ -138,12 +141,12 @@ impl Text {
 
 /// Returns the watch of a table. The table must have `keys`, and no other key that names what is watched.
 fn watch(
-    settings: Spanned<Settings>,
+    settings: Spanned<WatchSettings>,
     table: &str,
     keys: &[&str],
-    of: impl Fn(&Settings) -> Result<(String, Of), String>,
-) -> Result<(Watch, Option<usize>), Wrong> {
-    let (start, wrong) = (settings.span().start, Wrong::at(&settings));
+    of: impl Fn(&WatchSettings) -> Result<(String, WatchSubject), String>,
+) -> Result<(WatchRule, Option<usize>), RuleError> {
+    let (start, wrong) = (settings.span().start, RuleError::at(&settings));
     let settings = settings.into_inner();
     settings.have_only(table, keys, start)?;
     let (name, of) = of(&settings).map_err(&wrong)?;
@@ -151,19 +154,19 @@ fn watch(
 }
 
 /// Returns what a table of processes watches.
-fn processes(settings: &Settings) -> Result<(String, Of), String> {
+fn processes(settings: &WatchSettings) -> Result<(String, WatchSubject), String> {
     let name = settings.name.as_ref().map_or("", |name| name.get_ref());
     let pattern = Pattern::new(name);
     check_processes(name, &pattern)?;
     let limit = settings.limit.as_ref().map_or(0, |limit| limit.get_ref().0);
-    Ok((name.to_owned(), Of::Processes { name: pattern, limit }))
+    Ok((name.to_owned(), WatchSubject::Processes { name: pattern, limit }))
 }
 
 /// Returns a control group from the command line. It must exist.
-pub(super) fn asked(path: &str) -> Result<(String, Of), String> {
+pub(super) fn cgroup_argument(path: &str) -> Result<(String, WatchSubject), String> {
     let (name, of) = group(path)?;
     match &of {
-        Of::Group { folder, .. } if !folder.is_dir() => {
+        WatchSubject::Group { folder, .. } if !folder.is_dir() => {
             Err(format!("cgroup {path:?}: there is no control group {}", folder.display()))
         }
         _ => Ok((name, of)),
@@ -172,7 +175,7 @@ pub(super) fn asked(path: &str) -> Result<(String, Of), String> {
 
 /// Returns a control group with memory limits, and its name. If it does not exist yet, returns where it would
 /// be.
-fn group(path: &str) -> Result<(String, Of), String> {
+fn group(path: &str) -> Result<(String, WatchSubject), String> {
     let tree = SysTree::open(Path::new("/")).map_err(|error| error.to_string())?;
     let points = Hierarchies::read(&tree).points();
     let below = path.trim_matches('/');
@@ -189,12 +192,12 @@ fn group(path: &str) -> Result<(String, Of), String> {
         }
         let name = format!("/{}", within.display().to_string().trim_matches('/'));
         if has_memory(&folder) {
-            return Ok((name, Of::Group { folder, mount }));
+            return Ok((name, WatchSubject::Group { folder, mount }));
         }
         let controls = fs::read_to_string(mount.join("cgroup.controllers")).unwrap_or_default();
         let is_his = controls.split_whitespace().any(|name| name == "memory") || has_memory(&mount);
         if is_his && !folder.is_dir() {
-            coming = Some((name, Of::Group { folder, mount }));
+            coming = Some((name, WatchSubject::Group { folder, mount }));
         }
     }
     coming.ok_or_else(|| format!("cgroup {path:?}: there is no such control group with a memory controller"))
@@ -219,10 +222,10 @@ fn check_processes(name: &str, pattern: &Pattern) -> Result<(), String> {
     Ok(())
 }
 
-impl Settings {
+impl WatchSettings {
     /// Checks that all of `keys` are present, and no other key that names what is watched. The table begins
     /// at `start`.
-    fn have_only(&self, table: &str, keys: &[&str], start: usize) -> Result<(), Wrong> {
+    fn have_only(&self, table: &str, keys: &[&str], start: usize) -> Result<(), RuleError> {
         let all = [
             ("path", self.path.as_ref().map(|path| path.span().start)),
             ("name", self.name.as_ref().map(|name| name.span().start)),
@@ -230,9 +233,11 @@ impl Settings {
         ];
         for (key, at) in all {
             match (at, keys.contains(&key)) {
-                (Some(_), false) => return Err(Wrong { at, why: format!("{table} does not allow {key:?}") }),
+                (Some(_), false) => {
+                    return Err(RuleError { at, why: format!("{table} does not allow {key:?}") });
+                }
                 (None, true) => {
-                    return Err(Wrong { at: Some(start), why: format!("{table} requires {key:?}") });
+                    return Err(RuleError { at: Some(start), why: format!("{table} requires {key:?}") });
                 }
                 _ => {}
             }
@@ -240,9 +245,9 @@ impl Settings {
         Ok(())
     }
 
-    fn watch(self, name: &str, of: Of) -> Result<Watch, String> {
-        let usual = Limits::default();
-        let limits = Limits {
+    fn watch(self, name: &str, of: WatchSubject) -> Result<WatchRule, String> {
+        let usual = Thresholds::default();
+        let limits = Thresholds {
             warn_before: self.warn_before.unwrap_or(usual.warn_before),
             term_below: self.term_below.unwrap_or(usual.term_below),
             term_before: self.term_before.unwrap_or(usual.term_before),
@@ -251,9 +256,10 @@ impl Settings {
             stalled: self.stalled.unwrap_or(usual.stalled),
         };
         for total in [1u64 << 30, 1 << 34, 1 << 40] {
-            if limits.kill_below.of(total) > limits.term_below.of(total) {
+            if limits.kill_below.bytes_of(total) > limits.term_below.bytes_of(total) {
                 let [kill, term, total] =
-                    [limits.kill_below.of(total), limits.term_below.of(total), total].map(units::bytes);
+                    [limits.kill_below.bytes_of(total), limits.term_below.bytes_of(total), total]
+                        .map(units::bytes);
                 return Err(format!(
                     "{name}: kill_below is more than term_below ({kill} and {term} of {total}): SIGKILL \
                     would come before SIGTERM"
@@ -265,7 +271,7 @@ impl Settings {
                 "{name}: kill_before is longer than term_before: SIGKILL would come before SIGTERM"
             ));
         }
-        Ok(Watch {
+        Ok(WatchRule {
             name: name.to_owned(),
             of,
             limits,

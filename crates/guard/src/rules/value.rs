@@ -1,26 +1,26 @@
 //! Durations, sizes and shares in rules.
 
-use crate::decision::stage::Amount;
+use crate::decision::assessment::Amount;
 use serde::{Deserialize, Deserializer, de::Error};
 
 /// Longest duration in a rule, in seconds.
 const LONGEST: f64 = 86_400.0;
 
-fn said<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+fn quoted_text<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged, expecting = "a string in quotes is expected: \"30s\", \"512M\" or \"5%\"")]
-    enum Said {
+    enum TextOrNumber {
         Text(String),
         Number(u64),
     }
-    Ok(match Said::deserialize(from)? {
-        Said::Text(text) => text,
-        Said::Number(number) => number.to_string(),
+    Ok(match TextOrNumber::deserialize(from)? {
+        TextOrNumber::Text(text) => text,
+        TextOrNumber::Number(number) => number.to_string(),
     })
 }
 
 pub(super) fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
-    let text = said(from)?;
+    let text = quoted_text(from)?;
     let duration: humantime::Duration = text
         .parse()
         .map_err(|_| D::Error::custom(format!("{text:?} is not a duration: write \"30s\" or \"2min\"")))?;
@@ -37,14 +37,14 @@ pub(super) struct Bytes(pub(super) u64);
 
 impl<'de> Deserialize<'de> for Bytes {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let text = said(from)?;
+        let text = quoted_text(from)?;
         let wrong = || D::Error::custom(format!("{text:?} is not a size: write \"512M\" or \"4G\""));
         parse_bytes(&text).map(Self).ok_or_else(wrong)
     }
 }
 
 pub(super) fn amount<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Amount>, D::Error> {
-    let text = said(from)?;
+    let text = quoted_text(from)?;
     let percent = parse_percent(&text).map(Amount::Percent);
     let amount = percent.or_else(|| parse_bytes(&text).map(Amount::Bytes));
     let what = || D::Error::custom(format!("{text:?} is not an amount of memory: write \"5%\" or \"512M\""));
@@ -52,7 +52,7 @@ pub(super) fn amount<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Amount
 }
 
 pub(super) fn share<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
-    let text = said(from)?;
+    let text = quoted_text(from)?;
     let share = parse_percent(&text).map(|percent| percent / 100.0);
     share.map(Some).ok_or_else(|| D::Error::custom(format!("{text:?} is not a share of time: write \"40%\"")))
 }

@@ -1,0 +1,88 @@
+//! The command line of the guard: `manycore guard`, and the program `manycore-guard`, which holds nothing but
+//! the guard. Parses options, catches signals and prints; the guard itself is [`manycore_guard`].
+#![forbid(unsafe_code)]
+
+mod args;
+mod failure;
+mod output;
+mod signals;
+
+pub use args::{Cookie, Guard, GuardCheck, GuardVerb, GuardWhy, OutputFormat};
+pub use failure::Failure;
+
+use manycore_guard::{
+    check,
+    erlang::{Node, check_cookie},
+    outlook::{self, Observation},
+    run::{self, Options},
+    text,
+};
+use signals::Signals;
+
+/// Runs the guard or one of its subcommands.
+///
+/// # Errors
+/// [`Failure::Guard`] for invalid rules, missing privileges or files; [`Failure::Output`] if the output cannot
+/// be written.
+pub fn run(args: &Guard) -> Result<(), Failure> {
+    match &args.verb {
+        None => guard(args),
+        Some(GuardVerb::Check(args)) => output::print(&check::check(args.file.as_deref())?.text()),
+        Some(GuardVerb::Why(args)) => why(args),
+        Some(GuardVerb::Cookie(args)) => cookie(args),
+    }
+}
+
+/// Runs the guard until a signal ends it.
+fn guard(args: &Guard) -> Result<(), Failure> {
+    let options = Options {
+        rules: args.config.clone(),
+        cgroups: args.cgroup.clone(),
+        is_dry: args.dry_run,
+        queries_erlang: args.beam,
+        event_log: args.events.clone(),
+        metrics: args.metrics.clone(),
+        prints_json: args.format == OutputFormat::Json,
+    };
+    let signals = Signals::catch().map_err(Failure::Signals)?;
+    Ok(run::run(&options, Box::new(move || signals.take()), output::Streams)?)
+}
+
+/// Prints what would happen to a process.
+fn why(args: &GuardWhy) -> Result<(), Failure> {
+    let answer = match outlook::query(args.pid)? {
+        Some(answer) => answer,
+        None => {
+            output::note("manycore: no guard runs here, so growth is observed for 2 s");
+            let signals = Signals::catch().map_err(Failure::Signals)?;
+            let observation =
+                Observation { pid: args.pid, rules: args.config.clone(), cgroups: args.cgroup.clone() };
+            observation.run(|time| signals.wait(time))?
+        }
+    };
+    if answer.is_dry {
+        output::note("manycore: the guard that answers is a dry run: it ends no process");
+    }
+    let outlooks = &answer.outlooks;
+    output::print(&match args.format {
+        OutputFormat::Json => output::json(outlooks)?,
+        OutputFormat::Text => outlooks.iter().map(text::outlook).collect::<Vec<_>>().join("\n"),
+    })?;
+    if !args.beam {
+        return Ok(());
+    }
+    let node = Node::of(args.pid)?;
+    let largest = node.largest_process()?;
+    output::print(&match args.format {
+        OutputFormat::Json => output::json(&largest)?,
+        OutputFormat::Text => format!("{}\n", text::node(node.name(), &largest)),
+    })
+}
+
+/// Checks the cookie file of an Erlang node. The guard runs this as the user of the node.
+///
+/// # Errors
+/// There is no cookie that belongs to this user.
+pub fn cookie(args: &Cookie) -> Result<(), Failure> {
+    Ok(check_cookie(&args.home)?)
+}
