@@ -12,7 +12,7 @@ use manycore_topology::{
         extras::{PciDevice, add_device},
     },
 };
-use manycore_vm::domain::{Dialect, Room, Tune, Version, Wish, plan};
+use manycore_vm::domain::{AvailableMemory, LibvirtDialect, PlanRequest, TuneRequest, Version, plan};
 use std::{hint::black_box, time::Instant};
 
 /// Number of runs; the first one is not counted.
@@ -68,24 +68,24 @@ fn domain() -> String {
 
 fn main() {
     let (machine, text) = (machine(), domain());
-    let wish = Wish {
+    let request = PlanRequest {
         policy: "close".parse().expect("a policy"),
         reserve: "0".parse().expect("a reserve"),
         overcommit: false,
-        dialect: Dialect::Upstream,
+        dialect: LibvirtDialect::Upstream,
         qemu: Some(Version(9, 1, 0)),
         libvirt: Some(Version(10, 1, 0)),
-        steps: None,
+        bandwidth_unit: None,
         host_passthrough: false,
-        tune: Tune::default(),
-        room: Room::default(),
+        tune: TuneRequest::default(),
+        available: AvailableMemory::default(),
     };
-    let planned = plan(&text, &machine, &wish).expect("a plan");
+    let planned = plan(&text, &machine, &request).expect("a plan");
     assert_eq!((planned.guest.cells.len(), planned.guest.expanders.len()), (4, 4));
     let mut times: Vec<f64> = (0..RUNS)
         .map(|_| {
             let began = Instant::now();
-            black_box(plan(black_box(&text), &machine, &wish)).expect("a plan");
+            black_box(plan(black_box(&text), &machine, &request)).expect("a plan");
             began.elapsed().as_secs_f64() * 1e3
         })
         .skip(1)

@@ -98,6 +98,21 @@ impl From<manycore_guard_daemon::Failure> for Failure {
     }
 }
 
+impl From<manycore_vm::Error> for Failure {
+    fn from(error: manycore_vm::Error) -> Self {
+        use manycore_vm::{Error, error::VirshError};
+        match error {
+            Error::Plan(_)
+            | Error::Virsh(VirshError::NoDomain(_))
+            | Error::Xml { .. }
+            | Error::NotRunning { .. }
+            | Error::UnnamedThreads { .. }
+            | Error::System(_) => Self::input(error),
+            Error::Virsh(_) | Error::NoResctrl(_) | Error::Resctrl(_) => Self::missing(error),
+        }
+    }
+}
+
 macro_rules! from_errors {
     ($($error:path: $($variant:ident)*;)*) => {$(
         impl From<$error> for Failure {

@@ -18,14 +18,14 @@ use std::{
 };
 
 /// Timer that fires at equal intervals.
-pub struct Rounds {
+pub struct IntervalTimer {
     signals: Signals,
     interval: Duration,
     next: Instant,
     left: Option<u64>,
 }
 
-impl Rounds {
+impl IntervalTimer {
     /// Creates a timer whose first round is one interval from now. It fires `count` times, or without end.
     ///
     /// # Errors
@@ -88,8 +88,8 @@ impl Screen {
 /// line cleared to its end (`ESC [ K`), and everything below it cleared (`ESC [ J`).
 fn frame(text: &str, rows: usize, columns: usize) -> String {
     let lines: Vec<&str> = text.lines().collect();
-    let room = rows - 1;
-    let shown = if lines.len() > room { room - 1 } else { lines.len() };
+    let height = rows - 1;
+    let shown = if lines.len() > height { height - 1 } else { lines.len() };
     let mut frame = "\x1b[H".to_owned();
     for line in &lines[..shown] {
         frame.extend(line.chars().take(columns));
@@ -101,7 +101,7 @@ fn frame(text: &str, rows: usize, columns: usize) -> String {
     frame + "\x1b[J"
 }
 
-/// The file of `--events`, `--history` and the like, and standard output, which get a line of JSON for each look.
+/// The file of `--events`, `--history` and the like, and standard output, which get a line of JSON for each reading.
 pub struct History(Option<LineFile>);
 
 impl History {
@@ -118,11 +118,11 @@ impl History {
     /// # Errors
     /// [`Failure::Missing`] with the path if writing fails, for example on a full disk; those of
     /// [`output::print`].
-    pub fn keep(&mut self, look: &impl Serialize, format: Format) -> Outcome {
+    pub fn append(&mut self, reading: &impl Serialize, format: Format) -> Outcome {
         if self.0.is_none() && format != Format::Json {
             return Ok(());
         }
-        let line = printable_json(&serde_json::to_string(look).map_err(Failure::missing)?);
+        let line = printable_json(&serde_json::to_string(reading).map_err(Failure::missing)?);
         if let Some(file) = &mut self.0 {
             file.add(&line).map_err(Failure::missing)?;
         }
@@ -141,22 +141,22 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_added_to_what_is_there() {
+    fn lines_are_appended() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("history");
-        for look in [1, 2] {
-            History::open(Some(&path)).unwrap().keep(&look, Format::Text).unwrap();
+        for reading in [1, 2] {
+            History::open(Some(&path)).unwrap().append(&reading, Format::Text).unwrap();
         }
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "1\n2\n");
         assert!(matches!(History::open(Some(folder.path())), Err(Failure::Missing(_))));
-        History::open(None).unwrap().keep(&3, Format::Text).unwrap();
+        History::open(None).unwrap().append(&3, Format::Text).unwrap();
     }
 
     #[test]
-    fn there_are_as_many_rounds_as_were_asked_for() {
-        let mut rounds = Rounds::new(Duration::from_millis(1), Some(3)).unwrap();
+    fn timer_fires_the_requested_number_of_times() {
+        let mut timer = IntervalTimer::new(Duration::from_millis(1), Some(3)).unwrap();
         let mut count = 0;
-        while rounds.wait().unwrap() {
+        while timer.wait().unwrap() {
             count += 1;
         }
         assert_eq!(count, 3);

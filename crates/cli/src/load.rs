@@ -4,7 +4,8 @@ use crate::failure::{Failure, Outcome};
 use manycore_experiment::{Record, record::RECORD_SCHEMA};
 use manycore_falseshare::sharing::{Observation, SHARING_SCHEMA};
 use manycore_linux::input_file::{self, ContentProblem, FileKind};
-use manycore_vm::domain::{self, GUEST_SCHEMA, Guest};
+use manycore_text::xml;
+use manycore_vm::domain::{DomainXmlError, GUEST_SCHEMA, GuestHardware};
 use std::path::Path;
 
 /// Size limit for results of a run, in bytes.
@@ -31,7 +32,7 @@ const GUEST: FileKind = FileKind {
     name: "guest",
     schema: GUEST_SCHEMA,
     origin: "the output of 'manycore vm plan --format json', or the XML of a libvirt domain",
-    max_bytes: domain::LARGEST as u64,
+    max_bytes: xml::MAX_BYTES as u64,
 };
 
 /// Reads a record and checks that it can be evaluated.
@@ -56,8 +57,8 @@ fn parse_record(bytes: &[u8]) -> Result<Record, ContentProblem> {
 /// # Errors
 /// [`Failure::Input`] if it cannot be read, is too large, or is in an encoding other than UTF-8.
 pub fn domain(path: &Path) -> Outcome<String> {
-    let bytes = input_file::read(path, domain::LARGEST as u64)?;
-    let text = domain::decode(&bytes);
+    let bytes = input_file::read(path, xml::MAX_BYTES as u64)?;
+    let text = xml::decode(&bytes);
     text.map(str::to_owned)
         .map_err(|error| Failure::input(format!("{} is not the XML of a domain: {error}", path.display())))
 }
@@ -67,7 +68,7 @@ pub fn domain(path: &Path) -> Outcome<String> {
 ///
 /// # Errors
 /// [`Failure::Input`] that names the file and what is wrong with it.
-pub fn guest(path: &Path) -> Outcome<Guest> {
+pub fn guest(path: &Path) -> Outcome<GuestHardware> {
     let text = domain(path)?;
     if text.trim_start().starts_with('{') {
         return Ok(input_file::parse(text.as_bytes(), &GUEST).map_err(|problem| problem.of(path))?);

@@ -54,7 +54,7 @@ fn plan(machine: &Path, args: &[&str]) -> Ran {
 }
 
 #[test]
-fn the_change_reads_well_and_patches() {
+fn diff_matches_snapshot_and_applies() {
     let folder = tempfile::tempdir().unwrap();
     let ran = plan(&host(&folder), &["--reserve", "2"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
@@ -75,7 +75,7 @@ fn the_change_reads_well_and_patches() {
 }
 
 #[test]
-fn the_diff_of_very_many_lines_ends_soon_and_is_right() {
+fn large_diff_is_fast_and_correct() {
     let folder = tempfile::tempdir().unwrap();
     let host = host(&folder);
     let pins = "    <vcpupin vcpu='0' cpuset='3'/>\n".repeat(100_000);
@@ -103,7 +103,7 @@ fn the_diff_of_very_many_lines_ends_soon_and_is_right() {
 }
 
 #[test]
-fn openeuler_gets_its_own_words() {
+fn openeuler_dialect() {
     let folder = tempfile::tempdir().unwrap();
     let more =
         "--dialect openeuler --bandwidth 60 --min-bandwidth 10 --hardlimit off --priority 2 --policy spread";
@@ -113,7 +113,7 @@ fn openeuler_gets_its_own_words() {
 }
 
 #[test]
-fn what_was_planned_is_valid_and_planned_again_it_is_the_same() {
+fn plan_is_valid_and_idempotent() {
     let folder = tempfile::tempdir().unwrap();
     let (machine, out) = (host(&folder), folder.path().join("planned.xml"));
     let ran = plan(&machine, &["--bandwidth", "50", "--cache", "l3=50%", "--out", out.to_str().unwrap()]);
@@ -184,7 +184,7 @@ fn bandwidth_in_percent_is_refused_for_amd() {
 }
 
 #[test]
-fn a_guest_is_held_against_its_plan() {
+fn guest_is_checked_against_its_plan() {
     let folder = tempfile::tempdir().unwrap();
     let json = plan(&host(&folder), &["--policy", "spread+nosmt", "--format", "json"]);
     let plan_file = write(folder.path(), "plan.json", json.out.as_bytes());
@@ -216,7 +216,7 @@ fn a_guest_is_held_against_its_plan() {
 }
 
 #[test]
-fn a_guest_without_a_plan_tells_what_it_sees() {
+fn guest_without_a_plan_is_described() {
     let folder = tempfile::tempdir().unwrap();
     let guest = guest(&folder, ["0000:01:00.0", "0000:02:00.0"]);
     let ran = vm(&["check", "--guest", "--machine", guest.to_str().unwrap()]);
@@ -224,7 +224,7 @@ fn a_guest_without_a_plan_tells_what_it_sees() {
     insta::assert_snapshot!("guest-told", ran.out);
     let json = vm(&["check", "--guest", "--machine", guest.to_str().unwrap(), "--format", "json"]);
     let json: serde_json::Value = serde_json::from_str(&json.out).unwrap();
-    assert_eq!((&json["schema"], &json["holds"]), (&"manycore/check/1".into(), &true.into()));
+    assert_eq!((&json["schema"], &json["matches"]), (&"manycore/check/1".into(), &true.into()));
 }
 
 #[test]
@@ -266,12 +266,12 @@ const DOMAIN_OF_MANY: &str =
     "<domain type='kvm'><name>x</name><memory>4194304</memory><vcpu>4000</vcpu></domain>";
 
 #[test]
-fn wrong_demands_are_refused_with_the_way_out() {
+fn invalid_requests_are_refused_with_advice() {
     let folder = tempfile::tempdir().unwrap();
     let host = host(&folder);
     let xml_as_machine = DOMAIN;
     for (args, code, message) in [
-        ("--priority 2", 2, "--dialect openeuler"),
+        ("--priority 2", 2, "supports more (--dialect openeuler)"),
         ("--bandwidth 0", 2, "0 is not in 1..=100"),
         ("--priority 8", 2, "8 is not in 0..=7"),
         ("--cache l2=50%", 2, "only shares of the L3 cache"),
@@ -331,11 +331,12 @@ fn checks_that_cannot_be_made_say_why() {
 }
 
 #[test]
-fn libvirt_that_is_not_there_is_told() {
+fn missing_libvirt_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let without = manycore().args(["vm", "check", "web1"]).env("PATH", folder.path()).output().unwrap();
     assert_eq!(without.status.code(), Some(3));
-    assert!(text(&without.stderr).contains("cannot run virsh"), "{}", text(&without.stderr));
+    let message = text(&without.stderr);
+    assert!(message.contains("cannot run virsh") && message.contains("--plan"), "{message}");
     if Command::new("virsh").arg("--version").output().is_err() {
         eprintln!("SKIPPED: virsh is not installed");
         return;

@@ -5,9 +5,8 @@
 //! them.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use manycore_topology::Machine;
-use manycore_topology::{SysTree, synthetic::MachineSpec};
-use manycore_vm::domain::{self, Dialect, Room, Tune, Version, Wish};
+use manycore_topology::{Machine, SysTree, synthetic::MachineSpec};
+use manycore_vm::domain::{self, AvailableMemory, LibvirtDialect, PlanRequest, TuneRequest, Version};
 use std::{
     collections::BTreeMap,
     env, fs,
@@ -100,18 +99,18 @@ fn machine(spec: &MachineSpec, arch: &str) -> Machine {
     machine
 }
 
-fn wish(policy: &str, host_passthrough: bool) -> Wish {
-    Wish {
+fn request(policy: &str, host_passthrough: bool) -> PlanRequest {
+    PlanRequest {
         policy: policy.parse().unwrap(),
         reserve: "0".parse().unwrap(),
         overcommit: false,
-        dialect: Dialect::Upstream,
+        dialect: LibvirtDialect::Upstream,
         qemu: Some(Version(10, 0, 0)),
         libvirt: Some(Version(11, 3, 0)),
-        steps: None,
+        bandwidth_unit: None,
         host_passthrough,
-        tune: Tune::default(),
-        room: Room::default(),
+        tune: TuneRequest::default(),
+        available: AvailableMemory::default(),
     }
 }
 
@@ -121,6 +120,15 @@ fn reason(said: &str) -> String {
     found.map_or_else(|| format!("UNKNOWN: {said}"), |reason| (*reason).to_owned())
 }
 
+/// Plans a planned domain again. Returns what is wrong with the result.
+fn fault_of_second_plan(xml: &str, machine: &Machine, request: &PlanRequest) -> Option<String> {
+    match domain::plan(xml, machine, request) {
+        Ok(again) if again.xml == xml => None,
+        Ok(_) => Some("planning again changes it".to_owned()),
+        Err(refused) => Some(format!("planning again fails: {refused}")),
+    }
+}
+
 /// Plans all inputs in one way. Returns the numbers of planned and refused domains, and adds faults to
 /// `wrong`.
 fn plan_all(
@@ -128,14 +136,14 @@ fn plan_all(
     (spec, policy, passthrough): (&MachineSpec, &str, bool),
     wrong: &mut Vec<String>,
 ) -> String {
-    let wish = wish(policy, passthrough);
+    let request = request(policy, passthrough);
     let mut machines: BTreeMap<&str, Machine> = BTreeMap::new();
     let mut refusals: BTreeMap<String, usize> = BTreeMap::new();
     let folder = tempfile::tempdir().unwrap();
     let mut planned: Vec<(String, &Input)> = Vec::new();
     for input in inputs {
         let machine = machines.entry(&input.arch).or_insert_with(|| machine(spec, &input.arch));
-        let first = match domain::plan(&input.text, machine, &wish) {
+        let first = match domain::plan(&input.text, machine, &request) {
             Ok(first) => first,
             Err(refused) => {
                 let said = refused.to_string();
@@ -147,10 +155,8 @@ fn plan_all(
                 continue;
             }
         };
-        match domain::plan(&first.xml, machine, &wish) {
-            Ok(again) if again.xml == first.xml => {}
-            Ok(_) => wrong.push(format!("{} ({policy}): planning again changes it", input.name)),
-            Err(refused) => wrong.push(format!("{} ({policy}): planning again fails: {refused}", input.name)),
+        if let Some(fault) = fault_of_second_plan(&first.xml, machine, &request) {
+            wrong.push(format!("{} ({policy}): {fault}", input.name));
         }
         let name = format!("{}.xml", planned.len());
         fs::write(folder.path().join(&name), &first.xml).unwrap();
@@ -165,20 +171,19 @@ fn plan_all(
     }
     let refused: usize = refusals.values().sum();
     assert_eq!(planned.len() + refused, inputs.len());
-    let mut reasons = String::new();
-    for (reason, count) in &refusals {
-        reasons += &format!("    {count:5} {reason}\n");
-    }
+    let reasons: Vec<String> =
+        refusals.iter().map(|(reason, count)| format!("    {count:5} {reason}\n")).collect();
     format!(
-        "{policy}, {} nodes{}: {} planned, {refused} refused\n{reasons}",
+        "{policy}, {} nodes{}: {} planned, {refused} refused\n{}",
         spec.packages * spec.nodes,
         if passthrough { ", host-passthrough" } else { "" },
-        planned.len()
+        planned.len(),
+        reasons.concat()
     )
 }
 
 #[test]
-fn domains_of_libvirts_own_tests_stay_valid_and_planned_again_they_are_the_same() {
+fn libvirt_test_domains_stay_valid_and_idempotent() {
     let inputs = match inputs(&folder()) {
         Ok(inputs) => inputs,
         Err(why) => return eprintln!("SKIPPED: domains of libvirt's own tests: {why}"),

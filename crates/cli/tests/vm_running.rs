@@ -39,7 +39,7 @@ impl Drop for Emulator {
 }
 
 #[test]
-fn names_of_others_cannot_command_the_terminal() {
+fn foreign_names_are_escaped() {
     let folder = tempfile::tempdir().unwrap();
     let xml = folder.path().join("web.xml");
     fs::write(&xml, "<domain type='kvm'><name>web</name><vcpu>1</vcpu></domain>").unwrap();

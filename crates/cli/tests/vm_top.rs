@@ -85,13 +85,13 @@ fn listed(qemu: &Qemu, vcpus: u64) -> Value {
 }
 
 #[test]
-fn emulators_are_told_by_their_whole_names() {
+fn emulators_are_found_by_full_name() {
     let uuid = "4dea22b3-1d52-d8f3-2516-782e98ab3fa0";
     let Some(first) = Qemu::start("Größe, 1", 2, &["-uuid", uuid]) else { return };
     let Some(tenth) = Qemu::start("Größe, 10", 1, &["-S"]) else { return };
     let one = listed(&first, 2);
     assert_eq!((one["name"].as_str(), one["uuid"].as_str()), (Some("Größe, 1"), Some(uuid)));
-    assert!(one["resident"].as_u64().unwrap() > 1 << 20);
+    assert!(one["memory_bytes"].as_u64().unwrap() > 1 << 20);
     assert_eq!(listed(&tenth, 1)["name"], "Größe, 10");
     let (code, out, _) = vm(&["list"]);
     assert!(code == 0 && out.contains("Größe, 10  "), "{out}");
@@ -101,7 +101,7 @@ fn emulators_are_told_by_their_whole_names() {
 }
 
 #[test]
-fn what_they_use_is_told() {
+fn usage_is_reported() {
     // The machine has nothing to boot from and retries forever.
     let Some(qemu) = Qemu::start("busy", 2, &["-boot", "reboot-timeout=0"]) else { return };
     listed(&qemu, 2);
@@ -118,7 +118,7 @@ fn what_they_use_is_told() {
     assert_eq!(threads.iter().map(|thread| thread["vcpu"].as_u64()).collect::<Vec<_>>(), [Some(0), Some(1)]);
     assert!(threads.iter().all(|thread| thread["cpu"].is_u64()), "{last}");
     if Path::new("/proc/self/schedstat").exists() {
-        assert!(figure("delay_percent").is_some() && figure("switches_per_second").is_some(), "{last}");
+        assert!(figure("wait_percent").is_some() && figure("switches_per_second").is_some(), "{last}");
     }
     if Path::new("/proc/self/numa_maps").exists() {
         let nodes = last["memory_by_node"].as_object().unwrap();
@@ -129,7 +129,7 @@ fn what_they_use_is_told() {
 }
 
 #[test]
-fn nobody_and_nothing_are_told() {
+fn no_domains_and_bad_arguments() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().to_str().unwrap();
     let (code, out, _) = vm(&["list", "--root", root]);
@@ -225,13 +225,13 @@ fn traffic_of_a_domain_is_that_of_its_own_groups() {
     assert_eq!(traffic(&look), Some(0.0), "{look}");
     set(resctrl.path(), own[1], ["0", "5000000"]);
     let look = watching.until(|look| traffic(look).is_some_and(|rate| rate > 0.0));
-    let by = &look["domains"][0]["bandwidth_by_domain"];
+    let by = &look["domains"][0]["bandwidth_by_node"];
     assert!(by["L3 0"] == 0.0 && by["L3 1"].as_f64() == traffic(&look), "{look}");
-    assert_eq!(look["host"].get("bandwidth_without"), None, "{look}");
+    assert_eq!(look["host"].get("groups_without_bandwidth"), None, "{look}");
     // A sum that lacks a part is too small: the domain then has none, and the host reports a group without a
     // figure.
     set(resctrl.path(), own[0], ["Unavailable", "Unavailable"]);
     let look = watching.until(|look| traffic(look).is_none());
-    assert_eq!(look["host"]["bandwidth_without"], 1, "{look}");
+    assert_eq!(look["host"]["groups_without_bandwidth"], 1, "{look}");
     assert_eq!(watching.end(), Some(0));
 }

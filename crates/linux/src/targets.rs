@@ -3,7 +3,7 @@
 
 use crate::{
     tasks,
-    vms::{Domains, Wanted},
+    vms::{ReadOptions, RunningDomains},
 };
 use manycore_topology::{cgroup::Hierarchies, sys_tree::SysTree};
 use std::{
@@ -252,7 +252,7 @@ fn domain(name: &str) -> Result<Members, TargetError> {
     let none =
         |_| TargetError::NotFound { what: "running domain", name: name.to_owned(), near: String::new() };
     let tree = SysTree::open(Path::new("/")).map_err(none)?;
-    let identity = Domains::new(&tree, Wanted::default()).find(name)?;
+    let identity = RunningDomains::new(&tree, ReadOptions::default()).find(name)?;
     Ok(Members::ProcessTrees(vec![identity.pid]))
 }
 

@@ -1,6 +1,6 @@
 //! Text output of plans and checks of virtual machines.
 
-use crate::domain::{Guest, Planned, Topology, check::Check};
+use crate::domain::{DomainPlan, GuestHardware, Topology, check::CheckReport};
 use manycore_render::table::{Align, Table};
 use manycore_text::{names::printable, units};
 use manycore_topology::CpuSet;
@@ -8,23 +8,23 @@ use similar::TextDiff;
 use std::time::Duration;
 
 /// Time limit of the search for the smallest diff. Text not compared by then is shown as removed and added.
-const PATIENCE: Duration = Duration::from_secs(1);
+const DIFF_TIME_LIMIT: Duration = Duration::from_secs(1);
 
 /// Returns a summary of the plan as comments, then the change as a unified diff for `patch`.
-pub fn change(name: &str, before: &str, planned: &Planned) -> String {
+pub fn change(name: &str, before: &str, planned: &DomainPlan) -> String {
     let summary = summary(planned);
     let comments: String = summary.split_inclusive('\n').flat_map(|line| ["# ", line]).collect();
     if before == planned.xml {
         return format!("{comments}# Nothing to change: the domain matches the plan.\n");
     }
-    let diff = TextDiff::configure().timeout(PATIENCE).diff_lines(before, planned.xml.as_str());
+    let diff = TextDiff::configure().timeout(DIFF_TIME_LIMIT).diff_lines(before, planned.xml.as_str());
     let diff = diff.unified_diff().context_radius(3).header(name, name).to_string();
     format!("{comments}{diff}")
 }
 
 /// Returns what the guest gets, in a few lines.
-pub fn summary(planned: &Planned) -> String {
-    let Planned { guest, host_nodes, .. } = planned;
+pub fn summary(planned: &DomainPlan) -> String {
+    let DomainPlan { guest, host_nodes, .. } = planned;
     let pinned = CpuSet::union_of(guest.pins.iter().flatten());
     let mut text = format!(
         "{}: {} on CPUs {}\n",
@@ -52,42 +52,42 @@ pub fn summary(planned: &Planned) -> String {
     text + &topology(guest)
 }
 
-fn topology(guest: &Guest) -> String {
+fn topology(guest: &GuestHardware) -> String {
     let Some(Topology { sockets, dies, clusters, cores, threads }) = guest.topology else {
         return String::new();
     };
     let parts =
         [(sockets, "socket"), (dies, "die"), (clusters, "cluster"), (cores, "core"), (threads, "thread")];
-    let told = parts.iter().enumerate().filter(|(at, (count, _))| *count > 1 || [0, 3].contains(at));
-    let words: Vec<String> = told.map(|(_, (count, what))| units::counted(*count as usize, what)).collect();
+    let shown = parts.iter().enumerate().filter(|(at, (count, _))| *count > 1 || [0, 3].contains(at));
+    let words: Vec<String> = shown.map(|(_, (count, what))| units::counted(*count as usize, what)).collect();
     let caches = if guest.cache_passthrough { "; the host's caches" } else { "" };
     format!("topology: {}{caches}\n", words.join(" x "))
 }
 
 /// Returns the table of planned and found values, and the totals.
-pub fn check(check: &Check) -> String {
-    let mut of = check.of.clone();
-    if let Some(first) = of.get_mut(0..1) {
+pub fn check(report: &CheckReport) -> String {
+    let mut subject = report.subject.clone();
+    if let Some(first) = subject.get_mut(0..1) {
         first.make_ascii_uppercase();
     }
-    let (judged, right) = check.count();
+    let (planned, matching) = report.planned_and_matching();
     let head = ["", "planned", "found"].map(|name| (name.to_owned(), Align::Left));
     let head = std::iter::once(("what".to_owned(), Align::Left)).chain(head).collect();
-    let rows = check.lines.iter().map(|line| {
-        let mark = match line.holds {
+    let rows = report.properties.iter().map(|property| {
+        let mark = match property.matches {
             Some(true) => "ok",
             Some(false) => "NO",
             None => "-",
         };
-        let planned = if line.holds.is_none() { "-" } else { &line.planned };
-        [line.what.as_str(), mark, planned, &line.found].map(str::to_owned).to_vec()
+        let planned = if property.matches.is_none() { "-" } else { &property.planned };
+        [property.name.as_str(), mark, planned, &property.found].map(str::to_owned).to_vec()
     });
     let table =
         Table { title: String::new(), head, rows: rows.collect(), notes: Vec::new(), is_detail: false };
-    let sum = match (judged, judged - right) {
+    let sum = match (planned, planned - matching) {
         (0, _) => "No plan was given: the table shows what was found.".to_owned(),
         (_, 0) => "Everything matches the plan.".to_owned(),
-        (_, wrong) => format!("{wrong} of {judged} differ from the plan."),
+        (_, wrong) => format!("{wrong} of {planned} differ from the plan."),
     };
-    format!("{of}\n\n{}\n{sum}\n", table.text())
+    format!("{subject}\n\n{}\n{sum}\n", table.text())
 }

@@ -3,7 +3,7 @@
 use super::{Format, Source, value::interval};
 use clap::{Args, Subcommand, ValueEnum};
 use manycore_placement::{Policy, Reserve};
-use manycore_vm::domain::{CacheWish, Version};
+use manycore_vm::domain::{CacheShareRequest, Version};
 use std::{path::PathBuf, time::Duration};
 
 /// Adapt libvirt's virtual machines to the hardware that they run on, and check the result.
@@ -186,7 +186,7 @@ pub struct VmPlan {
     pub priority: Option<u8>,
     /// Share of each L3 cache (cachetune): l3=50%, l3=4ways, l3=8MiB; or l3code= and l3data=
     #[arg(long, value_name = "PART", value_delimiter = ',')]
-    pub cache: Vec<CacheWish>,
+    pub cache: Vec<CacheShareRequest>,
     /// Write the whole XML to FILE instead of printing the diff; - is standard output
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,

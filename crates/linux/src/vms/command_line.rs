@@ -1,9 +1,9 @@
-//! What is known of a domain from its running emulator: the command line (`qemu-system-x86_64 -name
+//! Facts about a domain from its running emulator: the command line (`qemu-system-x86_64 -name
 //! guest=NAME,...`, QEMU's `invocation` manual), the names of its threads, and the name of its control group.
 
 /// Values from the command line of an emulator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Emulator {
+pub(super) struct EmulatorCommandLine {
     /// The domain's full name; absent if QEMU was started without one.
     pub name: Option<String>,
     /// Its `-uuid`.
@@ -13,7 +13,7 @@ pub struct Emulator {
     pub id: Option<u32>,
 }
 
-impl Emulator {
+impl EmulatorCommandLine {
     /// Parses a command line. Returns `None` if it is not a system emulator.
     pub fn of(words: &[String]) -> Option<Self> {
         let program = words.first()?.rsplit('/').next()?;
@@ -36,7 +36,7 @@ fn after<'a>(words: &'a [String], option: &str) -> Option<&'a str> {
 
 /// Returns the name in the value of `-name`: `NAME,process=x`, `debug-threads=on,guest=NAME`. A comma within
 /// a name is doubled.
-pub fn guest_name(value: &str) -> Option<String> {
+fn guest_name(value: &str) -> Option<String> {
     let mut parts = vec![String::new()];
     let mut letters = value.chars().peekable();
     while let Some(letter) = letters.next() {
@@ -58,7 +58,7 @@ fn folder_id(word: &str) -> Option<u32> {
 
 /// Returns the virtual CPU of a thread with that name: `CPU 3/KVM`, as QEMU names threads with
 /// `debug-threads=on`.
-pub fn vcpu(thread: &str) -> Option<u32> {
+pub fn vcpu_of_thread_name(thread: &str) -> Option<u32> {
     let (number, engine) = thread.strip_prefix("CPU ")?.split_once('/')?;
     ["KVM", "TCG", "HVF"].contains(&engine).then(|| number.parse().ok())?
 }
@@ -67,7 +67,7 @@ pub fn vcpu(thread: &str) -> Option<u32> {
 /// manager: `/machine.slice/machine-qemu\x2d3\x2dweb1.scope/libvirt/emulator` and
 /// `/machine/qemu-3-web1.libvirt-qemu/vcpu0` give `qemu-3-web1` and 3. libvirt drops characters from names
 /// here, so only the number is exact.
-pub fn machine(cgroup: &str) -> Option<(String, u32)> {
+pub(super) fn machine_of_cgroup(cgroup: &str) -> Option<(String, u32)> {
     // `4:cpu,cpuacct:/path`, `0::/path`; a path may contain colons.
     let paths = cgroup.lines().filter_map(|line| line.splitn(3, ':').nth(2));
     paths.flat_map(|path| path.split('/')).find_map(|part| {
@@ -106,12 +106,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn of(line: &[&str]) -> Option<Emulator> {
-        Emulator::of(&line.iter().map(|&word| word.to_owned()).collect::<Vec<_>>())
+    fn of(line: &[&str]) -> Option<EmulatorCommandLine> {
+        EmulatorCommandLine::of(&line.iter().map(|&word| word.to_owned()).collect::<Vec<_>>())
     }
 
     #[test]
-    fn domains_are_told_by_their_whole_names() {
+    fn full_domain_names_are_parsed() {
         for (value, name) in [
             ("guest=web1,debug-threads=on", Some("web1")),
             ("guest=web10,debug-threads=on", Some("web10")),
@@ -133,11 +133,14 @@ mod tests {
             "{\"qom-type\":\"secret\",\"file\":\"/var/lib/libvirt/qemu/domain-12-web1/master-key.aes\"}";
         let found =
             of(&["/usr/bin/qemu-system-aarch64", "-name", "guest=web1", "-object", file, "-uuid", uuid]);
-        let wanted =
-            Emulator { name: Some("web1".to_owned()), uuid: Some(uuid.to_ascii_lowercase()), id: Some(12) };
+        let wanted = EmulatorCommandLine {
+            name: Some("web1".to_owned()),
+            uuid: Some(uuid.to_ascii_lowercase()),
+            id: Some(12),
+        };
         assert_eq!(found, Some(wanted));
         assert_eq!(of(&["qemu-kvm", "--name", "a"]).unwrap().name.as_deref(), Some("a"));
-        assert_eq!(of(&["qemu-system-x86_64"]), Some(Emulator::default()));
+        assert_eq!(of(&["qemu-system-x86_64"]), Some(EmulatorCommandLine::default()));
         for line in [&["grep", "-name", "guest=web1"][..], &["qemu-x86_64", "./a"], &["vi", "qemu-kvm"], &[]]
         {
             assert_eq!(of(line), None, "{line:?}");
@@ -145,20 +148,20 @@ mod tests {
     }
 
     #[test]
-    fn threads_are_told_by_their_names() {
+    fn thread_names_are_parsed() {
         for (name, number) in [
             ("CPU 0/KVM", Some(0)),
             ("CPU 319/TCG", Some(319)),
             ("CPU x/KVM", None),
             ("IO mon_iothread", None),
         ] {
-            assert_eq!(vcpu(name), number, "{name}");
+            assert_eq!(vcpu_of_thread_name(name), number, "{name}");
         }
     }
 
     #[test]
     fn machines_are_found_on_both_versions() {
-        let of = |text| machine(text).map(|(name, id)| format!("{name} {id}"));
+        let of = |text| machine_of_cgroup(text).map(|(name, id)| format!("{name} {id}"));
         let unified = "0::/machine.slice/machine-qemu\\x2d3\\x2dweb1.scope/libvirt/emulator\n";
         assert_eq!(of(unified).as_deref(), Some("qemu-3-web1 3"));
         let first = "12:pids:/\n4:cpu,cpuacct:/machine/qemu-10-web:1.libvirt-qemu/vcpu0\n";
@@ -183,7 +186,7 @@ mod tests {
 
         #[test]
         fn any_text_is_read(text in "\\PC{0,40}") {
-            let _ = (machine(&format!("0::/machine-{text}.scope")), guest_name(&text), vcpu(&text));
+            let _ = (machine_of_cgroup(&format!("0::/machine-{text}.scope")), guest_name(&text), vcpu_of_thread_name(&text));
         }
     }
 }

@@ -1,14 +1,13 @@
 //! Kernel counters of emulators and of the host (`proc(5)`; VM exits: `Documentation/virt/kvm`).
 
-use super::memory;
-use crate::vms::usage::{CpuTime, HostReading, VcpuReading};
+use super::{CpuTime, HostReading, VcpuReading, memory};
 use crate::{clock::now_ns, counters::ticks_per_second};
 use manycore_topology::sys_tree::SysTree;
 use rustix::param::page_size;
 use std::collections::BTreeMap;
 
 /// Maximum size of a `numa_maps` file, in bytes; enough for about a million mappings.
-const LONGEST_MAP: usize = 256 << 20;
+const MAX_NUMA_MAPS_BYTES: usize = 256 << 20;
 /// Directory of KVM's statistics; readable only by root.
 const KVM: &str = "sys/kernel/debug/kvm";
 
@@ -21,7 +20,7 @@ pub(super) struct Stat {
     /// Start time, in ticks since boot.
     pub started: u64,
     /// RSS in bytes, without huge pages.
-    pub resident: u64,
+    pub resident_bytes: u64,
     pub cpu: Option<u32>,
 }
 
@@ -43,7 +42,7 @@ pub(super) fn stat(tree: &SysTree, task: &str) -> Option<Stat> {
         has_ended: ["Z", "X"].contains(&fields[3]),
         threads: number(20)? as u32,
         started: number(22)?,
-        resident: number(24)? * page_size() as u64,
+        resident_bytes: number(24)? * page_size() as u64,
         cpu: number(39).map(|cpu| cpu as u32),
     })
 }
@@ -68,7 +67,7 @@ pub(super) fn huge_pages(tree: &SysTree, pid: u32) -> Option<u64> {
 }
 
 /// Returns the user of a process (`Uid` of `status`: the first value, the real user id).
-pub(super) fn user(tree: &SysTree, pid: u32) -> Option<u32> {
+pub(super) fn real_user(tree: &SysTree, pid: u32) -> Option<u32> {
     let text = tree.read(&format!("proc/{pid}/status"))?;
     text.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_ascii_whitespace().next()?.parse().ok()
 }
@@ -81,24 +80,24 @@ fn kibibytes(text: &str, name: &str) -> Option<u64> {
 
 /// Returns the bytes on each node (`numa_maps`); empty if the file cannot be read.
 pub(super) fn by_node(tree: &SysTree, pid: u32) -> BTreeMap<u32, u64> {
-    let text = tree.read_part(&format!("proc/{pid}/numa_maps"), LONGEST_MAP, str::to_owned);
+    let text = tree.read_part(&format!("proc/{pid}/numa_maps"), MAX_NUMA_MAPS_BYTES, str::to_owned);
     memory::by_node(&text.unwrap_or_default())
 }
 
 /// Number of VM exits of guests, by process id, if KVM's statistics can be read.
-pub(super) struct Exits<'a> {
+pub(super) struct VmExits<'a> {
     tree: &'a SysTree,
     /// Directory name `PID-DESCRIPTOR` of each guest.
     folders: BTreeMap<u32, String>,
 }
 
 /// Lists the guests in KVM's statistics.
-pub(super) fn exits(tree: &SysTree) -> Exits<'_> {
+pub(super) fn exits(tree: &SysTree) -> VmExits<'_> {
     let folder = |name: String| Some((name.split_once('-')?.0.parse().ok()?, name));
-    Exits { tree, folders: tree.list(KVM).into_iter().filter_map(folder).collect() }
+    VmExits { tree, folders: tree.list(KVM).into_iter().filter_map(folder).collect() }
 }
 
-impl Exits<'_> {
+impl VmExits<'_> {
     /// Returns the number of VM exits of all virtual CPUs of a process.
     pub(super) fn of(&self, pid: u32) -> Option<u64> {
         self.tree.number(&format!("{KVM}/{}/exits", self.folders.get(&pid)?))
@@ -106,7 +105,7 @@ impl Exits<'_> {
 }
 
 /// Reads the counters of the host (the first line of `/proc/stat`, and `/proc/meminfo`).
-pub fn host(tree: &SysTree) -> HostReading {
+pub fn host_counters(tree: &SysTree) -> HostReading {
     let line = tree.read_part("proc/stat", 4096, |text| text.lines().next().unwrap_or_default().to_owned());
     let line = line.unwrap_or_default();
     let tick = 1_000_000_000 / ticks_per_second();
@@ -122,7 +121,7 @@ pub fn host(tree: &SysTree) -> HostReading {
         busy_ns: [0, 1, 2, 5, 6, 7].map(at).iter().sum(),
         guest_ns: at(8) + at(9),
         steal_ns: at(7),
-        memory: kibibytes(&memory, "MemTotal:").unwrap_or(0),
-        available: kibibytes(&memory, "MemAvailable:").unwrap_or(0),
+        memory_bytes: kibibytes(&memory, "MemTotal:").unwrap_or(0),
+        available_bytes: kibibytes(&memory, "MemAvailable:").unwrap_or(0),
     }
 }

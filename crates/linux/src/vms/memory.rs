@@ -5,17 +5,17 @@ use std::{collections::BTreeMap, fs};
 
 /// A memory mapping of a process (`/proc/PID/numa_maps` and `maps`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Mapping {
+pub struct MemoryMapping {
     /// Size in bytes, whether or not its pages are allocated.
     pub bytes: u64,
     /// Nodes of its memory policy; absent under the default policy.
-    pub bound: Option<CpuSet>,
+    pub policy_nodes: Option<CpuSet>,
     /// Allocated bytes by node.
-    pub on: BTreeMap<u32, u64>,
+    pub bytes_by_node: BTreeMap<u32, u64>,
 }
 
-/// Reads the memory of process `pid`; `None` if it cannot be read.
-pub fn read(pid: u32) -> Option<Vec<Mapping>> {
+/// Reads the memory mappings of process `pid`; `None` if they cannot be read.
+pub fn read(pid: u32) -> Option<Vec<MemoryMapping>> {
     let text = |name: &str| {
         let bytes = fs::read(format!("/proc/{pid}/{name}")).ok()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
@@ -23,14 +23,14 @@ pub fn read(pid: u32) -> Option<Vec<Mapping>> {
     Some(mappings(&text("numa_maps")?, &text("maps")?))
 }
 
-fn mappings(numa_maps: &str, maps: &str) -> Vec<Mapping> {
+fn mappings(numa_maps: &str, maps: &str) -> Vec<MemoryMapping> {
     let sizes: BTreeMap<u64, u64> = maps.lines().filter_map(range).collect();
-    let mapping = |piece: Piece| Mapping {
-        bytes: sizes.get(&piece.start).copied().unwrap_or(0),
-        bound: piece.bound,
-        on: piece.on,
+    let mapping = |line: NumaMapsLine| MemoryMapping {
+        bytes: sizes.get(&line.start).copied().unwrap_or(0),
+        policy_nodes: line.policy_nodes,
+        bytes_by_node: line.bytes_by_node,
     };
-    numa_maps.lines().filter_map(piece).map(mapping).collect()
+    numa_maps.lines().filter_map(parse_numa_maps_line).map(mapping).collect()
 }
 
 /// Returns start and size of a line `7f00-7f80 rw-p ...`.
@@ -43,7 +43,9 @@ fn range(line: &str) -> Option<(u64, u64)> {
 /// Returns the bytes on each node, summed over a `numa_maps`.
 pub(super) fn by_node(numa_maps: &str) -> BTreeMap<u32, u64> {
     let mut nodes = BTreeMap::new();
-    for (node, bytes) in numa_maps.lines().filter_map(piece).flat_map(|piece| piece.on) {
+    for (node, bytes) in
+        numa_maps.lines().filter_map(parse_numa_maps_line).flat_map(|line| line.bytes_by_node)
+    {
         let sum: &mut u64 = nodes.entry(node).or_default();
         *sum = sum.saturating_add(bytes);
     }
@@ -51,19 +53,20 @@ pub(super) fn by_node(numa_maps: &str) -> BTreeMap<u32, u64> {
 }
 
 /// The values of a line of `numa_maps`.
-struct Piece {
+struct NumaMapsLine {
     start: u64,
     /// Nodes of the memory policy; absent under the default policy.
-    bound: Option<CpuSet>,
+    policy_nodes: Option<CpuSet>,
     /// Bytes on each node.
-    on: BTreeMap<u32, u64>,
+    bytes_by_node: BTreeMap<u32, u64>,
 }
 
 /// Parses a line `7f00 bind:1 anon=512 N1=512 kernelpagesize_kB=4`.
-fn piece(line: &str) -> Option<Piece> {
+fn parse_numa_maps_line(line: &str) -> Option<NumaMapsLine> {
     let mut words = line.split_ascii_whitespace();
     let start = u64::from_str_radix(words.next()?, 16).ok()?;
-    let mut piece = Piece { start, bound: policy(&mut words), on: BTreeMap::new() };
+    let policy_nodes = policy_nodes(&mut words);
+    let mut bytes_by_node: BTreeMap<u32, u64> = BTreeMap::new();
     let mut page_kb = 4;
     for word in words {
         let Some((key, value)) = word.split_once('=') else { continue };
@@ -71,16 +74,18 @@ fn piece(line: &str) -> Option<Piece> {
         if key == "kernelpagesize_kB" {
             page_kb = value;
         } else if let Some(node) = key.strip_prefix('N').and_then(|node| node.parse().ok()) {
-            piece.on.insert(node, value);
+            bytes_by_node.insert(node, value);
         }
     }
-    piece.on.values_mut().for_each(|pages| *pages = pages.saturating_mul(page_kb).saturating_mul(1024));
-    Some(piece)
+    for pages in bytes_by_node.values_mut() {
+        *pages = pages.saturating_mul(page_kb).saturating_mul(1024);
+    }
+    Some(NumaMapsLine { start, policy_nodes, bytes_by_node })
 }
 
 /// Returns the nodes of a policy `bind:0-1`, `bind=static:0`, `prefer (many):0` or `weighted interleave:0-1`;
 /// `None` for `default` and `local`.
-fn policy<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<CpuSet> {
+fn policy_nodes<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<CpuSet> {
     let first = words.next()?;
     let named = if ["prefer", "weighted"].contains(&first) { words.next()? } else { first };
     named.split_once(':')?.1.parse().ok()
@@ -92,7 +97,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn bound_memory_is_told_with_its_size_and_pages() {
+    fn bound_mappings_are_parsed() {
         let maps = "7f0000000000-7f0040000000 rw-p 00000000 00:00 0\n\
                     7f1000000000-7f1040000000 rw-s 00000000 00:01 77 /memfd:pc.ram (deleted)\n\
                     7f2000000000-7f2000001000 rw-p 00000000 00:00 0 [heap]\n";
@@ -101,10 +106,10 @@ mod tests {
                     7f2000000000 default heap anon=1 dirty=1 N0=1 kernelpagesize_kB=4\n";
         let found = mappings(numa, maps);
         assert_eq!(found.len(), 3);
-        assert_eq!((found[0].bytes, &found[0].bound), (1 << 30, &Some("1".parse().unwrap())));
-        assert_eq!(found[0].on, BTreeMap::from([(0, 12 << 12), (1, 500 << 12)]));
-        assert_eq!(found[1].on, BTreeMap::from([(0, 2 << 20), (1, 4 << 20)]));
-        assert_eq!((found[2].bytes, &found[2].bound, found[2].on[&0]), (4096, &None, 4096));
+        assert_eq!((found[0].bytes, &found[0].policy_nodes), (1 << 30, &Some("1".parse().unwrap())));
+        assert_eq!(found[0].bytes_by_node, BTreeMap::from([(0, 12 << 12), (1, 500 << 12)]));
+        assert_eq!(found[1].bytes_by_node, BTreeMap::from([(0, 2 << 20), (1, 4 << 20)]));
+        assert_eq!((found[2].bytes, &found[2].policy_nodes, found[2].bytes_by_node[&0]), (4096, &None, 4096));
         assert_eq!(
             by_node(numa),
             BTreeMap::from([(0, (13 << 12) + (2 << 20)), (1, (500 << 12) + (4 << 20))])
@@ -112,22 +117,29 @@ mod tests {
     }
 
     #[test]
-    fn memory_without_a_policy_is_told_whatever_file_it_is_of() {
+    fn file_mappings_without_policy_are_parsed() {
         let maps = "7f1000000000-7f1040000000 rw-s 00000000 00:01 77 /memfd:pc.ram (deleted)\n";
         let numa = "7f1000000000 default file=/memfd:pc.ram dirty=3 N1=3 kernelpagesize_kB=2048\n";
         let found = mappings(numa, maps);
-        assert_eq!(found, [Mapping { bytes: 1 << 30, bound: None, on: BTreeMap::from([(1, 6 << 20)]) }]);
+        assert_eq!(
+            found,
+            [MemoryMapping {
+                bytes: 1 << 30,
+                policy_nodes: None,
+                bytes_by_node: BTreeMap::from([(1, 6 << 20)])
+            }]
+        );
         for (policy, wanted) in
             [("prefer (many):0-1", "0-1"), ("weighted interleave:0,2", "0,2"), ("prefer:3", "3")]
         {
             let found = mappings(&format!("7f1000000000 {policy} anon=1 N0=1 kernelpagesize_kB=4\n"), maps);
-            assert_eq!(found[0].bound, Some(wanted.parse().unwrap()), "{policy}");
+            assert_eq!(found[0].policy_nodes, Some(wanted.parse().unwrap()), "{policy}");
         }
     }
 
     proptest! {
         #[test]
-        fn any_text_is_read(numa in "([0-9a-fN:= ]|bind|\n){0,80}", maps in "([0-9a-f -]|\n){0,80}") {
+        fn any_text_is_parsed(numa in "([0-9a-fN:= ]|bind|\n){0,80}", maps in "([0-9a-f -]|\n){0,80}") {
             let _ = (mappings(&numa, &maps), by_node(&numa));
         }
     }

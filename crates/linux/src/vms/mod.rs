@@ -1,13 +1,14 @@
-//! Running virtual machines, found by the command lines of their emulators, and what they use.
+//! Running virtual machines: found by the command lines of their emulators, with the kernel's counters of their threads
+//! and memory, libvirt's status files, and the resctrl groups that belong to them.
 
-pub mod bandwidth;
 pub mod command_line;
-pub mod counters;
-pub mod domains;
+mod counters;
 pub mod memory;
-pub mod status;
-pub mod usage;
-pub mod xml;
+mod readings;
+pub mod resctrl_groups;
+mod running;
+mod status;
 
-pub use counters::host;
-pub use domains::{Domains, Wanted};
+pub use counters::host_counters;
+pub use readings::{CpuTime, DomainIdentity, DomainReading, HostReading, VcpuReading};
+pub use running::{ReadOptions, RunningDomains};

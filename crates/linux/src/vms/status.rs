@@ -1,12 +1,11 @@
 //! The status file that libvirt writes for a running domain (`/run/libvirt/qemu/NAME.xml`).
 
-use super::xml::document;
-use roxmltree::Node;
+use manycore_text::xml::{self, Node};
 use std::collections::BTreeMap;
 
-/// A running domain.
+/// State of a running domain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Status {
+pub struct DomainStatus {
     /// Process id of the emulator.
     pub pid: u32,
     /// `running`, `paused`.
@@ -17,10 +16,10 @@ pub struct Status {
     pub vcpus: BTreeMap<u32, u32>,
 }
 
-impl Status {
+impl DomainStatus {
     /// Parses a status file. Returns `None` if the text is something else.
     pub fn parse(text: &str) -> Option<Self> {
-        let document = document(text).ok()?;
+        let document = xml::parse(text).ok()?;
         let root = document.root_element();
         let number = |node: Node, name| node.attribute(name)?.parse::<u32>().ok();
         let below = |name: &'static str| root.children().find(move |node| node.has_tag_name(name));
@@ -40,12 +39,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_libvirt_writes_is_read() {
+    fn status_file_is_parsed() {
         let text = "<!--\nWARNING: THIS IS AN AUTO-GENERATED FILE.\n-->\n\
             <domstatus state='paused' reason='user' pid='812'>\n  <vcpus>\n    <vcpu id='0' pid='820'/>\n    \
             <vcpu id='1' pid='821'/>\n  </vcpus>\n  <domain type='kvm' id='3'>\n    <name>web1</name>\n  </domain>\n\
             </domstatus>\n";
-        let status = Status::parse(text).unwrap();
+        let status = DomainStatus::parse(text).unwrap();
         assert_eq!((status.pid, status.state.as_str(), status.id), (812, "paused", Some(3)));
         assert_eq!(status.vcpus, BTreeMap::from([(0, 820), (1, 821)]));
         for other in [
@@ -54,7 +53,7 @@ mod tests {
             "<domain id='1' pid='3'/>",
             "<!DOCTYPE a><domstatus pid='1'/>",
         ] {
-            assert_eq!(Status::parse(other), None, "{other}");
+            assert_eq!(DomainStatus::parse(other), None, "{other}");
         }
     }
 }

@@ -1,7 +1,6 @@
 //! PCI addresses, as libvirt writes them in attributes and the kernel in names.
 
-use manycore_linux::vms::xml::{is, number};
-use roxmltree::Node;
+use manycore_text::xml::{Node, is_element, number};
 use std::fmt;
 
 /// An address `domain:bus:slot.function`. In a guest's XML, the bus is the index of a controller, not the bus
@@ -40,14 +39,14 @@ impl PciAddress {
 
     /// Returns the address of a device in the guest: the device's own `<address type='pci'>`.
     pub fn in_guest(device: Node) -> Option<Self> {
-        let own = device.children().find(|node| is(*node, "address"))?;
+        let own = device.children().find(|node| is_element(*node, "address"))?;
         if own.attribute("type") == Some("pci") { Self::of(own) } else { None }
     }
 
     /// Returns the type of a device's own `<address>` if it is not a PCI address: `ccw`, or `unassigned` for
     /// a device that the guest does not get. Such a device cannot be placed on a PCI bus.
-    pub fn other_kind<'a>(device: Node<'a, '_>) -> Option<&'a str> {
-        let own = device.children().find(|node| is(*node, "address"))?;
+    pub fn non_pci_address_type<'a>(device: Node<'a, '_>) -> Option<&'a str> {
+        let own = device.children().find(|node| is_element(*node, "address"))?;
         Some(own.attribute("type").unwrap_or_default()).filter(|kind| *kind != "pci")
     }
 
@@ -65,8 +64,8 @@ impl PciAddress {
         if !passed {
             return None;
         }
-        let source = device.children().find(|node| is(*node, "source"))?;
-        Self::of(source.children().find(|node| is(*node, "address"))?)
+        let source = device.children().find(|node| is_element(*node, "source"))?;
+        Self::of(source.children().find(|node| is_element(*node, "address"))?)
     }
 }
 

@@ -5,16 +5,17 @@
 //! guest. The guest sees all devices below it on that node. Its bus numbers begin at `busNr` and end before
 //! those of the next expander; each port below it takes one number.
 
-use super::guest::{Expander, controllers, node_of};
-use manycore_linux::vms::xml::{Xml, child, number};
+use super::guest::{ExpanderBus, controllers, node_of};
+use crate::domain::xml::DomainXml;
+use manycore_text::xml::{child, number};
 use std::{collections::BTreeMap, ops::Range};
 
 /// Maximum number of ports of an expander; each takes a slot.
-pub(super) const PORTS: usize = 32;
+pub(super) const MAX_EXPANDER_PORTS: usize = 32;
 /// One past the highest bus number and the highest index of a controller.
 const BUSES: u32 = 256;
 /// Highest `busNr` that libvirt accepts.
-const LAST: u32 = 254;
+const MAX_BUS_NR: u32 = 254;
 
 /// A PCI controller.
 #[derive(Clone, Debug, Default)]
@@ -30,30 +31,30 @@ struct Controller {
 
 /// All PCI controllers, by index.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Buses {
+pub(super) struct PciBuses {
     all: BTreeMap<u32, Controller>,
     /// Highest index that a device refers to, whether or not that controller is in the XML: libvirt creates
     /// missing controllers.
-    named: u32,
+    highest_referenced: u32,
 }
 
-impl Buses {
-    pub fn of(xml: &Xml) -> Self {
+impl PciBuses {
+    pub fn of(xml: &DomainXml) -> Self {
         let mut all = BTreeMap::new();
         for controller in controllers(xml) {
             let Some(index) = controller.attribute("index").and_then(number) else { continue };
             let target = child(controller, "target");
             let place = child(controller, "address");
             let value = |name: &str| place.and_then(|place| number(place.attribute(name)?));
-            let told = Controller {
+            let controller = Controller {
                 is_expander: controller.attribute("model") == Some("pcie-expander-bus"),
                 parent: value("bus").map(|bus| (bus as u32, value("slot").unwrap_or(0) as u32)),
                 bus: target.and_then(|target| Some(number(target.attribute("busNr")?)? as u32)),
                 node: node_of(controller).map(|(_, node)| node as u32),
             };
-            all.insert(index as u32, told);
+            all.insert(index as u32, controller);
         }
-        Self { all, named: 0 }
+        Self { all, highest_referenced: 0 }
     }
 
     /// Returns the expander above a bus, or the bus itself if it is an expander.
@@ -71,8 +72,8 @@ impl Buses {
     }
 
     /// Reserves an index for a device that keeps its bus.
-    pub fn keep(&mut self, bus: u32) {
-        self.named = self.named.max(bus);
+    pub fn reserve_index(&mut self, bus: u32) {
+        self.highest_referenced = self.highest_referenced.max(bus);
     }
 
     /// Returns the NUMA node of the devices on a bus.
@@ -85,30 +86,31 @@ impl Buses {
     }
 
     /// Returns the expanders with a NUMA node, and the range of their bus numbers.
-    pub fn expanders(&self) -> Vec<Expander> {
+    pub fn expanders(&self) -> Vec<ExpanderBus> {
         let next = |bus: u32| {
             let others = self.all.values().filter_map(|other| other.bus);
             others.filter(|other| *other > bus).min().unwrap_or(BUSES) - 1
         };
-        let told = self.all.iter().filter(|(_, controller)| controller.is_expander);
-        told.filter_map(|(&index, controller)| {
-            let (bus, node) = (controller.bus, controller.node?);
-            Some(Expander { index, bus, last_bus: bus.map(next), node })
-        })
-        .collect()
+        let expanders = self.all.iter().filter(|(_, controller)| controller.is_expander);
+        expanders
+            .filter_map(|(&index, controller)| {
+                let (bus, node) = (controller.bus, controller.node?);
+                Some(ExpanderBus { index, bus, last_bus: bus.map(next), node })
+            })
+            .collect()
     }
 
     /// Returns an unused controller index. 0 is the root bus.
     pub fn free_index(&self) -> Option<u32> {
         let last = self.all.keys().next_back().copied().unwrap_or(0);
-        let next = last.max(self.named) + 1;
+        let next = last.max(self.highest_referenced) + 1;
         Some(next).filter(|next| *next < BUSES)
     }
 
     /// Returns an expander of a node that has a free slot.
-    pub fn with_room(&self, node: u32) -> Option<u32> {
+    pub fn with_free_slot(&self, node: u32) -> Option<u32> {
         let mut own = self.all.iter().filter(|(_, one)| one.is_expander && one.node == Some(node));
-        own.find(|(index, _)| self.slots(**index).count() < PORTS).map(|(index, _)| *index)
+        own.find(|(index, _)| self.slots(**index).count() < MAX_EXPANDER_PORTS).map(|(index, _)| *index)
     }
 
     /// Adds an expander.
@@ -120,7 +122,7 @@ impl Buses {
     /// Adds a port below an expander with a free slot, and returns the slot.
     pub fn add_port(&mut self, index: u32, expander: u32) -> u32 {
         let used: Vec<u32> = self.slots(expander).collect();
-        let slot = (0..PORTS as u32).find(|slot| !used.contains(slot)).unwrap_or(0);
+        let slot = (0..MAX_EXPANDER_PORTS as u32).find(|slot| !used.contains(slot)).unwrap_or(0);
         self.all.insert(index, Controller { parent: Some((expander, slot)), ..Controller::default() });
         slot
     }
@@ -155,14 +157,14 @@ impl Buses {
     /// of bus numbers that may be needed below bus 0.
     ///
     /// Returns `None` if there are not enough numbers.
-    pub fn arrange(&self, at_root: u32) -> Option<BTreeMap<u32, u32>> {
+    pub fn assign_bus_numbers(&self, at_root: u32) -> Option<BTreeMap<u32, u32>> {
         let needs: BTreeMap<u32, u32> = self.needs();
-        let told = needs.keys().filter_map(|index| Some((*index, self.all.get(index)?.bus?))).collect();
+        let existing = needs.keys().filter_map(|index| Some((*index, self.all.get(index)?.bus?))).collect();
         // If the existing numbers leave enough for the controllers in the XML, libvirt finds the rest by
         // itself.
         let leaves = |kept: &BTreeMap<u32, u32>| kept.values().all(|bus| *bus as usize > self.at_root());
-        let kept = [told, BTreeMap::new()].into_iter().filter(leaves);
-        kept.into_iter().find_map(|kept| place(&needs, kept, at_root))
+        let kept = [existing, BTreeMap::new()].into_iter().filter(leaves);
+        kept.into_iter().find_map(|kept| assign_missing_numbers(&needs, kept, at_root))
     }
 
     /// Returns the `busNr` of an expander.
@@ -189,11 +191,15 @@ impl Buses {
 }
 
 /// Assigns numbers to expanders without one: below the lowest assigned number, or else in the highest gap.
-fn place(needs: &BTreeMap<u32, u32>, kept: BTreeMap<u32, u32>, at_root: u32) -> Option<BTreeMap<u32, u32>> {
+fn assign_missing_numbers(
+    needs: &BTreeMap<u32, u32>,
+    kept: BTreeMap<u32, u32>,
+    at_root: u32,
+) -> Option<BTreeMap<u32, u32>> {
     let mut taken: Vec<Range<u32>> = Vec::new();
     let end = |bus: u32, index: &u32| Some(bus.checked_add(*needs.get(index)?)?).filter(|end| *end <= BUSES);
     let is_free = |taken: &[Range<u32>], new: &Range<u32>| {
-        new.start <= LAST && taken.iter().all(|old| new.end <= old.start || old.end <= new.start)
+        new.start <= MAX_BUS_NR && taken.iter().all(|old| new.end <= old.start || old.end <= new.start)
     };
     for (index, bus) in &kept {
         let own = *bus..end(*bus, index)?;
@@ -208,8 +214,8 @@ fn place(needs: &BTreeMap<u32, u32>, kept: BTreeMap<u32, u32>, at_root: u32) -> 
             continue;
         }
         let lowest = taken.iter().map(|own| own.start).min().unwrap_or(BUSES);
-        let below = lowest.checked_sub(*count).map(|bus| bus.min(LAST));
-        let starts = below.into_iter().chain((1..=LAST).rev()).filter(|bus| *bus > at_root);
+        let below = lowest.checked_sub(*count).map(|bus| bus.min(MAX_BUS_NR));
+        let starts = below.into_iter().chain((1..=MAX_BUS_NR).rev()).filter(|bus| *bus > at_root);
         let own = starts.filter_map(|bus| Some(bus..end(bus, index)?)).find(|own| is_free(&taken, own))?;
         placed.insert(*index, own.start);
         taken.push(own);
@@ -222,8 +228,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn buses(ports: &[u32]) -> Buses {
-        let mut buses = Buses::default();
+    fn buses(ports: &[u32]) -> PciBuses {
+        let mut buses = PciBuses::default();
         for (node, count) in ports.iter().enumerate() {
             let expander = buses.free_index().unwrap();
             buses.add_expander(expander, node as u32);
@@ -237,24 +243,28 @@ mod tests {
 
     #[test]
     fn each_expander_has_numbers_for_all_its_ports() {
-        let placed = buses(&[10, 10, 10, 10]).arrange(20).unwrap();
+        let placed = buses(&[10, 10, 10, 10]).assign_bus_numbers(20).unwrap();
         assert_eq!(placed.into_values().collect::<Vec<_>>(), [212, 223, 234, 245]);
-        assert!(buses(&[32, 32, 32, 32, 32]).arrange(91).is_none());
-        assert!(buses(&[32, 32, 32, 32, 32]).arrange(90).is_some());
+        assert!(buses(&[32, 32, 32, 32, 32]).assign_bus_numbers(91).is_none());
+        assert!(buses(&[32, 32, 32, 32, 32]).assign_bus_numbers(90).is_some());
     }
 
     #[test]
-    fn what_is_there_stays_where_it_fits() {
+    fn existing_bus_numbers_stay_if_they_fit() {
         let mut small = buses(&[1, 1]);
         small.all.get_mut(&1).unwrap().bus = Some(100);
-        assert_eq!(small.arrange(10).unwrap(), BTreeMap::from([(1, 100), (3, 98)]));
+        assert_eq!(small.assign_bus_numbers(10).unwrap(), BTreeMap::from([(1, 100), (3, 98)]));
         small.all.get_mut(&3).unwrap().bus = Some(101);
-        assert_eq!(small.arrange(10).unwrap(), BTreeMap::from([(1, 252), (3, 254)]), "101 was in the way");
+        assert_eq!(
+            small.assign_bus_numbers(10).unwrap(),
+            BTreeMap::from([(1, 252), (3, 254)]),
+            "101 was in the way"
+        );
     }
 
     #[test]
-    fn controllers_in_a_circle_have_no_expander() {
-        let mut buses = Buses::default();
+    fn looping_controllers_have_no_expander() {
+        let mut buses = PciBuses::default();
         buses.all.insert(1, Controller { parent: Some((2, 0)), ..Controller::default() });
         buses.all.insert(2, Controller { parent: Some((1, 0)), ..Controller::default() });
         assert_eq!(buses.expander_of(1), None);
@@ -265,7 +275,7 @@ mod tests {
         fn numbers_never_collide(ports in prop::collection::vec(0u32..33, 1..6), at_root in 0u32..100) {
             let buses = buses(&ports);
             let total: u32 = ports.iter().map(|count| count + 1).sum();
-            let Some(placed) = buses.arrange(at_root) else {
+            let Some(placed) = buses.assign_bus_numbers(at_root) else {
                 prop_assert!(total + at_root + 2 > BUSES);
                 return Ok(());
             };

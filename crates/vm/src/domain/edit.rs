@@ -1,8 +1,8 @@
 //! Edits of an XML text that leave every other byte unchanged and follow the style of the text.
 #![allow(clippy::needless_pass_by_value, reason = "values are numbers and texts, owned and borrowed")]
 
-use manycore_linux::vms::xml::{Xml, is};
-use roxmltree::Node;
+use crate::domain::xml::DomainXml;
+use manycore_text::xml::{Node, is_element};
 use std::{collections::BTreeMap, ops::Range};
 
 /// An element to write.
@@ -92,7 +92,7 @@ struct Style {
 }
 
 impl Style {
-    fn of(xml: &Xml) -> Self {
+    fn of(xml: &DomainXml) -> Self {
         let root = xml.root();
         let newline = match xml.text.find('\n') {
             Some(at) if at > 0 && xml.text.as_bytes()[at - 1] == b'\r' => "\r\n",
@@ -119,7 +119,7 @@ impl Style {
 
 /// Returns the white space between the start of the line and `at`; `None` if the line has other text before
 /// `at`.
-fn indent<'a>(xml: &Xml<'a>, at: usize) -> Option<&'a str> {
+fn indent<'a>(xml: &DomainXml<'a>, at: usize) -> Option<&'a str> {
     let before = xml.slice(0..at);
     let line = before.trim_end_matches([' ', '\t']);
     let begins = matches!(line.chars().next_back(), None | Some('\n' | '\u{feff}'));
@@ -129,19 +129,25 @@ fn indent<'a>(xml: &Xml<'a>, at: usize) -> Option<&'a str> {
 /// Edits of one text. They are applied together.
 #[derive(Debug)]
 pub struct Edits<'x, 'a> {
-    xml: &'x Xml<'a>,
+    xml: &'x DomainXml<'a>,
     style: Style,
     changes: Vec<(Range<usize>, String)>,
     /// Additions to elements right below the root, in the order of the first request.
-    growing: Vec<Element>,
+    appended: Vec<Element>,
     /// Comments inside removed elements, by position.
-    lost: BTreeMap<usize, String>,
+    removed_comments: BTreeMap<usize, String>,
 }
 
 impl<'x, 'a> Edits<'x, 'a> {
     /// Creates an empty list of edits.
-    pub fn new(xml: &'x Xml<'a>) -> Self {
-        Self { xml, style: Style::of(xml), changes: Vec::new(), growing: Vec::new(), lost: BTreeMap::new() }
+    pub fn new(xml: &'x DomainXml<'a>) -> Self {
+        Self {
+            xml,
+            style: Style::of(xml),
+            changes: Vec::new(),
+            appended: Vec::new(),
+            removed_comments: BTreeMap::new(),
+        }
     }
 
     /// Sets an attribute. An existing one keeps its position and quotes; a new one comes last.
@@ -202,15 +208,15 @@ impl<'x, 'a> Edits<'x, 'a> {
         if elements.is_empty() {
             return;
         }
-        match self.growing.iter_mut().find(|one| one.name == name) {
+        match self.appended.iter_mut().find(|one| one.name == name) {
             Some(one) => one.children.extend(elements),
-            None => self.growing.push(Element::new(name).children(elements)),
+            None => self.appended.push(Element::new(name).children(elements)),
         }
     }
 
     /// Adds an element right below the root, which must not have one of that name.
     pub fn add_whole(&mut self, element: Element) {
-        self.growing.push(element);
+        self.appended.push(element);
     }
 
     /// Adds elements after `sibling`, and after a comment that follows it in the same line.
@@ -232,7 +238,7 @@ impl<'x, 'a> Edits<'x, 'a> {
     pub fn remove(&mut self, node: Node<'_, 'a>) {
         for comment in node.descendants().filter(Node::is_comment) {
             let range = comment.range();
-            self.lost.insert(range.start, self.xml.slice(range).to_owned());
+            self.removed_comments.insert(range.start, self.xml.slice(range).to_owned());
         }
         let range = node.range();
         let start = match indent(self.xml, range.start) {
@@ -246,14 +252,14 @@ impl<'x, 'a> Edits<'x, 'a> {
     }
 
     /// Returns the comments inside removed elements, as they are written.
-    pub fn lost(&self) -> impl Iterator<Item = &str> {
-        self.lost.values().map(String::as_str)
+    pub fn removed_comments(&self) -> impl Iterator<Item = &str> {
+        self.removed_comments.values().map(String::as_str)
     }
 
     /// Returns the text with all edits applied. Edits at the same position are applied in the order of the
     /// requests.
     pub fn apply(mut self) -> String {
-        for element in std::mem::take(&mut self.growing) {
+        for element in std::mem::take(&mut self.appended) {
             let xml = self.xml;
             if let Some(there) = xml.at(&[element.name]) {
                 self.append(there, &element.children);
@@ -316,6 +322,6 @@ fn before(name: &str) -> &'static [&'static str] {
 }
 
 /// Returns the last element below the root with one of these names, in the order of the text.
-fn last_of<'n, 'a>(xml: &'n Xml<'a>, names: &[&str]) -> Option<Node<'n, 'a>> {
-    xml.root().children().rfind(|node| names.iter().any(|name| is(*node, name)))
+fn last_of<'n, 'a>(xml: &'n DomainXml<'a>, names: &[&str]) -> Option<Node<'n, 'a>> {
+    xml.root().children().rfind(|node| names.iter().any(|name| is_element(*node, name)))
 }

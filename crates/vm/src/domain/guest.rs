@@ -3,32 +3,32 @@
 
 use super::{
     address::PciAddress,
-    buses::Buses,
-    read::{attribute, bytes, cpu_list, os_type, sized, text},
+    buses::PciBuses,
+    read::{attribute, bytes, bytes_with_unit, cpu_list, os_type, text},
 };
-use manycore_linux::vms::xml::{Xml, XmlError, child, children, is, number, text_of};
+use crate::domain::xml::{DomainXml, DomainXmlError};
+use manycore_text::xml::{Node, child, children, is_element, number, text_of};
 use manycore_topology::CpuSet;
-use roxmltree::Node;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Value of [`Guest::schema`] that this version writes.
+/// Value of [`GuestHardware::schema`] that this version writes.
 pub const GUEST_SCHEMA: &str = "manycore/guest/1";
 
 /// Maximum number of virtual CPUs of a domain; the limit of QEMU.
-pub const MOST_VCPUS: u32 = 4096;
+pub const MAX_VCPUS: u32 = 4096;
 
 /// Maximum number of NUMA nodes of a domain in QEMU (`MAX_NODES` in its `numa.h`).
-const MOST_CELLS: usize = 128;
+const MAX_CELLS: usize = 128;
 
 /// Description of a guest's hardware and of its host resources, as the XML of a domain gives it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Guest {
+pub struct GuestHardware {
     /// Always [`GUEST_SCHEMA`] in files that this version writes.
     pub schema: String,
     /// Name of the domain.
     pub name: String,
-    /// Number of virtual CPUs that the guest starts with. [`Guest::pins`] has an entry for each that it can
+    /// Number of virtual CPUs that the guest starts with. [`GuestHardware::pins`] has an entry for each that it can
     /// ever have.
     pub vcpus: u32,
     /// Host CPUs that each virtual CPU may use; `None` if it is not pinned.
@@ -46,12 +46,12 @@ pub struct Guest {
     pub topology: Option<Topology>,
     /// Whether the guest sees the host's caches (`<cache mode='passthrough'/>`).
     pub cache_passthrough: bool,
-    /// Data and unified caches of the host that the guest must then see, if the plan knows them; lowest level
+    /// Data and unified caches of the host that the guest must then see, if they are known; lowest level
     /// first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub caches: Vec<GuestCache>,
     /// Expander buses that have a NUMA node of the guest.
-    pub expanders: Vec<Expander>,
+    pub expanders: Vec<ExpanderBus>,
     /// Devices that are passed through, or behind an expander bus.
     pub devices: Vec<GuestDevice>,
 }
@@ -65,7 +65,7 @@ pub struct Cell {
     pub vcpus: CpuSet,
     /// Memory in KiB.
     pub memory_kib: u64,
-    /// Distances to the nodes, in the order of [`Guest::cells`]; empty if the XML has none.
+    /// Distances to the nodes, in the order of [`GuestHardware::cells`]; empty if the XML has none.
     pub distances: Vec<u32>,
     /// Host nodes that its memory comes from; empty if it is not bound.
     pub host_nodes: CpuSet,
@@ -111,7 +111,7 @@ pub struct GuestCache {
 
 /// An expander bus: a separate PCI root bus on a NUMA node of the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Expander {
+pub struct ExpanderBus {
     /// Index of its controller.
     pub index: u32,
     /// First bus number in the guest; absent if libvirt chooses it.
@@ -138,12 +138,12 @@ pub struct GuestDevice {
     pub node: Option<u32>,
 }
 
-impl Guest {
+impl GuestHardware {
     /// Reads the description from a domain's XML.
     ///
     /// # Errors
-    /// [`XmlError`] if a value is not valid, or if there are more virtual CPUs than [`MOST_VCPUS`].
-    pub fn of(xml: &Xml) -> Result<Self, XmlError> {
+    /// [`DomainXmlError`] if a value is not valid, or if there are more virtual CPUs than [`MAX_VCPUS`].
+    pub fn of(xml: &DomainXml) -> Result<Self, DomainXmlError> {
         let most = vcpus(xml)?;
         let current = xml.at(&["vcpu"]).and_then(|vcpu| number(vcpu.attribute("current")?));
         let iothreads: Vec<(u32, CpuSet)> = pins(xml, "iothreadpin", "iothread")?;
@@ -172,29 +172,29 @@ impl Guest {
         if guest.cells.is_empty() {
             guest.memory = memory(xml)?;
         }
-        let buses = Buses::of(xml);
+        let buses = PciBuses::of(xml);
         guest.expanders = buses.expanders();
         guest.devices = devices(xml, &buses);
         Ok(guest)
     }
 
     /// Returns whether any memory is bound to nodes of the host.
-    pub fn is_bound(&self) -> bool {
+    pub fn has_bound_memory(&self) -> bool {
         self.memory.is_some() || self.cells.iter().any(|cell| !cell.host_nodes.is_empty())
     }
 
     /// Returns the guest node whose memory comes from host node `host`.
-    pub fn cell_on(&self, host: u32) -> Option<&Cell> {
+    pub fn cell_on_host_node(&self, host: u32) -> Option<&Cell> {
         self.cells.iter().find(|cell| cell.host_nodes.contains(host))
     }
 }
 
 /// Returns the maximum number of virtual CPUs of the domain.
-pub(super) fn vcpus(xml: &Xml) -> Result<u32, XmlError> {
+pub(super) fn vcpus(xml: &DomainXml) -> Result<u32, DomainXmlError> {
     let Some(node) = xml.at(&["vcpu"]) else { return Ok(1) };
     let found = text_of(node).trim().to_owned();
     let count = number(&found).and_then(|count| u32::try_from(count).ok());
-    count.filter(|count| (1..=MOST_VCPUS).contains(count)).ok_or_else(|| XmlError::Value {
+    count.filter(|count| (1..=MAX_VCPUS).contains(count)).ok_or_else(|| DomainXmlError::Value {
         what: "<vcpu>".to_owned(),
         found,
         expected: "1 to 4096 virtual CPUs",
@@ -202,12 +202,12 @@ pub(super) fn vcpus(xml: &Xml) -> Result<u32, XmlError> {
 }
 
 /// Returns the pins in `<cputune>`, by the number in attribute `key`.
-fn pins(xml: &Xml, name: &str, key: &str) -> Result<Vec<(u32, CpuSet)>, XmlError> {
+fn pins(xml: &DomainXml, name: &str, key: &str) -> Result<Vec<(u32, CpuSet)>, DomainXmlError> {
     let Some(tune) = xml.at(&["cputune"]) else { return Ok(Vec::new()) };
     children(tune, name).map(|pin| Ok((attribute(pin, key)?, cpu_list(pin, "cpuset")?))).collect()
 }
 
-fn topology(xml: &Xml) -> Result<Option<Topology>, XmlError> {
+fn topology(xml: &DomainXml) -> Result<Option<Topology>, DomainXmlError> {
     let Some(node) = xml.at(&["cpu", "topology"]) else { return Ok(None) };
     let part = |name: &str| if node.has_attribute(name) { attribute(node, name) } else { Ok(1) };
     Ok(Some(Topology {
@@ -219,27 +219,27 @@ fn topology(xml: &Xml) -> Result<Option<Topology>, XmlError> {
     }))
 }
 
-fn cells(xml: &Xml, vcpus: u32) -> Result<Vec<Cell>, XmlError> {
+fn cells(xml: &DomainXml, vcpus: u32) -> Result<Vec<Cell>, DomainXmlError> {
     let Some(numa) = xml.at(&["cpu", "numa"]) else { return Ok(Vec::new()) };
     let count = children(numa, "cell").count();
-    if count > MOST_CELLS {
-        return Err(XmlError::Value {
+    if count > MAX_CELLS {
+        return Err(DomainXmlError::Value {
             what: "the number of <cell> in <numa>".to_owned(),
             found: count.to_string(),
             expected: "at most 128, the limit of QEMU",
         });
     }
-    let mut told = Vec::new();
+    let mut elements = Vec::new();
     for (at, cell) in children(numa, "cell").enumerate() {
         let id = if cell.has_attribute("id") { attribute(cell, "id")? } else { at as u32 };
-        let memory = sized(cell, cell.attribute("memory").unwrap_or_default())?;
-        told.push((id, cell, memory));
+        let memory = bytes_with_unit(cell, cell.attribute("memory").unwrap_or_default())?;
+        elements.push((id, cell, memory));
     }
-    told.sort_by_key(|(id, ..)| *id);
-    let ids: Vec<u32> = told.iter().map(|(id, ..)| *id).collect();
+    elements.sort_by_key(|(id, ..)| *id);
+    let ids: Vec<u32> = elements.iter().map(|(id, ..)| *id).collect();
     check_ids(&ids)?;
     let mut cells = Vec::new();
-    for (id, cell, memory) in told {
+    for (id, cell, memory) in elements {
         cells.push(Cell {
             id,
             vcpus: cpu_list(cell, "cpus")?,
@@ -259,11 +259,11 @@ fn cells(xml: &Xml, vcpus: u32) -> Result<Vec<Cell>, XmlError> {
 }
 
 /// Checks that the ids of the nodes are 0, 1, 2 and so on, as libvirt requires.
-fn check_ids(ids: &[u32]) -> Result<(), XmlError> {
+fn check_ids(ids: &[u32]) -> Result<(), DomainXmlError> {
     if ids.iter().copied().eq(0..ids.len() as u32) {
         return Ok(());
     }
-    Err(XmlError::Value {
+    Err(DomainXmlError::Value {
         what: "id of the <cell> elements in <numa>".to_owned(),
         found: ids.iter().map(u32::to_string).collect::<Vec<_>>().join(","),
         expected: "the numbers from 0 on, each once and without a gap, as libvirt requires",
@@ -271,24 +271,24 @@ fn check_ids(ids: &[u32]) -> Result<(), XmlError> {
 }
 
 /// Returns the distances to all nodes; empty if any is missing.
-fn distances(cell: Node, ids: &[u32]) -> Result<Vec<u32>, XmlError> {
+fn distances(cell: Node, ids: &[u32]) -> Result<Vec<u32>, DomainXmlError> {
     let Some(node) = child(cell, "distances") else { return Ok(Vec::new()) };
-    let told: Result<BTreeMap<u32, u32>, XmlError> =
+    let by_id: Result<BTreeMap<u32, u32>, DomainXmlError> =
         children(node, "sibling").map(|to| Ok((attribute(to, "id")?, attribute(to, "value")?))).collect();
-    let told = told?;
-    let all: Option<Vec<u32>> = ids.iter().map(|id| told.get(id).copied()).collect();
+    let by_id = by_id?;
+    let all: Option<Vec<u32>> = ids.iter().map(|id| by_id.get(id).copied()).collect();
     Ok(all.unwrap_or_default())
 }
 
 /// Returns the `<numatune>` element of a cell: its own `<memnode>`, or else the common `<memory>`.
-fn tuned<'n, 'a: 'n>(xml: &'n Xml<'a>, cell: Option<u32>) -> Option<Node<'n, 'a>> {
+fn tuned<'n, 'a: 'n>(xml: &'n DomainXml<'a>, cell: Option<u32>) -> Option<Node<'n, 'a>> {
     let tune = xml.at(&["numatune"])?;
     let is_own =
         |node: &Node| cell.is_some() && node.attribute("cellid").and_then(number) == cell.map(u64::from);
     children(tune, "memnode").find(is_own).or_else(|| child(tune, "memory"))
 }
 
-fn host_nodes(xml: &Xml, cell: Option<u32>) -> Result<CpuSet, XmlError> {
+fn host_nodes(xml: &DomainXml, cell: Option<u32>) -> Result<CpuSet, DomainXmlError> {
     match tuned(xml, cell) {
         Some(memory) if memory.has_attribute("nodeset") => cpu_list(memory, "nodeset"),
         _ => Ok(CpuSet::new()),
@@ -296,7 +296,7 @@ fn host_nodes(xml: &Xml, cell: Option<u32>) -> Result<CpuSet, XmlError> {
 }
 
 /// Returns the binding of the whole memory of a guest without NUMA nodes.
-fn memory(xml: &Xml) -> Result<Option<BoundMemory>, XmlError> {
+fn memory(xml: &DomainXml) -> Result<Option<BoundMemory>, DomainXmlError> {
     let host_nodes = host_nodes(xml, None)?;
     if host_nodes.is_empty() {
         return Ok(None);
@@ -305,18 +305,18 @@ fn memory(xml: &Xml) -> Result<Option<BoundMemory>, XmlError> {
 }
 
 /// Returns the bytes that the guest starts with: `<memory>` less the memory modules that it includes.
-pub(super) fn initial_bytes(xml: &Xml) -> Result<Option<u64>, XmlError> {
+pub(super) fn initial_bytes(xml: &DomainXml) -> Result<Option<u64>, DomainXmlError> {
     let Some(memory) = xml.at(&["memory"]) else { return Ok(None) };
     let total = bytes(memory)?;
     let mut modules = 0_u64;
-    for device in devices_of(xml).filter(|node| is(*node, "memory")) {
-        let size = device.descendants().find(|node| is(*node, "size"));
+    for device in devices_of(xml).filter(|node| is_element(*node, "memory")) {
+        let size = device.descendants().find(|node| is_element(*node, "size"));
         modules = modules.saturating_add(size.map_or(Ok(0), bytes)?);
     }
     Ok(Some(total.saturating_sub(modules)))
 }
 
-fn devices(xml: &Xml, buses: &Buses) -> Vec<GuestDevice> {
+fn devices(xml: &DomainXml, buses: &PciBuses) -> Vec<GuestDevice> {
     let Some(devices) = xml.at(&["devices"]) else { return Vec::new() };
     let mut found = Vec::new();
     for device in devices.children().filter(Node::is_element) {
@@ -338,14 +338,14 @@ fn devices(xml: &Xml, buses: &Buses) -> Vec<GuestDevice> {
 }
 
 /// Returns whether the machine type has PCI express ports, so that devices can be moved to chosen ports.
-pub(super) fn has_pcie(xml: &Xml) -> bool {
+pub(super) fn has_pcie(xml: &DomainXml) -> bool {
     let machine = os_type(xml, "machine").unwrap_or_default();
     let is = |name: &str| machine == name || machine.starts_with(&format!("{name}-"));
     is("q35") || is("pc-q35") || is("virt")
 }
 
 /// Returns the elements below `<devices>`.
-pub(super) fn devices_of<'n, 'a: 'n>(xml: &'n Xml<'a>) -> impl Iterator<Item = Node<'n, 'a>> {
+pub(super) fn devices_of<'n, 'a: 'n>(xml: &'n DomainXml<'a>) -> impl Iterator<Item = Node<'n, 'a>> {
     xml.at(&["devices"]).into_iter().flat_map(|devices| devices.children()).filter(Node::is_element)
 }
 
@@ -356,6 +356,6 @@ pub(super) fn node_of<'n, 'a>(device: Node<'n, 'a>) -> Option<(Node<'n, 'a>, u64
 }
 
 /// Returns the controllers of PCI buses.
-pub(super) fn controllers<'n, 'a: 'n>(xml: &'n Xml<'a>) -> impl Iterator<Item = Node<'n, 'a>> {
-    devices_of(xml).filter(|node| is(*node, "controller") && node.attribute("type") == Some("pci"))
+pub(super) fn controllers<'n, 'a: 'n>(xml: &'n DomainXml<'a>) -> impl Iterator<Item = Node<'n, 'a>> {
+    devices_of(xml).filter(|node| is_element(*node, "controller") && node.attribute("type") == Some("pci"))
 }

@@ -1,18 +1,18 @@
 //! Functions that read values of elements and attributes of a domain, as libvirt reads them.
 
-use manycore_linux::vms::xml::{Xml, XmlError, number, text_of};
+use crate::domain::xml::{DomainXml, DomainXmlError};
+use manycore_text::xml::{Node, number, text_of};
 use manycore_topology::CpuSet;
-use roxmltree::Node;
 
 /// Returns the text of an element below the root.
-pub(super) fn text(xml: &Xml, name: &str) -> String {
+pub(super) fn text(xml: &DomainXml, name: &str) -> String {
     xml.at(&[name]).map(text_of).unwrap_or_default().trim().to_owned()
 }
 
 /// Returns the bytes of `<memory unit='GiB'>4</memory>` and the like; KiB if there is no unit
 /// (`formatdomain`).
-pub(super) fn bytes(node: Node) -> Result<u64, XmlError> {
-    sized(node, &text_of(node))
+pub(super) fn bytes(node: Node) -> Result<u64, DomainXmlError> {
+    bytes_with_unit(node, &text_of(node))
 }
 
 /// Returns the bytes of a unit, in upper or lower case (`virScaleInteger`): powers of 1024 for `K` and `KiB`,
@@ -34,10 +34,10 @@ fn scale(unit: &str) -> Option<u64> {
 }
 
 /// Returns the bytes of the number in `text`, in the unit of the element.
-pub(super) fn sized(node: Node, text: &str) -> Result<u64, XmlError> {
+pub(super) fn bytes_with_unit(node: Node, text: &str) -> Result<u64, DomainXmlError> {
     let unit = scale(node.attribute("unit").unwrap_or_default());
     let value = number(text).zip(unit).and_then(|(value, unit)| value.checked_mul(unit));
-    value.ok_or_else(|| XmlError::Value {
+    value.ok_or_else(|| DomainXmlError::Value {
         what: format!("<{}>", node.tag_name().name()),
         found: format!("{} {}", text.trim(), node.attribute("unit").unwrap_or_default()).trim().to_owned(),
         expected: "a number and a unit such as KiB, MiB or GiB",
@@ -45,9 +45,9 @@ pub(super) fn sized(node: Node, text: &str) -> Result<u64, XmlError> {
 }
 
 /// Parses a list of CPUs or nodes in an attribute. Lists of libvirt may exclude members: `0-7,^3`.
-pub(super) fn cpu_list(node: Node, name: &str) -> Result<CpuSet, XmlError> {
+pub(super) fn cpu_list(node: Node, name: &str) -> Result<CpuSet, DomainXmlError> {
     let text = node.attribute(name).unwrap_or_default();
-    let bad = |_| XmlError::Value {
+    let bad = |_| DomainXmlError::Value {
         what: format!("{name} of <{}>", node.tag_name().name()),
         found: text.to_owned(),
         expected: "a list such as 0-3,8",
@@ -60,9 +60,9 @@ pub(super) fn cpu_list(node: Node, name: &str) -> Result<CpuSet, XmlError> {
 }
 
 /// Parses a number in a required attribute.
-pub(super) fn attribute(node: Node, name: &str) -> Result<u32, XmlError> {
+pub(super) fn attribute(node: Node, name: &str) -> Result<u32, DomainXmlError> {
     let found = node.attribute(name).unwrap_or_default();
-    number(found).and_then(|value| u32::try_from(value).ok()).ok_or_else(|| XmlError::Value {
+    number(found).and_then(|value| u32::try_from(value).ok()).ok_or_else(|| DomainXmlError::Value {
         what: format!("{name} of <{}>", node.tag_name().name()),
         found: found.to_owned(),
         expected: "a number",
@@ -70,7 +70,7 @@ pub(super) fn attribute(node: Node, name: &str) -> Result<u32, XmlError> {
 }
 
 /// Returns an attribute of `<type arch= machine=>` in `<os>`.
-pub(super) fn os_type<'x>(xml: &'x Xml, name: &str) -> Option<&'x str> {
+pub(super) fn os_type<'x>(xml: &'x DomainXml, name: &str) -> Option<&'x str> {
     xml.at(&["os", "type"])?.attribute(name)
 }
 
@@ -82,7 +82,7 @@ mod tests {
     fn units_are_read_in_any_case_up_to_exbibytes() {
         let read = |unit: &str| {
             let text = format!("<domain type='kvm'><memory unit='{unit}'>2</memory></domain>");
-            let xml = Xml::parse(&text).unwrap();
+            let xml = DomainXml::parse(&text).unwrap();
             bytes(xml.at(&["memory"]).unwrap()).ok()
         };
         for (unit, bytes) in [

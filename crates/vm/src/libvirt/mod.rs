@@ -1,12 +1,12 @@
 //! libvirt domains: queries through virsh, and the state of running emulators.
 
+mod available_memory;
 mod emulator;
-mod room;
 mod virsh;
 
-pub use emulator::running;
-pub use room::room;
-pub use virsh::{VirshError, dumpxml, libvirt_version};
+pub use available_memory::available_memory;
+pub use emulator::running_domain;
+pub use virsh::{dumpxml, libvirt_version};
 
 use crate::domain::Version;
 use std::process::{Command, Stdio};
@@ -16,8 +16,8 @@ use std::process::{Command, Stdio};
 pub fn qemu_version(arch: &str) -> Option<Version> {
     let programs = [format!("qemu-system-{arch}"), "qemu-kvm".to_owned(), "/usr/libexec/qemu-kvm".to_owned()];
     programs.iter().find_map(|program| {
-        let asked =
+        let output =
             Command::new(program).arg("--version").stdin(Stdio::null()).stderr(Stdio::null()).output();
-        Version::in_text(&String::from_utf8_lossy(&asked.ok()?.stdout))
+        Version::find_in(&String::from_utf8_lossy(&output.ok()?.stdout))
     })
 }

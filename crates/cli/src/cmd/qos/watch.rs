@@ -3,7 +3,7 @@
 use crate::{
     cli::{Format, QosWatch},
     failure::Outcome,
-    live::{History, Rounds, Screen},
+    live::{History, IntervalTimer, Screen},
     output,
 };
 use manycore_linux::resctrl::watch::UsageSnapshot;
@@ -21,14 +21,14 @@ pub fn run(args: &QosWatch) -> Outcome {
     let files = qos::open(&qos::system()?, args.resctrl.resctrl.as_deref())?;
     let mut history = History::open(args.history.as_deref())?;
     let mut watch = UsageWatch::begin(&files, &args.groups)?;
-    let mut rounds = Rounds::new(args.interval, args.count)?;
+    let mut rounds = IntervalTimer::new(args.interval, args.count)?;
     for group in watch.missing_groups() {
         output::note(&format!("manycore: there is no group {group:?} now; it is shown as soon as it exists"));
     }
     let mut output = WatchOutput::new(args.format, files.root().display().to_string());
     while rounds.wait()? {
         let snapshot = watch.sample();
-        history.keep(&snapshot, args.format)?;
+        history.append(&snapshot, args.format)?;
         if args.format == Format::Text {
             output.show(&snapshot)?;
         }

@@ -5,14 +5,8 @@ use crate::{
     failure::{Failure, Outcome},
     output,
 };
-use manycore_linux::vms::usage::{Moment, Reading};
-use manycore_linux::{
-    clock::utc,
-    vms::{Domains, Wanted, host},
-};
 use manycore_topology::SysTree;
-use manycore_vm::top_text;
-use std::collections::BTreeMap;
+use manycore_vm::{monitor, usage_text};
 
 /// Prints the running virtual machines.
 ///
@@ -20,16 +14,9 @@ use std::collections::BTreeMap;
 /// [`Failure::Input`] if the root directory does not exist.
 pub fn run(args: &VmList) -> Outcome {
     let tree = SysTree::open(&args.root).map_err(Failure::input)?;
-    let wanted = Wanted { vcpus: false, nodes: args.numa };
-    let now: BTreeMap<u32, Reading> = keyed(Domains::new(&tree, wanted).look());
-    let moment = Moment::between(utc(), None, &BTreeMap::new(), (&host(&tree), &now));
+    let snapshot = monitor::list(&tree, args.numa);
     match args.format {
-        Format::Text => output::print(&top_text::list(&moment)),
-        Format::Json => output::print(&output::json(&moment)?),
+        Format::Text => output::print(&usage_text::list(&snapshot)),
+        Format::Json => output::print(&output::json(&snapshot)?),
     }
-}
-
-/// Returns the readings by process id.
-pub(super) fn keyed(readings: Vec<Reading>) -> BTreeMap<u32, Reading> {
-    readings.into_iter().map(|reading| (reading.identity.pid, reading)).collect()
 }

@@ -3,6 +3,7 @@
 mod check;
 mod list;
 mod plan;
+mod remedy;
 mod top;
 
 use crate::{

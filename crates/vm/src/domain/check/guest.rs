@@ -1,7 +1,7 @@
 //! Comparison of what a guest sees with its plan.
 
-use super::{Check, host::node_of};
-use crate::domain::{Cell, Expander, Guest, GuestDevice, PciAddress};
+use super::{CheckReport, host::node_of};
+use crate::domain::{Cell, ExpanderBus, GuestDevice, GuestHardware, address::PciAddress};
 use manycore_text::units;
 use manycore_topology::{
     CpuSet, Machine,
@@ -13,21 +13,21 @@ use std::collections::BTreeMap;
 const BRIDGE: u32 = 0x06;
 
 /// Reports what the machine this program runs in shows, and compares it with the plan if there is one.
-pub fn of_guest(plan: Option<&Guest>, machine: &Machine) -> Check {
+pub fn check_guest(plan: Option<&GuestHardware>, machine: &Machine) -> CheckReport {
     let of = match plan {
         Some(plan) if !plan.name.is_empty() => format!("this guest, planned as {}", plan.name),
         _ => "this guest".to_owned(),
     };
-    let mut check = Check::new(of);
+    let mut check = CheckReport::new(of);
     let cpus = units::counted(machine.online.len(), "CPU");
     match plan {
-        Some(plan) => check.judge(
+        Some(plan) => check.compare(
             "CPUs",
             units::counted(plan.vcpus as usize, "CPU"),
             cpus,
             machine.online.len() == plan.vcpus as usize,
         ),
-        None => check.tell("CPUs", cpus),
+        None => check.report("CPUs", cpus),
     }
     nodes(plan, machine, &mut check);
     topology(plan, machine, &mut check);
@@ -36,29 +36,29 @@ pub fn of_guest(plan: Option<&Guest>, machine: &Machine) -> Check {
     check
 }
 
-fn nodes(plan: Option<&Guest>, machine: &Machine, check: &mut Check) {
+fn nodes(plan: Option<&GuestHardware>, machine: &Machine, check: &mut CheckReport) {
     let cells: &[Cell] = plan.map_or(&[], |plan| &plan.cells);
     for cell in cells {
         let what = format!("node {}", cell.id);
         // CPUs that may be plugged in later are not present.
         let planned = format!("CPUs {}", cell.vcpus.intersection(&range(plan.map_or(0, |plan| plan.vcpus))));
         let Some(node) = machine.nodes.iter().find(|node| node.id == cell.id) else {
-            check.judge(what, planned, "no such node", false);
+            check.compare(what, planned, "no such node", false);
             continue;
         };
         let shown = |is_without: bool, cpus: String| if is_without { "memory only".to_owned() } else { cpus };
         let planned = shown(cell.vcpus.is_empty(), planned);
         let found = shown(node.memory_only, format!("CPUs {}", node.cpus));
-        let holds = planned == found;
-        check.judge(&what, planned, found, holds);
+        let matches = planned == found;
+        check.compare(&what, planned, found, matches);
         if !cell.distances.is_empty() {
             check.equal(format!("{what}, distances"), &list(&cell.distances), &list(&node.distances));
         }
         if let Some(memory) = node.memory_bytes {
             // The kernel reserves some memory before it counts the rest.
             let planned = cell.memory_kib << 10;
-            let holds = memory <= planned && memory >= planned / 2;
-            check.judge(format!("{what}, memory"), units::bytes(planned), units::bytes(memory), holds);
+            let matches = memory <= planned && memory >= planned / 2;
+            check.compare(format!("{what}, memory"), units::bytes(planned), units::bytes(memory), matches);
         }
     }
     let known: CpuSet = cells.iter().map(|cell| cell.id).collect();
@@ -72,8 +72,8 @@ fn nodes(plan: Option<&Guest>, machine: &Machine, check: &mut Check) {
         let found = format!("CPUs {}{memory}{distances}", node.cpus);
         let what = format!("node {}", node.id);
         match cells {
-            [] => check.tell(what, found),
-            _ => check.judge(what, "no such node", found, false),
+            [] => check.report(what, found),
+            _ => check.compare(what, "no such node", found, false),
         }
     }
 }
@@ -86,7 +86,7 @@ fn list(numbers: &[u32]) -> String {
     numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(" ")
 }
 
-fn topology(plan: Option<&Guest>, machine: &Machine, check: &mut Check) {
+fn topology(plan: Option<&GuestHardware>, machine: &Machine, check: &mut CheckReport) {
     let threads = machine.cores.iter().map(|core| core.cpus.len()).max().unwrap_or(1);
     let found = [
         ("packages", machine.packages.len()),
@@ -97,27 +97,29 @@ fn topology(plan: Option<&Guest>, machine: &Machine, check: &mut Check) {
     ];
     let planned = plan.and_then(|plan| Some((plan, plan.topology?)));
     // The guest does not see CPUs that may be plugged in later, so its topology is not compared then.
-    let whole = planned.filter(|(plan, _)| plan.vcpus as usize == plan.pins.len()).map(|(_, told)| told);
-    let planned = whole.map(|told| {
-        let dies = told.sockets * told.dies;
-        let clusters = dies * told.clusters;
-        [told.sockets, dies, clusters, clusters * told.cores, told.threads].map(|count| count as usize)
+    let whole =
+        planned.filter(|(plan, _)| plan.vcpus as usize == plan.pins.len()).map(|(_, topology)| topology);
+    let planned = whole.map(|topology| {
+        let dies = topology.sockets * topology.dies;
+        let clusters = dies * topology.clusters;
+        [topology.sockets, dies, clusters, clusters * topology.cores, topology.threads]
+            .map(|count| count as usize)
     });
     for (at, (what, found)) in found.into_iter().enumerate() {
         // The kernel reports clusters only if several cores share something, and reports no dies on Arm.
-        let says = match (what, whole) {
-            ("clusters", Some(told)) => told.clusters > 1,
-            ("dies", Some(told)) => told.dies > 1,
-            (_, told) => told.is_some(),
+        let is_comparable = match (what, whole) {
+            ("clusters", Some(topology)) => topology.clusters > 1,
+            ("dies", Some(topology)) => topology.dies > 1,
+            (_, topology) => topology.is_some(),
         };
-        match planned.filter(|_| says) {
+        match planned.filter(|_| is_comparable) {
             Some(planned) => check.equal(what, &planned[at], &found),
-            None => check.tell(what, found),
+            None => check.report(what, found),
         }
     }
 }
 
-fn caches(plan: Option<&Guest>, machine: &Machine, check: &mut Check) {
+fn caches(plan: Option<&GuestHardware>, machine: &Machine, check: &mut CheckReport) {
     let mut found: BTreeMap<u32, (usize, Option<u64>)> = BTreeMap::new();
     for cache in machine.caches.iter().filter(|cache| cache.kind != CacheKind::Instruction) {
         let (count, size) = found.entry(cache.level).or_default();
@@ -129,37 +131,37 @@ fn caches(plan: Option<&Guest>, machine: &Machine, check: &mut Check) {
         let what = format!("L{}", planned.level);
         match found.remove(&planned.level) {
             Some((count, there)) => {
-                let holds = there == Some(planned.size_bytes);
-                check.judge(
+                let matches = there == Some(planned.size_bytes);
+                check.compare(
                     what,
                     size(Some(planned.size_bytes)),
                     format!("{count} of {}", size(there)),
-                    holds,
+                    matches,
                 );
             }
-            None => check.judge(what, size(Some(planned.size_bytes)), "none", false),
+            None => check.compare(what, size(Some(planned.size_bytes)), "none", false),
         }
     }
     for (level, (count, there)) in found {
-        check.tell(format!("L{level}"), format!("{count} of {}", size(there)));
+        check.report(format!("L{level}"), format!("{count} of {}", size(there)));
     }
     let has_caches = machine.caches.iter().any(|cache| cache.level > 1);
     if plan.is_some_and(|plan| plan.cache_passthrough && plan.caches.is_empty()) {
-        check.judge("caches", "as on the host", if has_caches { "present" } else { "none" }, has_caches);
+        check.compare("caches", "as on the host", if has_caches { "present" } else { "none" }, has_caches);
     }
 }
 
 /// A device of the guest and its bus number.
-type Seen<'m> = (&'m Device, u32);
+type DeviceOnBus<'m> = (&'m Device, u32);
 
-fn devices(plan: Option<&Guest>, machine: &Machine, check: &mut Check) {
+fn devices(plan: Option<&GuestHardware>, machine: &Machine, check: &mut CheckReport) {
     let devices = machine.devices.iter().filter(|device| device.class >> 16 != BRIDGE);
-    let mut seen: Vec<Seen> = devices
+    let mut seen: Vec<DeviceOnBus> = devices
         .map(|device| (device, device.address.parse().map_or(0, |address: PciAddress| address.bus)))
         .collect();
     if let Some(plan) = plan {
         for expander in plan.expanders.iter().filter(|expander| expander.bus.is_some()) {
-            behind(plan, expander, &mut seen, check);
+            check_expander(plan, expander, &mut seen, check);
         }
         let known = |device: &&GuestDevice| {
             device.expander.is_none_or(|index| {
@@ -167,26 +169,32 @@ fn devices(plan: Option<&Guest>, machine: &Machine, check: &mut Check) {
             })
         };
         for device in plan.devices.iter().filter(known) {
-            by_node(device, &mut seen, check);
+            check_device_by_id(device, &mut seen, check);
         }
     }
     for (device, _) in seen {
-        check.tell(name(device), node_of(device.node));
+        check.report(name(device), node_of(device.node));
     }
 }
 
 /// Checks an expander with known bus numbers: all devices behind it must be on its node, and there must be as
 /// many as planned.
-fn behind(plan: &Guest, expander: &Expander, seen: &mut Vec<Seen>, check: &mut Check) {
+fn check_expander(
+    plan: &GuestHardware,
+    expander: &ExpanderBus,
+    seen: &mut Vec<DeviceOnBus>,
+    check: &mut CheckReport,
+) {
     let numbers = expander.bus.unwrap_or(0)..=expander.last_bus.unwrap_or(255);
     let planned = plan.devices.iter().filter(|device| device.expander == Some(expander.index)).count();
-    let (own, others): (Vec<Seen>, Vec<Seen>) = seen.iter().partition(|(_, bus)| numbers.contains(bus));
+    let (own, others): (Vec<DeviceOnBus>, Vec<DeviceOnBus>) =
+        seen.iter().partition(|(_, bus)| numbers.contains(bus));
     *seen = others;
     for (device, _) in &own {
         check.equal(name(device), &node_of(Some(expander.node)), &node_of(device.node));
     }
     if own.len() < planned {
-        check.judge(
+        check.compare(
             format!("buses {:02x}-{:02x}", numbers.start(), numbers.end()),
             units::counted(planned, "device"),
             units::counted(own.len(), "device"),
@@ -197,7 +205,7 @@ fn behind(plan: &Guest, expander: &Expander, seen: &mut Vec<Seen>, check: &mut C
 
 /// Checks a device with an unknown bus number: a device of the same vendor and device id must be on its node.
 /// If the id is unknown too, any device with a node counts.
-fn by_node(planned: &GuestDevice, seen: &mut Vec<Seen>, check: &mut Check) {
+fn check_device_by_id(planned: &GuestDevice, seen: &mut Vec<DeviceOnBus>, check: &mut CheckReport) {
     let Some(node) = planned.node else { return };
     let alike = |device: &Device| match &planned.id {
         Some(id) => device.id.as_ref() == Some(id),
@@ -212,7 +220,7 @@ fn by_node(planned: &GuestDevice, seen: &mut Vec<Seen>, check: &mut Check) {
         }
         None => {
             let host = planned.host.as_deref().unwrap_or(&planned.kind);
-            check.judge(format!("device ({host} on the host)"), node_of(Some(node)), "not found", false);
+            check.compare(format!("device ({host} on the host)"), node_of(Some(node)), "not found", false);
         }
     }
 }

@@ -1,15 +1,15 @@
 //! Comparison of a running domain with its plan: threads, memory, devices.
 
-use super::Check;
-use crate::domain::{Cell, Guest};
-use manycore_linux::vms::memory::Mapping;
+use super::CheckReport;
+use crate::domain::{Cell, GuestHardware};
+use manycore_linux::vms::memory::MemoryMapping;
 use manycore_text::units;
 use manycore_topology::{CpuSet, Machine};
 use std::collections::BTreeMap;
 
 /// State of a running domain as the host shows it.
 #[derive(Clone, Debug, Default)]
-pub struct Running {
+pub struct RunningDomain {
     /// Process id of the emulator.
     pub pid: u32,
     /// CPUs that the thread of each virtual CPU may run on.
@@ -19,12 +19,12 @@ pub struct Running {
     /// CPUs that each I/O thread may run on, by the id of the I/O thread.
     pub iothreads: BTreeMap<u32, CpuSet>,
     /// Memory of the process; absent if it cannot be read.
-    pub memory: Option<Vec<Mapping>>,
+    pub memory: Option<Vec<MemoryMapping>>,
 }
 
 /// Compares a running domain with its XML or a plan for it.
-pub fn of_running(guest: &Guest, running: &Running, machine: &Machine) -> Check {
-    let mut check = Check::new(format!("domain {} (pid {})", guest.name, running.pid));
+pub fn check_running(guest: &GuestHardware, running: &RunningDomain, machine: &Machine) -> CheckReport {
+    let mut check = CheckReport::new(format!("domain {} (pid {})", guest.name, running.pid));
     vcpus(guest, running, machine, &mut check);
     threads(guest, running, machine, &mut check);
     memory(guest, running, &mut check);
@@ -33,7 +33,7 @@ pub fn of_running(guest: &Guest, running: &Running, machine: &Machine) -> Check 
 }
 
 /// Adds one line for all virtual CPUs that are pinned as planned, and one line for each other.
-fn vcpus(guest: &Guest, running: &Running, machine: &Machine, check: &mut Check) {
+fn vcpus(guest: &GuestHardware, running: &RunningDomain, machine: &Machine, check: &mut CheckReport) {
     let (mut right, mut free) = (Vec::new(), Vec::new());
     let mut wrong = Vec::new();
     for (vcpu, pin) in (0_u32..).zip(&guest.pins) {
@@ -51,28 +51,28 @@ fn vcpus(guest: &Guest, running: &Running, machine: &Machine, check: &mut Check)
     if !right.is_empty() {
         let right: CpuSet = right.into_iter().collect();
         let what = units::counted(right.len(), "virtual CPU");
-        check.judge(what, "pinned", format!("on their CPUs: {}", right.brief()), true);
+        check.compare(what, "pinned", format!("on their CPUs: {}", right.brief()), true);
     }
     for (vcpu, pin, found) in wrong {
-        check.judge(format!("virtual CPU {vcpu}"), format!("CPUs {pin}"), found, false);
+        check.compare(format!("virtual CPU {vcpu}"), format!("CPUs {pin}"), found, false);
     }
     if !free.is_empty() {
         let free: CpuSet = free.into_iter().collect();
-        check.tell(units::counted(free.len(), "virtual CPU"), format!("not pinned: {}", free.brief()));
+        check.report(units::counted(free.len(), "virtual CPU"), format!("not pinned: {}", free.brief()));
     }
 }
 
 /// Compares the emulator and the I/O threads.
-fn threads(guest: &Guest, running: &Running, machine: &Machine, check: &mut Check) {
+fn threads(guest: &GuestHardware, running: &RunningDomain, machine: &Machine, check: &mut CheckReport) {
     match &guest.emulator {
         Some(pin) => check.equal("emulator", &online(pin, machine), &running.emulator),
-        None => check.tell("emulator", format!("not pinned: {}", running.emulator.brief())),
+        None => check.report("emulator", format!("not pinned: {}", running.emulator.brief())),
     }
     for (id, pin) in &guest.iothreads {
         let what = format!("I/O thread {id}");
         match running.iothreads.get(id) {
             Some(found) => check.equal(what, &online(pin, machine), found),
-            None => check.judge(what, pin, "no such thread", false),
+            None => check.compare(what, pin, "no such thread", false),
         }
     }
 }
@@ -82,29 +82,29 @@ fn online(pin: &CpuSet, machine: &Machine) -> CpuSet {
 }
 
 /// Compares memory that is bound: by its memory policy, or only by control groups.
-fn memory(guest: &Guest, running: &Running, check: &mut Check) {
+fn memory(guest: &GuestHardware, running: &RunningDomain, check: &mut CheckReport) {
     let Some(mappings) = &running.memory else {
-        if guest.is_bound() {
-            check.tell("memory", "cannot be read without permission to inspect the process");
+        if guest.has_bound_memory() {
+            check.report("memory", "cannot be read without permission to inspect the process");
         }
         return;
     };
     let (restricted, bound): (Vec<&Cell>, Vec<&Cell>) =
         guest.cells.iter().filter(|cell| !cell.host_nodes.is_empty()).partition(|cell| cell.is_restrictive);
-    by_policy(&bound, mappings, check);
+    check_memory_policies(&bound, mappings, check);
     if let Some(least) = restricted.iter().map(|cell| cell.memory_kib << 10).min() {
-        let pieces = Pieces {
+        let by_size = MappingsBySize {
             least,
             bytes: restricted.iter().map(|cell| cell.memory_kib << 10).sum(),
             nodes: &CpuSet::union_of(restricted.iter().map(|cell| &cell.host_nodes)),
         };
-        by_place(named(restricted.iter().map(|cell| cell.id)), &pieces, mappings, check);
+        check_page_locations(named(restricted.iter().map(|cell| cell.id)), &by_size, mappings, check);
     }
     if let Some(memory) = &guest.memory {
         let bytes = memory.kib << 10;
-        by_place(
+        check_page_locations(
             "memory".to_owned(),
-            &Pieces { least: bytes, bytes, nodes: &memory.host_nodes },
+            &MappingsBySize { least: bytes, bytes, nodes: &memory.host_nodes },
             mappings,
             check,
         );
@@ -119,7 +119,7 @@ fn named(cells: impl Iterator<Item = u32>) -> String {
 
 /// Checks for each set of host nodes that as much memory has this policy as the guest's nodes need, and that
 /// all its pages are on these nodes.
-fn by_policy(cells: &[&Cell], mappings: &[Mapping], check: &mut Check) {
+fn check_memory_policies(cells: &[&Cell], mappings: &[MemoryMapping], check: &mut CheckReport) {
     let mut wanted: BTreeMap<&CpuSet, (u64, Vec<u32>)> = BTreeMap::new();
     for cell in cells {
         let (bytes, cells) = wanted.entry(&cell.host_nodes).or_default();
@@ -127,24 +127,24 @@ fn by_policy(cells: &[&Cell], mappings: &[Mapping], check: &mut Check) {
         cells.push(cell.id);
     }
     for (nodes, (bytes, cells)) in wanted {
-        let own: Vec<&Mapping> =
-            mappings.iter().filter(|mapping| mapping.bound.as_ref() == Some(nodes)).collect();
+        let own: Vec<&MemoryMapping> =
+            mappings.iter().filter(|mapping| mapping.policy_nodes.as_ref() == Some(nodes)).collect();
         let bound: u64 = own.iter().map(|mapping| mapping.bytes).sum();
         let planned = format!("{} from node {nodes}", units::bytes(bytes));
         let what = named(cells.into_iter());
         if bound < bytes {
             let found = format!("{} bound to node {nodes}", units::bytes(bound));
-            check.judge(&what, &planned, found, false);
+            check.compare(&what, &planned, found, false);
         }
-        let (found, is_there) = whereabouts(&own, nodes);
+        let (found, is_there) = pages_by_node(&own, nodes);
         if !is_there || bound >= bytes {
-            check.judge(what, planned, found, is_there);
+            check.compare(what, planned, found, is_there);
         }
     }
 }
 
 /// Memory mappings that are identified by their size.
-struct Pieces<'a> {
+struct MappingsBySize<'a> {
     /// Bytes of the smallest mapping.
     least: u64,
     /// Bytes of all mappings.
@@ -154,21 +154,29 @@ struct Pieces<'a> {
 }
 
 /// Only the control group restricts where this memory comes from, so the location of its pages is checked.
-fn by_place(what: String, pieces: &Pieces, mappings: &[Mapping], check: &mut Check) {
-    let own: Vec<&Mapping> = mappings.iter().filter(|mapping| mapping.bytes >= pieces.least).collect();
-    let planned = format!("{} from node {}", units::bytes(pieces.bytes), pieces.nodes);
-    let (found, is_there) = whereabouts(&own, pieces.nodes);
+fn check_page_locations(
+    what: String,
+    by_size: &MappingsBySize,
+    mappings: &[MemoryMapping],
+    check: &mut CheckReport,
+) {
+    let own: Vec<&MemoryMapping> = mappings.iter().filter(|mapping| mapping.bytes >= by_size.least).collect();
+    let planned = format!("{} from node {}", units::bytes(by_size.bytes), by_size.nodes);
+    let (found, is_there) = pages_by_node(&own, by_size.nodes);
     if own.is_empty() {
-        check.tell(what, format!("no mapping of the process is as large as {}", units::bytes(pieces.least)));
+        check.report(
+            what,
+            format!("no mapping of the process is as large as {}", units::bytes(by_size.least)),
+        );
     } else {
-        check.judge(what, planned, found, is_there);
+        check.compare(what, planned, found, is_there);
     }
 }
 
 /// Returns `2 GiB on node 0, 3 MiB on node 1`, and whether all of it is on `nodes`.
-fn whereabouts(mappings: &[&Mapping], nodes: &CpuSet) -> (String, bool) {
+fn pages_by_node(mappings: &[&MemoryMapping], nodes: &CpuSet) -> (String, bool) {
     let mut there = BTreeMap::new();
-    for (node, held) in mappings.iter().flat_map(|mapping| &mapping.on) {
+    for (node, held) in mappings.iter().flat_map(|mapping| &mapping.bytes_by_node) {
         *there.entry(*node).or_insert(0_u64) += held;
     }
     let is_there = there.iter().all(|(node, held)| nodes.contains(*node) || *held == 0);
@@ -179,7 +187,7 @@ fn whereabouts(mappings: &[&Mapping], nodes: &CpuSet) -> (String, bool) {
 }
 
 /// Checks that each passed-through device is on the host node that its guest node stands for.
-fn devices(guest: &Guest, machine: &Machine, check: &mut Check) {
+fn devices(guest: &GuestHardware, machine: &Machine, check: &mut CheckReport) {
     for device in &guest.devices {
         let Some(host) = device.host.as_deref() else { continue };
         let what = format!("device {host}");
@@ -189,11 +197,11 @@ fn devices(guest: &Guest, machine: &Machine, check: &mut Check) {
         let planned = bound.map(|cell| format!("node {} (the guest's node {})", cell.host_nodes, cell.id));
         match (known, cell, planned) {
             (None, _, planned) => {
-                check.judge(what, planned.unwrap_or_default(), "not present on this machine", false);
+                check.compare(what, planned.unwrap_or_default(), "not present on this machine", false);
             }
             (Some(known), Some(cell), Some(planned)) => {
-                let holds = known.node.is_some_and(|node| cell.host_nodes.contains(node));
-                check.judge(what, planned, node_of(known.node), holds);
+                let matches = known.node.is_some_and(|node| cell.host_nodes.contains(node));
+                check.compare(what, planned, node_of(known.node), matches);
             }
             (Some(known), Some(cell), None) => {
                 let found = format!(
@@ -201,10 +209,10 @@ fn devices(guest: &Guest, machine: &Machine, check: &mut Check) {
                     node_of(known.node),
                     cell.id
                 );
-                check.tell(what, found);
+                check.report(what, found);
             }
             (Some(known), None, _) => {
-                check.tell(what, format!("{}; the guest gets no node for it", node_of(known.node)));
+                check.report(what, format!("{}; the guest gets no node for it", node_of(known.node)));
             }
         }
     }

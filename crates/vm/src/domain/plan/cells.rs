@@ -1,63 +1,44 @@
 //! The guest's NUMA nodes: their virtual CPUs, memory and distances.
 
 use super::{
-    Refused, Task, pages,
-    seats::{HostedCell, Place},
+    PlanInput, huge_pages,
+    vcpu_placement::{CellOnHost, TopologyLocation},
 };
-use crate::domain::guest::{self, Cell};
+use crate::{
+    domain::guest::{self, Cell},
+    error::PlanError,
+    remedy::{Notes, Remedy},
+};
 use manycore_placement::PlannedWorker;
+use manycore_text::units;
 use manycore_topology::{CpuSet, Machine, machine::Node};
 use std::collections::BTreeMap;
 
 /// Returns the guest nodes without CPUs, such as HMAT and CXL memory. The plan leaves them unchanged.
-pub(super) fn memory_only(task: &Task) -> CpuSet {
-    let cells = task.before.cells.iter();
+pub(super) fn memory_only(input: &PlanInput) -> CpuSet {
+    let cells = input.before.cells.iter();
     cells.filter(|cell| cell.vcpus.is_empty()).map(|cell| cell.id).collect()
 }
 
 /// Returns a guest node for each host node that virtual CPUs run on; several for one host node if the guest
 /// must keep more.
 pub(super) fn cells(
-    task: &Task,
-    places: &[Place],
+    input: &PlanInput,
+    locations: &[TopologyLocation],
     workers: &[PlannedWorker],
-    notes: &mut Vec<String>,
-) -> Result<Vec<HostedCell>, Refused> {
-    let machine = task.machine;
-    if !task.board.has_nodes {
-        notes.push(format!(
-            "machine type {} cannot show NUMA nodes or a topology to its guest: threads are pinned, and the guest's \
-             memory is unchanged",
-            task.board.name
-        ));
-        return Ok(Vec::new());
-    }
-    let with_cpus = machine.nodes.iter().filter(|node| !node.memory_only && !node.cpus.is_empty());
-    if with_cpus.count() < 2 {
-        notes.push(
-            "the machine has only one NUMA node with CPUs: the guest's nodes and memory are unchanged"
-                .to_owned(),
-        );
-        return Ok(Vec::new());
-    }
-    let mut members: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
-    for (vcpu, place) in places.iter().enumerate() {
-        let Some(node) = place.node else {
-            notes.push(format!(
-                "{} lets virtual CPUs use several nodes: the guest's nodes and memory are unchanged",
-                task.wish.policy
-            ));
+    notes: &mut Notes,
+) -> Result<Vec<CellOnHost>, PlanError> {
+    let machine = input.machine;
+    let by_id = match vcpus_by_host_node(input, locations) {
+        Ok(by_id) => split_host_nodes(input, by_id, notes),
+        Err(why) => {
+            notes.push(why);
             return Ok(Vec::new());
-        };
-        members.entry(node).or_default().push(vcpu as u32);
-    }
-    let mut by_id: Vec<(&Node, Vec<u32>)> =
-        members.into_iter().map(|(at, vcpus)| (&machine.nodes[at], vcpus)).collect();
-    by_id.sort_by_key(|(node, _)| node.id);
-    let by_id = split(task, by_id, notes);
+        }
+    };
     let members: Vec<CpuSet> = by_id.iter().map(|(_, vcpus)| vcpus.iter().copied().collect()).collect();
-    let ids = ids(task, members.len(), notes);
-    let memory = memory(task, &members, notes)?;
+    let ids = ids(input, members.len(), notes);
+    let memory = memory(input, &members, notes)?;
     let distances = distances(machine, &by_id, notes);
     let mut cells = Vec::new();
     for (at, (node, vcpus)) in by_id.iter().enumerate() {
@@ -70,26 +51,65 @@ pub(super) fn cells(
             host_nodes,
             ..Cell::default()
         };
-        check_room(machine, &cell)?;
-        cells.push(HostedCell { cell, host: node.id });
+        check_memory(machine, &cell)?;
+        cells.push(CellOnHost { cell, host_node: node.id });
     }
     Ok(cells)
 }
 
+/// Returns the virtual CPUs on each host node, by ascending id of the node, or why the guest's nodes are left
+/// unchanged.
+fn vcpus_by_host_node<'t>(
+    input: &PlanInput<'t, '_>,
+    locations: &[TopologyLocation],
+) -> Result<Vec<(&'t Node, Vec<u32>)>, String> {
+    let nodes = &input.machine.nodes;
+    if !input.machine_type.has_nodes {
+        return Err(format!(
+            "machine type {} cannot show NUMA nodes or a topology to its guest: threads are pinned, and the guest's \
+             memory is unchanged",
+            input.machine_type.name
+        ));
+    }
+    if nodes.iter().filter(|node| !node.memory_only && !node.cpus.is_empty()).count() < 2 {
+        return Err(
+            "the machine has only one NUMA node with CPUs: the guest's nodes and memory are unchanged"
+                .to_owned(),
+        );
+    }
+    let mut members: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
+    for (vcpu, location) in locations.iter().enumerate() {
+        let node = location.node.ok_or_else(|| {
+            format!(
+                "{} lets virtual CPUs use several nodes: the guest's nodes and memory are unchanged",
+                input.request.policy
+            )
+        })?;
+        members.entry(node).or_default().push(vcpu as u32);
+    }
+    let mut by_id: Vec<(&Node, Vec<u32>)> =
+        members.into_iter().map(|(at, vcpus)| (&nodes[at], vcpus)).collect();
+    by_id.sort_by_key(|(node, _)| node.id);
+    Ok(by_id)
+}
+
 /// Checks that the host nodes have enough memory. A guest that is bound to less is killed when it uses its
 /// memory.
-fn check_room(machine: &Machine, cell: &Cell) -> Result<(), Refused> {
+fn check_memory(machine: &Machine, cell: &Cell) -> Result<(), PlanError> {
     let own = machine.nodes.iter().filter(|node| cell.host_nodes.contains(node.id));
     let Some(there) = own.map(|node| node.memory_bytes).sum::<Option<u64>>() else { return Ok(()) };
     if cell.memory_kib <= there >> 10 {
         return Ok(());
     }
-    let [asked, there] = [cell.memory_kib << 10, there].map(manycore_text::units::bytes);
-    Err(Refused::Demand(format!(
-        "{} of the guest's memory are to come from node {} of the host, which has {there}: give the guest less, or \
-         spread its CPUs over more nodes (--policy spread)",
-        asked, cell.host_nodes
-    )))
+    let [requested, there] = [cell.memory_kib << 10, there].map(units::bytes);
+    Err(PlanError::resolved_by(
+        Remedy::Policy,
+        format!(
+            "{requested} of the guest's memory are to come from node {} of the host, which has {there}: give the \
+             guest less, or spread its CPUs over more nodes (policy spread)",
+            cell.host_nodes
+        ),
+    ))
 }
 
 /// Returns the virtual CPUs of each guest node with its host node, from the virtual CPUs of each host node.
@@ -97,19 +117,19 @@ fn check_room(machine: &Machine, cell: &Cell) -> Result<(), Refused> {
 /// If the guest has memory-only nodes, it keeps the number of its nodes with CPUs, since other elements refer
 /// to both. If the plan uses fewer host nodes, some of them hold several guest nodes. Guest nodes keep their
 /// virtual CPUs if each lies within one host node; otherwise the virtual CPUs are redistributed.
-fn split<'m>(
-    task: &Task,
+fn split_host_nodes<'m>(
+    input: &PlanInput,
     on_host: Vec<(&'m Node, Vec<u32>)>,
-    notes: &mut Vec<String>,
+    notes: &mut Notes,
 ) -> Vec<(&'m Node, Vec<u32>)> {
-    let before: Vec<&Cell> = with_cpus(task).collect();
-    if memory_only(task).is_empty() || before.len() <= on_host.len() {
+    let before: Vec<&Cell> = with_cpus(input).collect();
+    if memory_only(input).is_empty() || before.len() <= on_host.len() {
         return on_host;
     }
     notes.push(format!(
         "the guest keeps its {} nodes with CPUs beside the memory-only ones, on {} of the host",
         before.len(),
-        manycore_text::units::counted(on_host.len(), "node")
+        units::counted(on_host.len(), "node")
     ));
     let whole = |cell: &&Cell| {
         let is_on = |vcpus: &[u32]| cell.vcpus.iter().all(|vcpu| vcpus.contains(&vcpu));
@@ -131,66 +151,68 @@ fn split<'m>(
         let most = (0..parts.len()).rev().max_by(|a, b| share(a).total_cmp(&share(b))).unwrap_or(0);
         parts[most] += 1;
     }
-    let dealt = on_host.iter().zip(&parts).flat_map(|((node, vcpus), parts)| {
+    let distributed = on_host.iter().zip(&parts).flat_map(|((node, vcpus), parts)| {
         let end = move |part: usize| part * vcpus.len() / parts;
         (0..*parts).map(move |part| (*node, vcpus[end(part)..end(part + 1)].to_vec()))
     });
-    dealt.collect()
+    distributed.collect()
 }
 
 /// Returns the ids of `count` nodes with CPUs. If there are memory-only nodes, nodes with CPUs keep their ids
 /// and new ones come last.
-fn ids(task: &Task, count: usize, notes: &mut Vec<String>) -> Vec<u32> {
-    let memory_only = memory_only(task);
+fn ids(input: &PlanInput, count: usize, notes: &mut Notes) -> Vec<u32> {
+    let memory_only = memory_only(input);
     if memory_only.is_empty() {
         return (0..count as u32).collect();
     }
-    let of_memory = manycore_text::units::counted(memory_only.len(), "NUMA node");
+    let of_memory = units::counted(memory_only.len(), "NUMA node");
     notes.push(format!("unchanged: {of_memory} without CPUs ({memory_only} in the guest)"));
-    let behind = task.before.cells.iter().map(|cell| cell.id + 1).max().unwrap_or(0);
-    with_cpus(task).map(|cell| cell.id).chain(behind..).take(count).collect()
+    let behind = input.before.cells.iter().map(|cell| cell.id + 1).max().unwrap_or(0);
+    with_cpus(input).map(|cell| cell.id).chain(behind..).take(count).collect()
 }
 
 /// Returns the memory of each cell in KiB, in proportion to its virtual CPUs. If the number of cells is
 /// unchanged, cells with unchanged virtual CPUs keep their memory and the others share the rest.
-fn memory(task: &Task, members: &[CpuSet], notes: &mut Vec<String>) -> Result<Vec<u64>, Refused> {
-    let before: Vec<&Cell> = with_cpus(task).collect();
+fn memory(input: &PlanInput, members: &[CpuSet], notes: &mut Notes) -> Result<Vec<u64>, PlanError> {
+    let before: Vec<&Cell> = with_cpus(input).collect();
     let as_many = before.len() == members.len();
     let keeps = |at: usize| as_many && before[at].vcpus == members[at];
     let counts = members.iter().enumerate().filter(|(at, _)| !keeps(*at)).map(|(_, vcpus)| vcpus.len());
     let kept: u64 =
         before.iter().enumerate().filter(|(at, _)| keeps(*at)).map(|(_, cell)| cell.memory_kib).sum();
-    let mut dealt =
-        deal(task, initial_kib(task)?.saturating_sub(kept), &counts.collect::<Vec<_>>())?.into_iter();
+    let mut distributed =
+        distribute_memory(input, initial_kib(input)?.saturating_sub(kept), &counts.collect::<Vec<_>>())?
+            .into_iter();
     let all = 0..members.len();
-    let memory: Vec<u64> =
-        all.filter_map(|at| if keeps(at) { Some(before[at].memory_kib) } else { dealt.next() }).collect();
+    let memory: Vec<u64> = all
+        .filter_map(|at| if keeps(at) { Some(before[at].memory_kib) } else { distributed.next() })
+        .collect();
     let was: Vec<u64> = before.iter().map(|cell| cell.memory_kib).collect();
     if as_many && was != memory {
-        let said = |kib: &[u64]| -> String {
-            kib.iter().map(|kib| manycore_text::units::bytes(kib << 10)).collect::<Vec<_>>().join(" + ")
+        let sizes = |kib: &[u64]| -> String {
+            kib.iter().map(|kib| units::bytes(kib << 10)).collect::<Vec<_>>().join(" + ")
         };
         notes.push(format!(
             "the guest's nodes have other virtual CPUs now, so their memory is distributed anew: {}; before: {}",
-            said(&memory),
-            said(&was)
+            sizes(&memory),
+            sizes(&was)
         ));
     }
     Ok(memory)
 }
 
 /// Returns the guest nodes in the XML that have CPUs.
-fn with_cpus<'t>(task: &'t Task) -> impl Iterator<Item = &'t Cell> {
-    task.before.cells.iter().filter(|cell| !cell.vcpus.is_empty())
+fn with_cpus<'t>(input: &'t PlanInput) -> impl Iterator<Item = &'t Cell> {
+    input.before.cells.iter().filter(|cell| !cell.vcpus.is_empty())
 }
 
 /// Distributes memory by the numbers of virtual CPUs, in whole huge pages.
-fn deal(task: &Task, total: u64, counts: &[usize]) -> Result<Vec<u64>, Refused> {
-    let unit = pages::largest_kib(task)?;
+fn distribute_memory(input: &PlanInput, total: u64, counts: &[usize]) -> Result<Vec<u64>, PlanError> {
+    let unit = huge_pages::largest_page_kib(input)?;
     let share = if total / unit >= counts.len() as u64 { unit } else { 4 };
     let pages = total / share;
     if pages < counts.len() as u64 {
-        return Err(Refused::Demand(format!(
+        return Err(PlanError::unsupported(format!(
             "the domain has {total} KiB of memory, too little for {} nodes",
             counts.len()
         )));
@@ -211,22 +233,22 @@ fn deal(task: &Task, total: u64, counts: &[usize]) -> Result<Vec<u64>, Refused> 
 }
 
 /// Returns the memory that the guest starts with, in KiB.
-fn initial_kib(task: &Task) -> Result<u64, Refused> {
-    if !task.before.cells.is_empty() {
-        return Ok(with_cpus(task).map(|cell| cell.memory_kib).sum());
+fn initial_kib(input: &PlanInput) -> Result<u64, PlanError> {
+    if !input.before.cells.is_empty() {
+        return Ok(with_cpus(input).map(|cell| cell.memory_kib).sum());
     }
-    let initial = guest::initial_bytes(task.xml)?;
+    let initial = guest::initial_bytes(input.xml)?;
     initial
         .map(|bytes| bytes >> 10)
-        .ok_or_else(|| Refused::Demand("the domain has no <memory> element, which is required".to_owned()))
+        .ok_or_else(|| PlanError::unsupported("the domain has no <memory> element, which is required"))
 }
 
 /// Distance between two guest nodes on the same host node: the smallest that QEMU accepts between nodes.
-const NEAREST: u32 = 11;
+const MIN_DISTANCE: u32 = 11;
 
 /// Returns the distances between the nodes in use; empty for one node, or if QEMU would not accept those of
 /// the machine.
-fn distances(machine: &Machine, used: &[(&Node, Vec<u32>)], notes: &mut Vec<String>) -> Vec<Vec<u32>> {
+fn distances(machine: &Machine, used: &[(&Node, Vec<u32>)], notes: &mut Notes) -> Vec<Vec<u32>> {
     if used.len() < 2 {
         return Vec::new();
     }
@@ -235,7 +257,7 @@ fn distances(machine: &Machine, used: &[(&Node, Vec<u32>)], notes: &mut Vec<Stri
     let rows: Option<Vec<Vec<u32>>> = columns.and_then(|columns| {
         let far = |at: usize, to: usize| {
             let is_beside = at != to && columns[at] == columns[to];
-            if is_beside { Some(NEAREST) } else { used[at].0.distances.get(columns[to]).copied() }
+            if is_beside { Some(MIN_DISTANCE) } else { used[at].0.distances.get(columns[to]).copied() }
         };
         let all = 0..used.len();
         all.clone().map(|at| all.clone().map(|to| far(at, to)).collect()).collect()
@@ -252,8 +274,7 @@ fn distances(machine: &Machine, used: &[(&Node, Vec<u32>)], notes: &mut Vec<Stri
         None => {
             notes.push(
                 "the machine reports no distances between its nodes that QEMU accepts (10 to the node itself, 11 to 254 \
-                 to others): the guest gets none"
-                    .to_owned(),
+                 to others): the guest gets none",
             );
             Vec::new()
         }

@@ -1,52 +1,61 @@
 //! Planning of `<vcpu>`, `<cputune>` and `<cpu>`.
 
 use super::{
-    Refused, Task,
-    seats::{HostedCell, Seats},
+    PlanInput,
     topology::topology,
+    vcpu_placement::{CellOnHost, DomainPlacement},
 };
-use crate::domain::{
-    edit::{Edits, Element},
-    guest::Cell,
-    read::attribute,
+use crate::{
+    domain::{
+        edit::{Edits, Element},
+        guest::Cell,
+        read::attribute,
+    },
+    error::PlanError,
+    remedy::{Notes, Remedy},
 };
-use manycore_linux::vms::xml::{child, children, number, text_of};
-use roxmltree::Node;
+use manycore_text::xml::{Node, child, children, number, text_of};
+use manycore_topology::CpuSet;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Pins virtual CPUs, the emulator and I/O threads.
-pub(super) fn pin<'a>(task: &Task<'_, 'a>, seats: &Seats, edits: &mut Edits<'_, 'a>) -> Result<(), Refused> {
-    if let Some(vcpu) = task.xml.at(&["vcpu"]) {
+pub(super) fn pin<'a>(
+    input: &PlanInput<'_, 'a>,
+    placement: &DomainPlacement,
+    edits: &mut Edits<'_, 'a>,
+) -> Result<(), PlanError> {
+    if let Some(vcpu) = input.xml.at(&["vcpu"]) {
         if vcpu.attribute("placement") == Some("auto") {
             edits.set(vcpu, "placement", "static");
         }
         if vcpu.has_attribute("cpuset") {
-            let all = manycore_topology::CpuSet::union_of(seats.pins.iter().chain([&seats.others]));
+            let all = CpuSet::union_of(placement.pins.iter().chain([&placement.emulator_cpus]));
             edits.set(vcpu, "cpuset", all);
         }
     }
-    let vcpus = seats.pins.iter().enumerate().map(|(at, cpus)| (at as u32, cpus.to_string())).collect();
-    let iothreads = iothreads(task)?.into_iter().map(|id| (id, seats.others.to_string())).collect();
-    let mut new = pins(task, "vcpupin", "vcpu", vcpus, edits)?;
-    let others = seats.others.to_string();
-    match task.xml.at(&["cputune", "emulatorpin"]) {
+    let vcpus = placement.pins.iter().enumerate().map(|(at, cpus)| (at as u32, cpus.to_string())).collect();
+    let iothreads =
+        iothreads(input)?.into_iter().map(|id| (id, placement.emulator_cpus.to_string())).collect();
+    let mut new = pins(input, "vcpupin", "vcpu", vcpus, edits)?;
+    let others = placement.emulator_cpus.to_string();
+    match input.xml.at(&["cputune", "emulatorpin"]) {
         Some(there) => edits.set(there, "cpuset", others),
         None => new.push(Element::new("emulatorpin").with("cpuset", others)),
     }
-    new.extend(pins(task, "iothreadpin", "iothread", iothreads, edits)?);
+    new.extend(pins(input, "iothreadpin", "iothread", iothreads, edits)?);
     edits.add("cputune", new);
     Ok(())
 }
 
 /// Updates existing pins, removes those of threads that do not exist, and returns the missing ones.
 fn pins<'a>(
-    task: &Task<'_, 'a>,
+    input: &PlanInput<'_, 'a>,
     name: &'static str,
     key: &'static str,
     mut wanted: BTreeMap<u32, String>,
     edits: &mut Edits<'_, 'a>,
-) -> Result<Vec<Element>, Refused> {
-    let tune = task.xml.at(&["cputune"]);
+) -> Result<Vec<Element>, PlanError> {
+    let tune = input.xml.at(&["cputune"]);
     let there: Vec<Node> = tune.into_iter().flat_map(|tune| children(tune, name)).collect();
     for pin in &there {
         match wanted.remove(&attribute(*pin, key)?) {
@@ -63,14 +72,14 @@ fn pins<'a>(
 }
 
 /// Returns the ids of I/O threads: the named ones, and the lowest free ids up to their number.
-fn iothreads(task: &Task) -> Result<BTreeSet<u32>, Refused> {
+fn iothreads(input: &PlanInput) -> Result<BTreeSet<u32>, PlanError> {
     let mut ids = BTreeSet::new();
-    if let Some(named) = task.xml.at(&["iothreadids"]) {
+    if let Some(named) = input.xml.at(&["iothreadids"]) {
         for one in children(named, "iothread") {
             ids.insert(attribute(one, "id")?);
         }
     }
-    let count = task.xml.at(&["iothreads"]).and_then(|node| number(&text_of(node))).unwrap_or(0).min(1024);
+    let count = input.xml.at(&["iothreads"]).and_then(|node| number(&text_of(node))).unwrap_or(0).min(1024);
     let free = (1..=2048).filter(|id| !ids.contains(id));
     let missing = (count as usize).saturating_sub(ids.len());
     let free: Vec<u32> = free.take(missing).collect();
@@ -79,36 +88,36 @@ fn iothreads(task: &Task) -> Result<BTreeSet<u32>, Refused> {
 }
 
 /// Describes the topology, caches and NUMA nodes to the guest.
-pub(super) fn describe<'a>(
-    task: &Task<'_, 'a>,
-    seats: &Seats,
+pub(super) fn write_cpu_element<'a>(
+    input: &PlanInput<'_, 'a>,
+    placement: &DomainPlacement,
     edits: &mut Edits<'_, 'a>,
-    notes: &mut Vec<String>,
+    notes: &mut Notes,
 ) {
-    if !task.board.has_nodes {
+    if !input.machine_type.has_nodes {
         return;
     }
     let mut new = Vec::new();
-    let is_kvm = task.xml.root().attribute("type") == Some("kvm");
-    let cpu = task.xml.at(&["cpu"]);
+    let is_kvm = input.xml.root().attribute("type") == Some("kvm");
+    let cpu = input.xml.at(&["cpu"]);
     let mode = cpu.map_or("", |cpu| cpu.attribute("mode").unwrap_or("custom"));
-    let passthrough = mode == "host-passthrough" || is_kvm && (cpu.is_none() || task.wish.host_passthrough);
+    let passthrough =
+        mode == "host-passthrough" || is_kvm && (cpu.is_none() || input.request.host_passthrough);
     if let Some(cpu) = cpu.filter(|_| passthrough && mode != "host-passthrough") {
-        become_host(task, cpu, edits);
+        set_host_passthrough(input, cpu, edits);
     }
     if passthrough && cpu.is_none() {
         notes.push(
             "the domain has no <cpu> and gets the mode host-passthrough: while it runs, the guest can be migrated only \
-             to a host with the same CPU, microcode and kernel (for another mode, first add <cpu mode='host-model'/>)"
-                .to_owned(),
+             to a host with the same CPU, microcode and kernel (for another mode, first add <cpu mode='host-model'/>)",
         );
     }
-    new.extend(write_topology(task, seats, edits, notes));
-    new.extend(write_cache(task, mode, passthrough, edits, notes));
+    new.extend(write_topology(input, placement, edits, notes));
+    new.extend(write_cache(input, mode, passthrough, edits, notes));
     if passthrough {
-        new.extend(write_topoext(task));
+        new.extend(write_topoext(input));
     }
-    new.extend(write_numa(task, seats, edits, notes));
+    new.extend(write_numa(input, placement, edits, notes));
     if cpu.is_some() {
         edits.add("cpu", new);
     } else {
@@ -120,31 +129,31 @@ pub(super) fn describe<'a>(
 
 /// Changes a CPU of another mode to host-passthrough and removes its model. Features that the user required
 /// or disabled stay, since this mode accepts them, too.
-fn become_host<'a>(task: &Task<'_, 'a>, cpu: Node<'_, 'a>, edits: &mut Edits<'_, 'a>) {
+fn set_host_passthrough<'a>(input: &PlanInput<'_, 'a>, cpu: Node<'_, 'a>, edits: &mut Edits<'_, 'a>) {
     edits.set(cpu, "mode", "host-passthrough");
     edits.unset(cpu, "match");
     for name in ["model", "vendor"] {
-        if let Some(node) = task.xml.at(&["cpu", name]) {
+        if let Some(node) = input.xml.at(&["cpu", name]) {
             edits.remove(node);
         }
     }
 }
 
 fn write_topology<'a>(
-    task: &Task<'_, 'a>,
-    seats: &Seats,
+    input: &PlanInput<'_, 'a>,
+    placement: &DomainPlacement,
     edits: &mut Edits<'_, 'a>,
-    notes: &mut Vec<String>,
+    notes: &mut Notes,
 ) -> Option<Element> {
-    let told = topology(task, &seats.places, notes);
+    let counts = topology(input, &placement.locations, notes);
     let parts = [
-        ("sockets", told.sockets),
-        ("dies", told.dies),
-        ("clusters", told.clusters),
-        ("cores", told.cores),
-        ("threads", told.threads),
+        ("sockets", counts.sockets),
+        ("dies", counts.dies),
+        ("clusters", counts.clusters),
+        ("cores", counts.cores),
+        ("threads", counts.threads),
     ];
-    let there = task.xml.at(&["cpu", "topology"]);
+    let there = input.xml.at(&["cpu", "topology"]);
     // Older versions of libvirt have neither dies nor clusters: these are written only if they add
     // information.
     let needed = |name: &str, count: u32| {
@@ -166,26 +175,26 @@ fn write_topology<'a>(
 
 /// AMD CPUs report SMT siblings and shared caches only with this feature. QEMU enables it in a guest only on
 /// request.
-fn write_topoext(task: &Task) -> Option<Element> {
-    let told = task.xml.at(&["cpu"]).is_some_and(|cpu| {
+fn write_topoext(input: &PlanInput) -> Option<Element> {
+    let has_it = input.xml.at(&["cpu"]).is_some_and(|cpu| {
         children(cpu, "feature").any(|feature| feature.attribute("name") == Some("topoext"))
     });
-    let has = task.machine.system.cpu_flags.iter().any(|flag| flag == "topoext");
-    (has && !told).then(|| Element::new("feature").with("policy", "require").with("name", "topoext"))
+    let host_has = input.machine.system.cpu_flags.iter().any(|flag| flag == "topoext");
+    (host_has && !has_it).then(|| Element::new("feature").with("policy", "require").with("name", "topoext"))
 }
 
 fn write_cache<'a>(
-    task: &Task<'_, 'a>,
+    input: &PlanInput<'_, 'a>,
     mode: &str,
     passthrough: bool,
     edits: &mut Edits<'_, 'a>,
-    notes: &mut Vec<String>,
+    notes: &mut Notes,
 ) -> Option<Element> {
-    let kind = task.xml.root().attribute("type").unwrap_or_default();
-    if !task.is_x86() {
+    let kind = input.xml.root().attribute("type").unwrap_or_default();
+    if !input.is_x86() {
         notes.push(format!(
             "no <cache mode='passthrough'/>: libvirt supports it only on x86, not on {}",
-            task.arch
+            input.arch
         ));
         return None;
     }
@@ -196,14 +205,17 @@ fn write_cache<'a>(
         return None;
     }
     if !passthrough {
-        notes.push(format!(
-            "no <cache mode='passthrough'/>: it needs the CPU mode host-passthrough, and the mode is {mode}; \
-             --host-passthrough changes it (such a guest can be migrated only between equal hosts)"
-        ));
+        notes.push_with(
+            Remedy::HostPassthrough,
+            format!(
+                "no <cache mode='passthrough'/>: it needs the CPU mode host-passthrough, and the mode is {mode}; \
+                 it changes on request (such a guest can be migrated only between equal hosts)"
+            ),
+        );
         return None;
     }
     let cache = Element::new("cache").with("mode", "passthrough");
-    match task.xml.at(&["cpu", "cache"]) {
+    match input.xml.at(&["cpu", "cache"]) {
         Some(there) => {
             if let Some(other) = there.attribute("mode").filter(|mode| *mode != "passthrough") {
                 notes.push(format!(
@@ -219,17 +231,17 @@ fn write_cache<'a>(
 }
 
 fn write_numa<'a>(
-    task: &Task<'_, 'a>,
-    seats: &Seats,
+    input: &PlanInput<'_, 'a>,
+    placement: &DomainPlacement,
     edits: &mut Edits<'_, 'a>,
-    notes: &mut Vec<String>,
+    notes: &mut Notes,
 ) -> Option<Element> {
-    if seats.cells.is_empty() {
+    if placement.cells.is_empty() {
         return None;
     }
-    let cells: Vec<&Cell> = seats.cells.iter().map(|hosted| &hosted.cell).collect();
+    let cells: Vec<&Cell> = placement.cells.iter().map(|hosted| &hosted.cell).collect();
     let ids: Vec<u32> = cells.iter().map(|cell| cell.id).collect();
-    let Some(numa) = task.xml.at(&["cpu", "numa"]) else {
+    let Some(numa) = input.xml.at(&["cpu", "numa"]) else {
         let cells = cells.iter().map(|cell| element(&ids, cell, &[]));
         return Some(Element::new("numa").children(cells));
     };
@@ -238,16 +250,16 @@ fn write_numa<'a>(
     // How the memory is shared with other processes is the user's choice and stays.
     let kept = |name: &'static str| Some((name, there.first()?.attribute(name)?.to_owned()));
     let kept: Vec<(&'static str, String)> = ["memAccess", "discard"].into_iter().filter_map(kept).collect();
-    if !seats.memory_only.is_empty() || there.len() == cells.len() {
-        let with_cpus = (0..).zip(there).filter(|(id, _)| !seats.memory_only.contains(*id));
+    if !placement.memory_only.is_empty() || there.len() == cells.len() {
+        let with_cpus = (0..).zip(there).filter(|(id, _)| !placement.memory_only.contains(*id));
         let old: Vec<Node> = with_cpus.map(|(_, cell)| cell).collect();
-        edit_cells(task, seats, &old, edits);
+        edit_cells(input, placement, &old, edits);
         let new = cells.iter().skip(old.len()).map(|cell| element(&ids, cell, &kept));
         edits.append(numa, &new.collect::<Vec<_>>());
         return None;
     }
     let links = child(numa, "interconnects");
-    say_lost(&there, links, cells.len(), notes);
+    note_removed_elements(&there, links, cells.len(), notes);
     there.iter().copied().chain(links).for_each(|old| edits.remove(old));
     let cells: Vec<Element> = cells.iter().map(|cell| element(&ids, cell, &kept)).collect();
     edits.append(numa, &cells);
@@ -255,11 +267,16 @@ fn write_numa<'a>(
 }
 
 /// Updates the virtual CPUs, memory and distances of existing node elements.
-fn edit_cells<'a>(task: &Task<'_, 'a>, seats: &Seats, old: &[Node<'_, 'a>], edits: &mut Edits<'_, 'a>) {
-    let ids: Vec<u32> = seats.cells.iter().map(|hosted| hosted.cell.id).collect();
-    for (old, HostedCell { cell, .. }) in old.iter().zip(&seats.cells) {
+fn edit_cells<'a>(
+    input: &PlanInput<'_, 'a>,
+    placement: &DomainPlacement,
+    old: &[Node<'_, 'a>],
+    edits: &mut Edits<'_, 'a>,
+) {
+    let ids: Vec<u32> = placement.cells.iter().map(|hosted| hosted.cell.id).collect();
+    for (old, CellOnHost { cell, .. }) in old.iter().zip(&placement.cells) {
         edits.set(*old, "cpus", &cell.vcpus);
-        if task.before.cells.iter().all(|was| was.id != cell.id || was.memory_kib != cell.memory_kib) {
+        if input.before.cells.iter().all(|was| was.id != cell.id || was.memory_kib != cell.memory_kib) {
             edits.set(*old, "memory", cell.memory_kib);
             edits.set(*old, "unit", "KiB");
         }
@@ -267,8 +284,8 @@ fn edit_cells<'a>(task: &Task<'_, 'a>, seats: &Seats, old: &[Node<'_, 'a>], edit
             continue;
         }
         match child(*old, "distances") {
-            Some(_) if cell.distances == before(task, cell.id) => {}
-            Some(distances) => set_distances(distances, &ids, cell, seats, edits),
+            Some(_) if cell.distances == before(input, cell.id) => {}
+            Some(distances) => set_distances(distances, &ids, cell, placement, edits),
             None => edits.append(*old, &[siblings(&ids, cell)]),
         }
     }
@@ -279,7 +296,7 @@ fn set_distances<'a>(
     distances: Node<'_, 'a>,
     ids: &[u32],
     cell: &Cell,
-    seats: &Seats,
+    placement: &DomainPlacement,
     edits: &mut Edits<'_, 'a>,
 ) {
     let mut wanted: BTreeMap<u32, &u32> = ids.iter().copied().zip(&cell.distances).collect();
@@ -287,7 +304,7 @@ fn set_distances<'a>(
         let id = sibling.attribute("id").and_then(number).and_then(|id| u32::try_from(id).ok());
         match id.and_then(|id| wanted.remove(&id)) {
             Some(far) => edits.set(sibling, "value", far),
-            None if id.is_some_and(|id| seats.memory_only.contains(id)) => {}
+            None if id.is_some_and(|id| placement.memory_only.contains(id)) => {}
             None => edits.remove(sibling),
         }
     }
@@ -296,23 +313,23 @@ fn set_distances<'a>(
 }
 
 /// Reports parts of the old nodes, such as `<cache>` (HMAT), that do not fit the new nodes and are removed.
-fn say_lost(old: &[Node], links: Option<Node>, new: usize, notes: &mut Vec<String>) {
+fn note_removed_elements(old: &[Node], links: Option<Node>, new: usize, notes: &mut Notes) {
     let inside = old.iter().flat_map(Node::children).filter(Node::is_element);
-    let lost: BTreeSet<&str> =
+    let removed: BTreeSet<&str> =
         inside.chain(links).map(|node| node.tag_name().name()).filter(|name| *name != "distances").collect();
-    if !lost.is_empty() {
-        let lost: Vec<String> = lost.into_iter().map(|name| format!("<{name}>")).collect();
+    if !removed.is_empty() {
+        let removed: Vec<String> = removed.into_iter().map(|name| format!("<{name}>")).collect();
         notes.push(format!(
             "removed with the guest's old nodes: {}; there were {} nodes, and the plan replaces them by {new}",
-            lost.join(" and "),
+            removed.join(" and "),
             old.len()
         ));
     }
 }
 
 /// Returns the distances of a cell in the XML.
-fn before(task: &Task, id: u32) -> Vec<u32> {
-    let cell = task.before.cells.iter().find(|cell| cell.id == id);
+fn before(input: &PlanInput, id: u32) -> Vec<u32> {
+    let cell = input.before.cells.iter().find(|cell| cell.id == id);
     cell.map(|cell| cell.distances.clone()).unwrap_or_default()
 }
 

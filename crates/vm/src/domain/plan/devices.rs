@@ -4,21 +4,27 @@
 //! a root port below it for each slot, and puts the device behind that port. The libvirt of openEuler accepts
 //! the node in the device itself.
 
-use super::{Refused, Task, seats::Seats};
-use crate::domain::{
-    address::PciAddress,
-    buses::Buses,
-    edit::{Edits, Element},
-    guest::{controllers, devices_of, has_pcie, node_of},
-    read::os_type,
-    wish::Dialect,
+use super::{PlanInput, vcpu_placement::DomainPlacement};
+use crate::{
+    domain::{
+        address::PciAddress,
+        buses::PciBuses,
+        edit::{Edits, Element},
+        guest::{controllers, devices_of, has_pcie, node_of},
+        read::os_type,
+        request::LibvirtDialect,
+    },
+    error::PlanError,
+    remedy::Notes,
 };
-use manycore_linux::vms::xml::{child, is, number};
-use roxmltree::Node;
+use manycore_text::{
+    units,
+    xml::{Node, child, is_element, number},
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One or more functions of a device that share a slot and get a port of their own.
-struct Slot<'n, 'a> {
+struct DeviceSlot<'n, 'a> {
     functions: Vec<Node<'n, 'a>>,
     /// Guest node that they are to be on; `None` for no node.
     cell: Option<u32>,
@@ -26,65 +32,66 @@ struct Slot<'n, 'a> {
     bus: Option<u32>,
 }
 
-pub(super) fn place<'a>(
-    task: &Task<'_, 'a>,
-    seats: &Seats,
+pub(super) fn place_devices<'a>(
+    input: &PlanInput<'_, 'a>,
+    placement: &DomainPlacement,
     edits: &mut Edits<'_, 'a>,
-    notes: &mut Vec<String>,
-) -> Result<(), Refused> {
-    let buses = Buses::of(task.xml);
-    let placed = with_cells(task, seats, &buses, notes);
-    if task.wish.dialect == Dialect::OpenEuler {
+    notes: &mut Notes,
+) -> Result<(), PlanError> {
+    let buses = PciBuses::of(input.xml);
+    let placed = devices_with_cells(input, placement, &buses, notes);
+    if input.request.dialect == LibvirtDialect::OpenEuler {
         for (device, cell) in placed {
-            say_node(device, cell, edits, notes);
+            write_numa_element(device, cell, edits, notes);
         }
-        leave_gone_nodes(task, seats, &[], buses, edits, notes);
+        remove_missing_nodes(input, placement, &[], buses, edits, notes);
         return Ok(());
     }
-    if !placed.is_empty() && !has_pcie(task.xml) {
-        let machine = os_type(task.xml, "machine").unwrap_or("(default)");
+    if !placed.is_empty() && !has_pcie(input.xml) {
+        let machine = os_type(input.xml, "machine").unwrap_or("(default)");
         notes.push(format!(
             "devices are not moved: the machine type {machine} has no PCI express; q35 has it (virt on Arm)"
         ));
-        leave_gone_nodes(task, seats, &[], buses, edits, notes);
+        remove_missing_nodes(input, placement, &[], buses, edits, notes);
         return Ok(());
     }
     let mut moving = slots(placed);
     moving.retain(|slot| slot.bus.and_then(|bus| buses.node_above(bus)) != slot.cell);
-    let buses = leave_gone_nodes(task, seats, &moving, buses, edits, notes);
-    behind_expanders(task, moving, buses, edits, notes)
+    let buses = remove_missing_nodes(input, placement, &moving, buses, edits, notes);
+    move_behind_expanders(input, moving, buses, edits, notes)
 }
 
 /// Returns the passed-through devices, each with its guest node. The node is `None` if the XML claims a guest
 /// node for the device although its host node has no guest node.
-fn with_cells<'n, 'a>(
-    task: &'n Task<'_, 'a>,
-    seats: &Seats,
-    buses: &Buses,
-    notes: &mut Vec<String>,
+fn devices_with_cells<'n, 'a>(
+    input: &'n PlanInput<'_, 'a>,
+    placement: &DomainPlacement,
+    buses: &PciBuses,
+    notes: &mut Notes,
 ) -> Vec<(Node<'n, 'a>, Option<u32>)> {
     let mut placed = Vec::new();
-    for device in devices_of(task.xml) {
+    for device in devices_of(input.xml) {
         let Some(host) = PciAddress::on_host(device) else { continue };
-        let told = match task.wish.dialect {
-            Dialect::OpenEuler => {
+        let claimed = match input.request.dialect {
+            LibvirtDialect::OpenEuler => {
                 child(device, "numa").and_then(|numa| numa.attribute("node").and_then(number))
             }
-            Dialect::Upstream => {
+            LibvirtDialect::Upstream => {
                 PciAddress::in_guest(device).and_then(|place| buses.node_above(place.bus)).map(u64::from)
             }
         };
-        if let Some(kind) = PciAddress::other_kind(device).filter(|_| task.wish.dialect == Dialect::Upstream)
+        if let Some(kind) = PciAddress::non_pci_address_type(device)
+            .filter(|_| input.request.dialect == LibvirtDialect::Upstream)
         {
             notes.push(format!("device {host} is not moved: its <address> is of type '{kind}'"));
             continue;
         }
-        let known = task.machine.device(&host.to_string()).map(|known| known.node);
+        let known = input.machine.device(&host.to_string()).map(|known| known.node);
         let why = match known {
             None => "the machine has no such device".to_owned(),
             Some(None) => "the host's firmware reports no node for it".to_owned(),
-            Some(Some(_)) if seats.cells.is_empty() => "the guest's nodes are unchanged".to_owned(),
-            Some(Some(node)) => match seats.cells.iter().find(|hosted| hosted.host == node) {
+            Some(Some(_)) if placement.cells.is_empty() => "the guest's nodes are unchanged".to_owned(),
+            Some(Some(node)) => match placement.cells.iter().find(|hosted| hosted.host_node == node) {
                 Some(hosted) => {
                     placed.push((device, Some(hosted.cell.id)));
                     continue;
@@ -92,8 +99,8 @@ fn with_cells<'n, 'a>(
                 None => format!("it is on node {node} of the host, where no virtual CPU runs"),
             },
         };
-        let is_false = known.flatten().is_some() || told.is_some_and(|node| seats.is_gone(node));
-        if told.is_some() && is_false && !seats.cells.is_empty() {
+        let is_false = known.flatten().is_some() || claimed.is_some_and(|node| placement.is_removed(node));
+        if claimed.is_some() && is_false && !placement.cells.is_empty() {
             placed.push((device, None));
             notes.push(format!("device {host} is no longer on a node of the guest: {why}"));
         } else {
@@ -104,8 +111,13 @@ fn with_cells<'n, 'a>(
 }
 
 /// Writes openEuler's `<numa node='0'/>`.
-fn say_node<'a>(device: Node<'_, 'a>, cell: Option<u32>, edits: &mut Edits<'_, 'a>, notes: &mut Vec<String>) {
-    if !is(device, "hostdev") {
+fn write_numa_element<'a>(
+    device: Node<'_, 'a>,
+    cell: Option<u32>,
+    edits: &mut Edits<'_, 'a>,
+    notes: &mut Notes,
+) {
+    if !is_element(device, "hostdev") {
         let host = PciAddress::on_host(device).map(|host| host.to_string()).unwrap_or_default();
         notes.push(format!("device {host} is not moved: openEuler accepts a node only in <hostdev>"));
         return;
@@ -119,8 +131,8 @@ fn say_node<'a>(device: Node<'_, 'a>, cell: Option<u32>, edits: &mut Edits<'_, '
 }
 
 /// Groups the devices by slot: functions that share a slot of the guest stay together.
-fn slots<'n, 'a>(placed: Vec<(Node<'n, 'a>, Option<u32>)>) -> Vec<Slot<'n, 'a>> {
-    let mut slots: Vec<Slot> = Vec::new();
+fn slots<'n, 'a>(placed: Vec<(Node<'n, 'a>, Option<u32>)>) -> Vec<DeviceSlot<'n, 'a>> {
+    let mut slots: Vec<DeviceSlot> = Vec::new();
     let mut by_place: BTreeMap<(u32, u32, u32), usize> = BTreeMap::new();
     for (device, cell) in placed {
         let place = PciAddress::in_guest(device);
@@ -130,7 +142,7 @@ fn slots<'n, 'a>(placed: Vec<(Node<'n, 'a>, Option<u32>)>) -> Vec<Slot<'n, 'a>> 
             continue;
         }
         key.map(|key| by_place.insert(key, slots.len()));
-        slots.push(Slot { functions: vec![device], cell, bus: place.map(|place| place.bus) });
+        slots.push(DeviceSlot { functions: vec![device], cell, bus: place.map(|place| place.bus) });
     }
     slots
 }
@@ -138,38 +150,38 @@ fn slots<'n, 'a>(placed: Vec<(Node<'n, 'a>, Option<u32>)>) -> Vec<Slot<'n, 'a>> 
 /// Removes guest nodes that no longer exist from the controllers that refer to them, since libvirt would
 /// refuse these. An expander of such a node, or one that `moving` devices leave, is removed with its ports if
 /// nothing remains behind it.
-fn leave_gone_nodes<'a>(
-    task: &Task<'_, 'a>,
-    seats: &Seats,
-    moving: &[Slot<'_, 'a>],
-    mut buses: Buses,
+fn remove_missing_nodes<'a>(
+    input: &PlanInput<'_, 'a>,
+    placement: &DomainPlacement,
+    moving: &[DeviceSlot<'_, 'a>],
+    mut buses: PciBuses,
     edits: &mut Edits<'_, 'a>,
-    notes: &mut Vec<String>,
-) -> Buses {
+    notes: &mut Notes,
+) -> PciBuses {
     let is_moving = |device: &Node| moving.iter().any(|slot| slot.functions.contains(device));
-    let staying = devices_of(task.xml).filter(|device| !is_pci_controller(*device) && !is_moving(device));
-    let places: BTreeSet<u32> =
+    let staying = devices_of(input.xml).filter(|device| !is_pci_controller(*device) && !is_moving(device));
+    let locations: BTreeSet<u32> =
         staying.filter_map(|device| Some(PciAddress::in_guest(device)?.bus)).collect();
-    let used: BTreeSet<u32> = places.iter().filter_map(|bus| buses.expander_of(*bus)).collect();
-    for bus in places {
-        buses.keep(bus);
+    let used: BTreeSet<u32> = locations.iter().filter_map(|bus| buses.expander_of(*bus)).collect();
+    for bus in locations {
+        buses.reserve_index(bus);
     }
     let left: BTreeSet<u32> = moving.iter().filter_map(|slot| buses.expander_of(slot.bus?)).collect();
     let mut dropped = BTreeSet::new();
-    for controller in controllers(task.xml) {
+    for controller in controllers(input.xml) {
         let Some((node, text)) = node_of(controller) else { continue };
         let index = controller.attribute("index").and_then(number).unwrap_or(0) as u32;
         let below = buses.below(index);
-        let is_gone = seats.is_gone(text);
+        let is_removed = placement.is_removed(text);
         let is_empty = !below.is_empty() && !used.contains(&index);
-        if is_empty && (is_gone || left.contains(&index)) {
+        if is_empty && (is_removed || left.contains(&index)) {
             notes.push(format!(
                 "expander bus {index}, on the guest's node {text}, is removed with its {}: the plan leaves nothing \
                  behind it",
-                manycore_text::units::counted(below.len() - 1, "port")
+                units::counted(below.len() - 1, "port")
             ));
             dropped.extend(below);
-        } else if is_gone {
+        } else if is_removed {
             edits.remove(node);
             notes.push(format!(
                 "controller {index} and the devices behind it are no longer on a node of the guest: its node {text} \
@@ -177,7 +189,7 @@ fn leave_gone_nodes<'a>(
             ));
         }
     }
-    for controller in controllers(task.xml) {
+    for controller in controllers(input.xml) {
         let index = controller.attribute("index").and_then(number);
         if index.is_some_and(|index| dropped.contains(&(index as u32))) {
             edits.remove(controller);
@@ -190,20 +202,20 @@ fn leave_gone_nodes<'a>(
 }
 
 fn is_pci_controller(device: Node) -> bool {
-    is(device, "controller") && device.attribute("type") == Some("pci")
+    is_element(device, "controller") && device.attribute("type") == Some("pci")
 }
 
 /// Creates missing buses and moves each slot behind a port of its own.
-fn behind_expanders<'a>(
-    task: &Task<'_, 'a>,
-    moving: Vec<Slot<'_, 'a>>,
-    mut buses: Buses,
+fn move_behind_expanders<'a>(
+    input: &PlanInput<'_, 'a>,
+    moving: Vec<DeviceSlot<'_, 'a>>,
+    mut buses: PciBuses,
     edits: &mut Edits<'_, 'a>,
-    notes: &mut Vec<String>,
-) -> Result<(), Refused> {
+    notes: &mut Notes,
+) -> Result<(), PlanError> {
     let mut ports: Vec<(u32, Option<(u32, u32)>)> = Vec::new();
     let mut expanders: Vec<(u32, u32)> = Vec::new();
-    let mut free = free_root_ports(task, &buses).into_iter();
+    let mut free = free_root_ports(input, &buses).into_iter();
     for slot in moving {
         if let Some(port) = slot.cell.is_none().then(|| free.next()).flatten() {
             move_to(port, &slot.functions, edits);
@@ -213,7 +225,7 @@ fn behind_expanders<'a>(
             Some(cell) => Some(expander_on(cell, &mut buses, &mut expanders)?),
             None => None,
         };
-        let port = buses.free_index().ok_or_else(too_many)?;
+        let port = buses.free_index().ok_or_else(too_many_buses)?;
         ports.push((port, expander.map(|expander| (expander, buses.add_port(port, expander)))));
         if expander.is_none() {
             buses.add_root_port(port);
@@ -224,50 +236,62 @@ fn behind_expanders<'a>(
         return Ok(());
     }
     // libvirt adds a port below bus 0 for each device without an address.
-    let homeless = devices_of(task.xml).filter(|device| PciAddress::in_guest(*device).is_none()).count();
-    let first = buses.arrange((buses.at_root() + homeless) as u32).ok_or_else(too_many)?;
-    for controller in controllers(task.xml) {
-        let index = controller.attribute("index").and_then(number).map(|index| index as u32);
-        let bus = index.and_then(|index| first.get(&index));
-        if let (Some(target), Some(bus)) = (child(controller, "target"), bus) {
-            edits.set(target, "busNr", bus);
-            if let Some(old) = index.and_then(|index| buses.bus_of(index)).filter(|old| old != bus) {
-                notes.push(format!(
-                    "the expander bus with index {} gets busNr {bus} instead of {old}: the buses need more numbers \
-                     than that leaves",
-                    index.unwrap_or_default()
-                ));
-            }
-        }
-    }
+    let without_address =
+        devices_of(input.xml).filter(|device| PciAddress::in_guest(*device).is_none()).count();
+    let first =
+        buses.assign_bus_numbers((buses.at_root() + without_address) as u32).ok_or_else(too_many_buses)?;
+    write_bus_numbers(input, &first, &buses, edits, notes);
     let expanders = expanders.into_iter().map(|(index, cell)| expander(index, first[&index], cell));
     let ports = ports.into_iter().map(|(index, place)| port(index, place));
     edits.add("devices", expanders.chain(ports).collect());
     Ok(())
 }
 
+/// Writes the first bus number of each expander that the XML already has.
+fn write_bus_numbers<'a>(
+    input: &PlanInput<'_, 'a>,
+    first: &BTreeMap<u32, u32>,
+    buses: &PciBuses,
+    edits: &mut Edits<'_, 'a>,
+    notes: &mut Notes,
+) {
+    for controller in controllers(input.xml) {
+        let index = controller.attribute("index").and_then(number).map(|index| index as u32);
+        let bus = index.and_then(|index| first.get(&index));
+        let (Some(target), Some(bus)) = (child(controller, "target"), bus) else { continue };
+        edits.set(target, "busNr", bus);
+        if let Some(old) = index.and_then(|index| buses.bus_of(index)).filter(|old| old != bus) {
+            notes.push(format!(
+                "the expander bus with index {} gets busNr {bus} instead of {old}: the buses need more numbers than \
+                 that leaves",
+                index.unwrap_or_default()
+            ));
+        }
+    }
+}
+
 /// Returns the root ports on bus 0 that nothing is plugged into.
-fn free_root_ports(task: &Task, buses: &Buses) -> Vec<u32> {
+fn free_root_ports(input: &PlanInput, buses: &PciBuses) -> Vec<u32> {
     let used: BTreeSet<u32> =
-        devices_of(task.xml).filter_map(|device| Some(PciAddress::in_guest(device)?.bus)).collect();
-    let ports = controllers(task.xml).filter(|port| port.attribute("model") == Some("pcie-root-port"));
+        devices_of(input.xml).filter_map(|device| Some(PciAddress::in_guest(device)?.bus)).collect();
+    let ports = controllers(input.xml).filter(|port| port.attribute("model") == Some("pcie-root-port"));
     let ports = ports.filter_map(|port| Some(number(port.attribute("index")?)? as u32));
     ports.filter(|port| !used.contains(port) && buses.is_at_root(*port)).collect()
 }
 
 /// Returns an expander of that node with a free slot, or adds a new one.
-fn expander_on(cell: u32, buses: &mut Buses, new: &mut Vec<(u32, u32)>) -> Result<u32, Refused> {
-    if let Some(expander) = buses.with_room(cell) {
+fn expander_on(cell: u32, buses: &mut PciBuses, new: &mut Vec<(u32, u32)>) -> Result<u32, PlanError> {
+    if let Some(expander) = buses.with_free_slot(cell) {
         return Ok(expander);
     }
-    let index = buses.free_index().ok_or_else(too_many)?;
+    let index = buses.free_index().ok_or_else(too_many_buses)?;
     buses.add_expander(index, cell);
     new.push((index, cell));
     Ok(index)
 }
 
-fn too_many() -> Refused {
-    Refused::Demand(
+fn too_many_buses() -> PlanError {
+    PlanError::unsupported(
         "the devices need more than the 255 PCI buses that exist: pass through fewer, or put functions of one card \
          into one slot (multifunction='on')"
             .to_owned(),

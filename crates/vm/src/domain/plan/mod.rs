@@ -1,82 +1,60 @@
 //! Planning of a domain: edits its XML so that the guest sees the hardware it runs on.
 
-mod board;
-mod boot;
 mod cells;
 mod cpu;
 mod devices;
-mod earlier;
+mod huge_pages;
+mod initial_vcpus;
+mod leftovers;
+mod machine_type;
 mod memory;
-mod pages;
-mod room;
-mod seats;
+mod memory_check;
 mod topology;
 mod tune;
+mod vcpu_placement;
 
 use super::{
     edit::Edits,
-    guest::{Guest, GuestCache},
+    guest::{GuestCache, GuestHardware},
     read::os_type,
-    wish::Wish,
+    request::PlanRequest,
+    xml::DomainXml,
 };
-use board::Board;
-use manycore_linux::vms::xml::{Xml, XmlError};
-use manycore_placement::PlacementError;
+use crate::{
+    error::PlanError,
+    remedy::{Notes, PlanNote},
+};
+use machine_type::MachineTypeCapabilities;
 use manycore_topology::{CpuSet, Machine, machine::CacheKind};
-use seats::Seats;
 use std::collections::BTreeMap;
+use vcpu_placement::{DomainPlacement, place_domain};
 
 /// A planned domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Planned {
+pub struct DomainPlan {
     /// The whole XML. Everything that the plan does not change stays byte for byte.
     pub xml: String,
     /// The guest's hardware as that XML describes it.
-    pub guest: Guest,
+    pub guest: GuestHardware,
     /// Host node of each guest node, in order; empty if the guest's nodes were left unchanged.
     pub host_nodes: Vec<u32>,
-    /// What could not be planned, and why: one sentence each.
-    pub notes: Vec<String>,
-}
-
-/// Reason why a domain cannot be planned.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
-    /// The XML cannot be planned.
-    #[error(transparent)]
-    Xml(#[from] XmlError),
-    /// The machine cannot meet the requested placement.
-    #[error("{0}")]
-    Place(PlacementError),
-    /// There are more virtual CPUs than CPUs.
-    #[error(
-        "{vcpus} virtual CPUs cannot have a CPU each on {cpus} CPUs: use --overcommit to let them share, or reduce \
-         <vcpu>"
-    )]
-    TooFewCpus {
-        /// Virtual CPUs to place.
-        vcpus: usize,
-        /// CPUs available for them.
-        cpus: usize,
-    },
-    /// Another request that this machine or this libvirt cannot meet.
-    #[error("{0}")]
-    Demand(String),
+    /// What could not be planned, and what the plan decided.
+    pub notes: Vec<PlanNote>,
 }
 
 /// Input that the parts of the planning share.
-struct Task<'t, 'a> {
-    xml: &'t Xml<'a>,
+struct PlanInput<'t, 'a> {
+    xml: &'t DomainXml<'a>,
     /// The guest as the XML describes it now.
-    before: Guest,
+    before: GuestHardware,
     machine: &'t Machine,
-    wish: &'t Wish,
+    request: &'t PlanRequest,
     /// `x86_64`, `aarch64`: that of the domain, or else that of the machine.
     arch: String,
-    board: Board,
+    machine_type: MachineTypeCapabilities,
 }
 
-impl Task<'_, '_> {
+impl PlanInput<'_, '_> {
     fn is_x86(&self) -> bool {
         ["x86_64", "i686"].contains(&self.arch.as_str())
     }
@@ -85,44 +63,47 @@ impl Task<'_, '_> {
 /// Plans a domain for a machine.
 ///
 /// # Errors
-/// [`Refused`] if the XML is not a QEMU domain, the machine cannot meet the request, or the dialect cannot
+/// [`PlanError`] if the XML is not a QEMU domain, the machine cannot meet the request, or the dialect cannot
 /// express it. Nothing is planned then.
-pub fn plan(text: &str, machine: &Machine, wish: &Wish) -> Result<Planned, Refused> {
-    let xml = Xml::parse(text)?;
+pub fn plan(text: &str, machine: &Machine, request: &PlanRequest) -> Result<DomainPlan, PlanError> {
+    let xml = DomainXml::parse(text)?;
     let arch = os_type(&xml, "arch").map(str::to_owned);
     let arch = arch.or_else(|| machine.system.architecture.clone()).unwrap_or_else(|| "x86_64".to_owned());
-    if let Some(why) = board::kvm_refusal(&xml, &arch, machine.system.architecture.as_deref()) {
-        return Err(Refused::Demand(why));
+    if let Some(error) = machine_type::kvm_refusal(&xml, &arch, machine.system.architecture.as_deref()) {
+        return Err(error);
     }
-    let board = Board::of(&xml, &arch);
-    let task = Task { xml: &xml, before: Guest::of(&xml)?, machine, wish, arch, board };
-    let mut notes = Vec::new();
-    let seats = seats::seats(&task, &mut notes)?;
-    earlier::check_bound(&task, &seats)?;
+    let machine_type = MachineTypeCapabilities::of(&xml, &arch);
+    let input =
+        PlanInput { xml: &xml, before: GuestHardware::of(&xml)?, machine, request, arch, machine_type };
+    let mut notes = Notes::default();
+    let placement = place_domain(&input, &mut notes)?;
+    leftovers::check_memory_binding(&input, &placement)?;
     let mut edits = Edits::new(&xml);
-    cpu::pin(&task, &seats, &mut edits)?;
-    tune::tune(&task, &seats, &mut edits, &mut notes)?;
-    earlier::leave_dialect(&task, &mut edits, &mut notes);
-    earlier::say_uncovered(&task, &seats, &mut notes)?;
-    memory::bind(&task, &seats, &mut edits, &mut notes)?;
-    pages::follow(&task, &seats, &mut edits)?;
-    room::check(&task, &seats, &mut notes)?;
-    cpu::describe(&task, &seats, &mut edits, &mut notes);
-    devices::place(&task, &seats, &mut edits, &mut notes)?;
-    notes.extend(lost(&edits.lost().collect::<Vec<_>>()));
+    cpu::pin(&input, &placement, &mut edits)?;
+    tune::tune(&input, &placement, &mut edits, &mut notes)?;
+    leftovers::remove_dialect_elements(&input, &mut edits, &mut notes);
+    leftovers::note_uncovered_limits(&input, &placement, &mut notes)?;
+    memory::bind(&input, &placement, &mut edits, &mut notes)?;
+    huge_pages::update_nodesets(&input, &placement, &mut edits)?;
+    memory_check::check(&input, &placement, &mut notes)?;
+    cpu::write_cpu_element(&input, &placement, &mut edits, &mut notes);
+    devices::place_devices(&input, &placement, &mut edits, &mut notes)?;
+    if let Some(note) = removed_comments_note(&edits.removed_comments().collect::<Vec<_>>()) {
+        notes.push(note);
+    }
     let xml = edits.apply();
-    let guest = read_back(&xml, machine, &seats)?;
-    let host_nodes = seats.cells.iter().map(|cell| cell.host).collect();
-    Ok(Planned { xml, guest, host_nodes, notes })
+    let guest = parse_planned(&xml, machine, &placement)?;
+    let host_nodes = placement.cells.iter().map(|cell| cell.host_node).collect();
+    Ok(DomainPlan { xml, guest, host_nodes, notes: notes.into_vec() })
 }
 
 /// Returns a note about removed comments, with the first few of them.
-fn lost(comments: &[&str]) -> Option<String> {
+fn removed_comments_note(comments: &[&str]) -> Option<String> {
     const SHOWN: usize = 3;
-    const LONGEST: usize = 60;
+    const MAX_LENGTH: usize = 60;
     let brief = |comment: &&str| {
         let mut line = comment.split_whitespace().collect::<Vec<_>>().join(" ");
-        if let Some((cut, _)) = line.char_indices().nth(LONGEST) {
+        if let Some((cut, _)) = line.char_indices().nth(MAX_LENGTH) {
             line.truncate(cut);
             line.push_str("...");
         }
@@ -143,14 +124,18 @@ fn lost(comments: &[&str]) -> Option<String> {
 }
 
 /// Parses the planned XML and adds what is only known from the description of the host.
-fn read_back(text: &str, machine: &Machine, seats: &Seats) -> Result<Guest, Refused> {
-    let mut guest = Guest::of(&Xml::parse(text)?)?;
+fn parse_planned(
+    text: &str,
+    machine: &Machine,
+    placement: &DomainPlacement,
+) -> Result<GuestHardware, PlanError> {
+    let mut guest = GuestHardware::of(&DomainXml::parse(text)?)?;
     for device in &mut guest.devices {
         let known = device.host.as_deref().and_then(|host| machine.device(host));
         device.id = known.and_then(|known| known.id.clone());
     }
     if guest.cache_passthrough {
-        let cpus = CpuSet::union_of(&seats.pins);
+        let cpus = CpuSet::union_of(&placement.pins);
         let data = machine.caches.iter().filter(|cache| cache.kind != CacheKind::Instruction);
         let near = data.filter(|cache| cache.cpus.intersects(&cpus));
         let sizes: BTreeMap<u32, u64> =

@@ -3,18 +3,18 @@
 use super::*;
 
 /// Returns a domain that spans two nodes with a device on each, and its machine with two nodes.
-fn spread(more: &str) -> (Planned, Machine) {
+fn spread(more: &str) -> (DomainPlan, Machine) {
     let machine = machine(2, 1, 2, 2, 2);
     let devices = hostdev(1) + &hostdev(0) + more;
     (planned(&domain(8, &devices), &machine, "spread"), machine)
 }
 
-fn nodes(planned: &Planned) -> Vec<Option<u32>> {
+fn nodes(planned: &DomainPlan) -> Vec<Option<u32>> {
     planned.guest.devices.iter().map(|device| device.node).collect()
 }
 
 #[test]
-fn expanders_of_nodes_that_are_gone_go_with_them() {
+fn expanders_of_removed_nodes_are_removed() {
     let (wide, machine) = spread("");
     assert_eq!(nodes(&wide), [Some(1), Some(0)]);
     let narrow = planned(&wide.xml, &machine, "close");
@@ -22,8 +22,11 @@ fn expanders_of_nodes_that_are_gone_go_with_them() {
     assert_eq!(nodes(&narrow), [None, Some(0)]);
     assert!(!narrow.xml.contains("<node>1</node>"), "{}", narrow.xml);
     assert_eq!(narrow.xml.matches("pcie-root-port").count(), 2, "{}", narrow.xml);
-    let said = narrow.notes.join("\n");
-    assert!(said.contains("0000:11:00.0 is no longer on a node of the guest: it is on node 1"), "{said}");
+    let reported = texts(&narrow.notes);
+    assert!(
+        reported.contains("0000:11:00.0 is no longer on a node of the guest: it is on node 1"),
+        "{reported}"
+    );
     let again = planned(&narrow.xml, &machine, "close");
     assert_eq!(again.xml, narrow.xml);
     let wide_again = planned(&narrow.xml, &machine, "spread");
@@ -36,7 +39,7 @@ fn expanders_of_nodes_that_are_gone_go_with_them() {
 }
 
 #[test]
-fn an_expander_with_other_devices_stays_and_is_on_no_node() {
+fn used_expander_stays_without_a_node() {
     let (wide, machine) = spread("");
     let expander = wide.guest.expanders.iter().find(|expander| expander.node == 1).unwrap();
     let card = format!(
@@ -48,16 +51,16 @@ fn an_expander_with_other_devices_stays_and_is_on_no_node() {
     let narrow = planned(&wide.xml.replace("  </devices>", &card), &machine, "close");
     assert!(!narrow.xml.contains("<node>1</node>"), "{}", narrow.xml);
     assert_eq!(narrow.xml.matches("model='pcie-expander-bus'").count(), 2, "{}", narrow.xml);
-    let said = format!("controller {} and the devices behind it are no longer on a node", expander.index);
-    assert!(narrow.notes.iter().any(|note| note.contains(&said)), "{:?}", narrow.notes);
+    let reported = format!("controller {} and the devices behind it are no longer on a node", expander.index);
+    assert!(narrow.notes.iter().any(|note| note.text.contains(&reported)), "{:?}", narrow.notes);
     assert_eq!(planned(&narrow.xml, &machine, "close").xml, narrow.xml);
 }
 
 #[test]
-fn openeulers_devices_name_no_node_that_is_gone() {
+fn openeuler_devices_name_no_removed_node() {
     let machine = machine(2, 1, 2, 2, 2);
     let with = |text: &str, policy: &str| {
-        plan(text, &machine, &Wish { dialect: Dialect::OpenEuler, ..wish(policy) }).unwrap()
+        plan(text, &machine, &PlanRequest { dialect: LibvirtDialect::OpenEuler, ..request(policy) }).unwrap()
     };
     let wide = with(&domain(8, &(hostdev(1) + &hostdev(0))), "spread");
     assert_eq!(nodes(&wide), [Some(1), Some(0)]);
@@ -67,20 +70,20 @@ fn openeulers_devices_name_no_node_that_is_gone() {
 }
 
 #[test]
-fn memory_modules_on_a_node_that_is_gone_are_refused() {
+fn memory_modules_on_removed_nodes_are_refused() {
     let module = "    <memory model='dimm'>\n      <target>\n        <size unit='GiB'>1</size>\n        \
                   <node>1</node>\n      </target>\n    </memory>\n";
     let (wide, machine) = spread(module);
     assert_eq!(wide.guest.cells.len(), 2);
-    let said = refused(&wide.xml, &machine, &wish("close")).to_string();
+    let reported = refused(&wide.xml, &machine, &request("close")).to_string();
     assert!(
-        said.contains("kind 'dimm' on the guest's node 1, but by this plan the guest has only 1 node"),
-        "{said}"
+        reported.contains("kind 'dimm' on the guest's node 1, but by this plan the guest has only 1 node"),
+        "{reported}"
     );
 }
 
 #[test]
-fn what_the_old_nodes_had_besides_is_told() {
+fn removed_node_elements_are_reported() {
     let (wide, machine) = spread("");
     let cache = "<cache level='1' associativity='direct' policy='writeback'>\n          <size value='10' \
                  unit='KiB'/>\n          <line value='8' unit='B'/>\n        </cache>\n      </cell>";
@@ -90,15 +93,15 @@ fn what_the_old_nodes_had_besides_is_told() {
     assert!(text.contains("<cache level='1'") && text.contains("<interconnects>"), "{text}");
     let narrow = planned(&text, &machine, "close");
     assert!(!narrow.xml.contains("<cache level") && !narrow.xml.contains("interconnects"), "{}", narrow.xml);
-    let said = "removed with the guest's old nodes: <cache> and <interconnects>; there were 2 nodes, and the plan \
+    let reported = "removed with the guest's old nodes: <cache> and <interconnects>; there were 2 nodes, and the plan \
                 replaces them by 1";
-    assert!(narrow.notes.iter().any(|note| note.contains(said)), "{:?}", narrow.notes);
+    assert!(narrow.notes.iter().any(|note| note.text.contains(reported)), "{:?}", narrow.notes);
     // A plan with the same number of nodes keeps everything in them.
     assert_eq!(planned(&text, &machine, "spread").xml, text);
 }
 
 #[test]
-fn a_bus_that_a_device_names_is_its_own_though_no_controller_is_there() {
+fn referenced_bus_without_controller_is_reserved() {
     let machine = machine(2, 1, 2, 2, 2);
     let there = "    <interface type='user'>\n      <address type='pci' domain='0' bus='0x02' slot='0' function='0'/>\n    \
                  </interface>\n";
@@ -108,7 +111,7 @@ fn a_bus_that_a_device_names_is_its_own_though_no_controller_is_there() {
 }
 
 #[test]
-fn comments_between_distances_stay_and_those_in_cells_that_go_are_told() {
+fn comments_stay_or_are_reported() {
     let numa = "  <cpu>\n    <numa>\n      <cell id='0' cpus='0-7' memory='4' unit='GiB'>\n        \
                 <!-- c1 -->\n        <distances>\n          <!-- c2 -->\n          <sibling id='0' value='10'/>\n        \
                 </distances>\n      </cell>\n      <cell id='1' cpus='8-15' memory='4' unit='GiB'/>\n    </numa>\n  \
@@ -118,15 +121,15 @@ fn comments_between_distances_stay_and_those_in_cells_that_go_are_told() {
     let distances = "<!-- c1 -->\n        <distances>\n          <!-- c2 -->\n          \
                      <sibling id='0' value='10'/>\n          <sibling id='1' value='32'/>\n        </distances>";
     assert!(kept.xml.contains(distances), "{}", kept.xml);
-    assert!(kept.notes.iter().all(|note| !note.contains("comment")), "{:?}", kept.notes);
+    assert!(kept.notes.iter().all(|note| !note.text.contains("comment")), "{:?}", kept.notes);
     assert_eq!(kept.guest.cells[0].distances, [10, 32]);
-    let gone = planned(&text, &machine(2, 2, 1, 2, 2), "spread");
-    let told = "2 comments are removed with the elements around them: <!-- c1 -->, <!-- c2 -->";
-    assert!(gone.notes.iter().any(|note| note == told), "{:?}", gone.notes);
+    let without_cells = planned(&text, &machine(2, 2, 1, 2, 2), "spread");
+    let expected = "2 comments are removed with the elements around them: <!-- c1 -->, <!-- c2 -->";
+    assert!(without_cells.notes.iter().any(|note| note.text == expected), "{:?}", without_cells.notes);
 }
 
 #[test]
-fn the_bus_number_of_an_expander_of_the_users_own_stays_where_it_leaves_room() {
+fn user_bus_numbers_stay_if_they_fit() {
     let own = |bus: u32| {
         format!(
             "    <controller type='pci' index='0' model='pcie-root'/>\n    <controller type='pci' index='200' \
@@ -137,10 +140,14 @@ fn the_bus_number_of_an_expander_of_the_users_own_stays_where_it_leaves_room() {
     for bus in [4, 100, 254] {
         let kept = with(bus);
         assert!(kept.xml.contains(&format!("<target busNr='{bus}'/>")), "{}", kept.xml);
-        assert!(kept.notes.iter().all(|note| !note.contains("busNr")), "{:?}", kept.notes);
+        assert!(kept.notes.iter().all(|note| !note.text.contains("busNr")), "{:?}", kept.notes);
         let ours = kept.guest.expanders[0].bus.unwrap();
         assert!(ours + 1 < bus || ours > bus, "{ours} beside {bus}");
     }
     let moved = with(1);
-    assert!(moved.notes.iter().any(|note| note.contains("with index 200 gets busNr")), "{:?}", moved.notes);
+    assert!(
+        moved.notes.iter().any(|note| note.text.contains("with index 200 gets busNr")),
+        "{:?}",
+        moved.notes
+    );
 }

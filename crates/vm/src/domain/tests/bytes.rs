@@ -1,9 +1,9 @@
 //! Everything that a plan does not change stays byte for byte.
 
 use super::*;
-use manycore_linux::vms::xml::{Xml, is};
+use crate::domain::xml::DomainXml;
+use manycore_text::xml::{Node, is_element};
 use proptest::{prelude::*, sample::select};
-use roxmltree::Node;
 
 /// Paths of elements that a plan may change, with everything below them.
 const OURS: [&str; 13] = [
@@ -26,7 +26,7 @@ const MADE: [&str; 3] = ["domain/cputune", "domain/numatune", "domain/cpu"];
 
 /// Returns everything that a plan must not change, in order: start tags, texts, comments and instructions as
 /// written.
-fn theirs(xml: &Xml) -> Vec<String> {
+fn theirs(xml: &DomainXml) -> Vec<String> {
     let mut out = Vec::new();
     for node in xml.root().parent().unwrap().children() {
         collect(xml, node, "", &mut out);
@@ -34,7 +34,7 @@ fn theirs(xml: &Xml) -> Vec<String> {
     out
 }
 
-fn collect(xml: &Xml, node: Node, path: &str, out: &mut Vec<String>) {
+fn collect(xml: &DomainXml, node: Node, path: &str, out: &mut Vec<String>) {
     let raw = xml.slice(node.range());
     if !node.is_element() {
         if !raw.trim().is_empty() {
@@ -46,7 +46,7 @@ fn collect(xml: &Xml, node: Node, path: &str, out: &mut Vec<String>) {
         "" => node.tag_name().name().to_owned(),
         path => format!("{path}/{}", node.tag_name().name()),
     };
-    let made = is(node, "controller")
+    let made = is_element(node, "controller")
         && ["pcie-expander-bus", "pcie-root-port"].contains(&node.attribute("model").unwrap_or_default());
     if OURS.contains(&path.as_str()) || made {
         return;
@@ -122,28 +122,28 @@ fn anybody() -> impl Strategy<Value = String> {
     })
 }
 
-fn bodies() -> impl Strategy<Value = Wish> {
+fn bodies() -> impl Strategy<Value = PlanRequest> {
     let policy = select(vec!["close", "spread", "spread@node", "free", "cpus=3,1,9,9,12,0-15"]);
     (policy, any::<bool>(), any::<bool>()).prop_map(|(policy, openeuler, tuned)| {
-        let mut wish = wish(policy);
-        wish.overcommit = true;
+        let mut request = request(policy);
+        request.overcommit = true;
         if openeuler {
-            wish.dialect = Dialect::OpenEuler;
+            request.dialect = LibvirtDialect::OpenEuler;
         }
         if tuned {
-            wish.tune.bandwidth = Some(40);
-            wish.tune.cache = vec!["l3=50%".parse().unwrap()];
+            request.tune.bandwidth = Some(40);
+            request.tune.cache = vec!["l3=50%".parse().unwrap()];
         }
-        wish
+        request
     })
 }
 
 proptest! {
     #[test]
-    fn what_is_not_planned_stays_as_it_was(text in anybody(), wish in bodies()) {
+    fn unplanned_parts_stay_unchanged(text in anybody(), request in bodies()) {
         let machine = machine(2, 1, 2, 2, 2);
-        let planned = plan(&text, &machine, &wish).unwrap();
-        let (before, after) = (Xml::parse(&text).unwrap(), Xml::parse(&planned.xml).unwrap());
+        let planned = plan(&text, &machine, &request).unwrap();
+        let (before, after) = (DomainXml::parse(&text).unwrap(), DomainXml::parse(&planned.xml).unwrap());
         prop_assert_eq!(theirs(&before), theirs(&after), "{}", planned.xml);
         if !text.contains('\n') {
             prop_assert!(!planned.xml.contains('\n'), "{}", planned.xml);
@@ -152,7 +152,7 @@ proptest! {
             prop_assert!(!planned.xml.replace("\r\n", "").contains('\n'));
         }
         // A plan of a planned domain changes nothing.
-        let again = plan(&planned.xml, &machine, &wish).unwrap();
+        let again = plan(&planned.xml, &machine, &request).unwrap();
         prop_assert_eq!(&again.xml, &planned.xml);
     }
 
@@ -163,24 +163,24 @@ proptest! {
             let at = at % bytes.len();
             bytes[at] = byte;
         }
-        let _ = plan(&String::from_utf8_lossy(&bytes), &machine(2, 1, 1, 2, 1), &wish("close"));
+        let _ = plan(&String::from_utf8_lossy(&bytes), &machine(2, 1, 1, 2, 1), &request("close"));
     }
 }
 
 #[test]
-fn a_device_that_was_the_only_one_leaves_its_list_as_it_was() {
+fn removing_the_only_device_keeps_the_list() {
     let devices = "<devices><controller type='pci' index='2' model='pcie-expander-bus'><target busNr='180'><node>1</node></target></controller></devices>";
     let text = format!(
         "<domain type='kvm'><name>x</name><memory unit='GiB'>2</memory><vcpu>1</vcpu><os><type arch='x86_64' machine='pc-q35-7.2'>hvm</type></os>{devices}</domain>"
     );
-    let planned = plan(&text, &machine(2, 1, 2, 2, 2), &wish("close")).unwrap().xml;
+    let planned = plan(&text, &machine(2, 1, 2, 2, 2), &request("close")).unwrap().xml;
     assert!(planned.contains("<devices></devices>"), "{planned}");
-    assert_eq!(theirs(&Xml::parse(&text).unwrap()), theirs(&Xml::parse(&planned).unwrap()));
+    assert_eq!(theirs(&DomainXml::parse(&text).unwrap()), theirs(&DomainXml::parse(&planned).unwrap()));
 }
 
 #[test]
 fn everything_around_a_pin_stays() {
     let text = "<domain type=\"kvm\">\n\t<name>a</name><vcpu>1</vcpu>\n\t<memory>4194304</memory>\n\t<cputune>\n\t\t<vcpupin  cpuset=\"9\"\tvcpu='0' /> <!-- busy -->\n\t</cputune>\n</domain>";
-    let planned = plan(text, &machine(1, 1, 1, 4, 1), &wish("close")).unwrap().xml;
+    let planned = plan(text, &machine(1, 1, 1, 4, 1), &request("close")).unwrap().xml;
     assert!(planned.contains("\t\t<vcpupin  cpuset=\"0\"\tvcpu='0' /> <!-- busy -->\n\t\t<emulatorpin cpuset=\"0\"/>\n\t</cputune>"), "{planned}");
 }

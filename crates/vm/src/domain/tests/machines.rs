@@ -1,7 +1,7 @@
 //! Cases from libvirt's own test inputs: machine types, modes and nodes that a plan must not break.
 
 use super::*;
-use crate::domain::{NodeRoom, PageRoom};
+use crate::domain::{HugePagePool, NodeAvailableMemory};
 use std::collections::BTreeMap;
 
 fn of(arch: &str, machine: &str, kind: &str) -> String {
@@ -24,12 +24,12 @@ fn small(arch: &str) -> Machine {
     host
 }
 
-fn again(first: &Planned, machine: &Machine, policy: &str) {
+fn again(first: &DomainPlan, machine: &Machine, policy: &str) {
     assert_eq!(planned(&first.xml, machine, policy).xml, first.xml);
 }
 
 #[test]
-fn machines_without_nodes_get_pins_alone() {
+fn machines_without_nodes_get_pins_only() {
     for (arch, machine) in [
         ("s390x", "s390-ccw-virtio"),
         ("armv7l", "versatilepb"),
@@ -48,7 +48,7 @@ fn machines_without_nodes_get_pins_alone() {
         assert!(words.iter().all(|word| !first.xml.contains(word)), "{}", first.xml);
         assert_eq!(first.xml.matches("<vcpupin").count(), 8);
         assert!(
-            first.notes.iter().any(|note| note.contains("cannot show NUMA nodes or a topology")),
+            first.notes.iter().any(|note| note.text.contains("cannot show NUMA nodes or a topology")),
             "{:?}",
             first.notes
         );
@@ -57,7 +57,7 @@ fn machines_without_nodes_get_pins_alone() {
 }
 
 #[test]
-fn threads_of_a_core_are_told_where_the_machine_has_them() {
+fn smt_threads_depend_on_machine_type() {
     for (arch, machine, kind, threads) in [
         ("x86_64", "pc-i440fx-9.0", "qemu", 2),
         ("aarch64", "virt-9.0", "qemu", 2),
@@ -65,9 +65,9 @@ fn threads_of_a_core_are_told_where_the_machine_has_them() {
         ("ppc64", "pseries-7.2", "qemu", 1),
         ("riscv64", "virt", "qemu", 1),
     ] {
-        let told = planned(&of(arch, machine, kind), &small(arch), "spread").guest;
+        let guest = planned(&of(arch, machine, kind), &small(arch), "spread").guest;
         assert_eq!(
-            (told.cells.len(), told.topology.unwrap().threads),
+            (guest.cells.len(), guest.topology.unwrap().threads),
             (2, threads),
             "{arch} {machine} {kind}"
         );
@@ -85,28 +85,28 @@ fn kvm_of_another_architecture_is_refused() {
         ("s390x", "ppc64", false),
     ] {
         let text = of(guest, "virt", "kvm");
-        let said = plan(&text, &host(host_arch), &wish("close"));
-        assert_eq!(said.is_ok(), runs, "{host_arch} {guest}");
-        if let Err(refused) = said {
+        let planned = plan(&text, &host(host_arch), &request("close"));
+        assert_eq!(planned.is_ok(), runs, "{host_arch} {guest}");
+        if let Err(refused) = planned {
             assert!(
                 refused.to_string().contains("KVM runs only guests of the host's architecture"),
                 "{refused}"
             );
         }
-        assert!(plan(&text.replace("'kvm'", "'qemu'"), &host(host_arch), &wish("close")).is_ok());
+        assert!(plan(&text.replace("'kvm'", "'qemu'"), &host(host_arch), &request("close")).is_ok());
     }
 }
 
 #[test]
-fn a_device_that_the_guest_does_not_get_has_one_address() {
+fn unassigned_devices_keep_their_address() {
     let devices =
         hostdev(0).replace("</source>\n", "</source>\n      <address type='unassigned'/>\n") + &hostdev(1);
     let host = host("x86_64");
     let first = planned(&domain(8, &devices), &host, "spread");
     assert_eq!(first.xml.matches("type='unassigned'").count(), 1);
     assert_eq!(first.guest.devices.iter().map(|device| device.node).collect::<Vec<_>>(), [None, Some(1)]);
-    let said = "device 0000:10:00.0 is not moved: its <address> is of type 'unassigned'";
-    assert!(first.notes.iter().any(|note| note == said), "{:?}", first.notes);
+    let expected = "device 0000:10:00.0 is not moved: its <address> is of type 'unassigned'";
+    assert!(first.notes.iter().any(|note| note.text == expected), "{:?}", first.notes);
     again(&first, &host, "spread");
     // An address with only the type PCI can be given a location.
     let bare = devices.replace("unassigned", "pci");
@@ -140,8 +140,8 @@ fn huge_pages_name_the_nodes_that_the_plan_makes() {
     );
     assert!(mixed.contains("size='4'"));
     assert_eq!(planned(&mixed, &host, "spread").xml, mixed);
-    let said = refused(&mixed, &host, &wish("close")).to_string();
-    assert!(said.contains("pages of one size"), "{said}");
+    let expected = refused(&mixed, &host, &request("close")).to_string();
+    assert!(expected.contains("pages of one size"), "{expected}");
 }
 
 #[test]
@@ -156,7 +156,9 @@ fn memory_that_numad_places_keeps_its_placement() {
     again(&first, &single, "close");
     let bound = planned(&text, &host("x86_64"), "spread");
     assert!(bound.xml.contains("<memory mode='strict' nodeset='0-1'/>"), "{}", bound.xml);
-    assert!(bound.notes.iter().any(|note| note.contains("mode 'preferred' of <numatune> changes to strict")));
+    assert!(
+        bound.notes.iter().any(|note| note.text.contains("mode 'preferred' of <numatune> changes to strict"))
+    );
 }
 
 #[test]
@@ -170,40 +172,40 @@ fn modules_of_memory_get_a_node_where_the_guest_gets_nodes() {
         (first.xml.matches("<node>0</node>").count(), first.xml.matches("<node>1</node>").count()),
         (2, 1)
     );
-    assert!(first.notes.iter().any(|note| note.contains("3 <memory> modules without a <node> get one")));
+    assert!(first.notes.iter().any(|note| note.text.contains("3 <memory> modules without a <node> get one")));
     again(&first, &host, "spread");
 }
 
 #[test]
-fn what_the_plan_chooses_for_the_user_is_said() {
+fn implicit_choices_are_noted() {
     let host = host("x86_64");
-    let said = |text: &str, what: &str| {
+    let is_noted = |text: &str, what: &str| {
         let notes = planned(text, &host, "spread").notes;
-        notes.iter().any(|note| note.contains(what))
+        notes.iter().any(|note| note.text.contains(what))
     };
-    assert!(said(
+    assert!(is_noted(
         &domain(8, ""),
         "gets the mode host-passthrough: while it runs, the guest can be migrated only"
     ));
     let cpu = |inner: &str| {
         domain(8, "").replace("  <os>", &format!("  <cpu mode='host-passthrough'>{inner}</cpu>\n  <os>"))
     };
-    assert!(!said(&cpu(""), "host-passthrough"));
-    assert!(said(
+    assert!(!is_noted(&cpu(""), "host-passthrough"));
+    assert!(is_noted(
         &cpu("<cache mode='emulate' level='3'/>"),
         "<cache mode='emulate'/> changes to passthrough"
     ));
-    assert!(!said(&cpu("<cache mode='passthrough'/>"), "changes to passthrough"));
+    assert!(!is_noted(&cpu("<cache mode='passthrough'/>"), "changes to passthrough"));
 }
 
 #[test]
-fn an_expander_that_goes_is_named() {
+fn removed_expander_is_noted() {
     let host = host("x86_64");
     let wide = planned(&domain(8, &(hostdev(1) + &hostdev(0))), &host, "spread");
     let index = wide.guest.expanders.iter().find(|expander| expander.node == 1).unwrap().index;
     let narrow = planned(&wide.xml, &host, "close");
-    let said = format!("expander bus {index}, on the guest's node 1, is removed with its 1 port");
-    assert!(narrow.notes.iter().any(|note| note.contains(&said)), "{:?}", narrow.notes);
+    let expected = format!("expander bus {index}, on the guest's node 1, is removed with its 1 port");
+    assert!(narrow.notes.iter().any(|note| note.text.contains(&expected)), "{:?}", narrow.notes);
 }
 
 fn numa(cells: &str) -> String {
@@ -215,10 +217,10 @@ fn cells_that_are_not_numbered_from_0_on_are_refused() {
     let cell = |id: u32, cpus: &str| format!("      <cell id='{id}' cpus='{cpus}' memory='4' unit='GiB'/>\n");
     for ids in [[1, 2], [0, 2], [1, 1]] {
         let text = numa(&(cell(ids[0], "0-3") + &cell(ids[1], "4-7")));
-        let said = refused(&text, &host("x86_64"), &wish("spread")).to_string();
-        assert!(said.contains("the numbers from 0 on, each once"), "{said}");
+        let expected = refused(&text, &host("x86_64"), &request("spread")).to_string();
+        assert!(expected.contains("the numbers from 0 on, each once"), "{expected}");
     }
-    assert!(plan(&numa(&(cell(1, "0-3") + &cell(0, "4-7"))), &host("x86_64"), &wish("spread")).is_ok());
+    assert!(plan(&numa(&(cell(1, "0-3") + &cell(0, "4-7"))), &host("x86_64"), &request("spread")).is_ok());
 }
 
 #[test]
@@ -262,7 +264,7 @@ fn cells_of_memory_only_stay_beside_those_that_are_planned() {
 /// Regression: a guest with memory-only nodes was refused if its number of nodes with CPUs differed from the
 /// plan's.
 #[test]
-fn another_number_of_nodes_with_cpus_leaves_those_of_memory_only() {
+fn memory_only_nodes_survive_other_node_counts() {
     let host = host("x86_64");
     let cell = |id: u32, cpus: &str| {
         let cpus = if cpus.is_empty() { String::new() } else { format!("cpus='{cpus}' ") };
@@ -270,7 +272,7 @@ fn another_number_of_nodes_with_cpus_leaves_those_of_memory_only() {
     };
     let links = "      <interconnects>\n        <latency initiator='0' target='1' type='access' value='5'/>\n      \
                  </interconnects>\n";
-    let ends = |planned: &Planned| -> Vec<String> {
+    let ends = |planned: &DomainPlan| -> Vec<String> {
         planned.guest.cells.iter().map(|cell| format!("{}@{}", cell.vcpus, cell.host_nodes)).collect()
     };
     // Three nodes, one of which would span both host nodes.
@@ -295,7 +297,7 @@ fn another_number_of_nodes_with_cpus_leaves_those_of_memory_only() {
 fn virtual_cpus_that_the_guest_starts_with_are_spread_too() {
     let host = small("x86_64");
     let some = |current: u32| domain(8, "").replace("<vcpu>", &format!("<vcpu current='{current}'>"));
-    let on = |planned: &Planned, vcpus: std::ops::Range<u32>| -> Vec<u32> {
+    let on = |planned: &DomainPlan, vcpus: std::ops::Range<u32>| -> Vec<u32> {
         let count = |cell: &crate::domain::Cell| {
             vcpus.clone().filter(|vcpu| cell.vcpus.contains(*vcpu)).count() as u32
         };
@@ -304,8 +306,8 @@ fn virtual_cpus_that_the_guest_starts_with_are_spread_too() {
     let half = planned(&some(4), &host, "spread");
     assert_eq!((on(&half, 0..4), on(&half, 4..8)), (vec![2, 2], vec![2, 2]));
     assert_eq!(half.guest.topology.unwrap().threads, 2);
-    let said = "of 8 virtual CPUs the guest starts with 4: they are spread evenly over the nodes (2 + 2)";
-    assert!(half.notes.iter().any(|note| note == said), "{:?}", half.notes);
+    let expected = "of 8 virtual CPUs the guest starts with 4: they are spread evenly over the nodes (2 + 2)";
+    assert!(half.notes.iter().any(|note| note.text == expected), "{:?}", half.notes);
     again(&half, &host, "spread");
     assert_eq!(on(&planned(&some(3), &host, "spread"), 0..3), [2, 1]);
     assert_eq!(on(&planned(&some(8), &host, "spread"), 0..4), [4, 0]);
@@ -320,35 +322,35 @@ fn virtual_cpus_that_the_guest_starts_with_are_spread_too() {
 }
 
 #[test]
-fn memory_and_huge_pages_that_are_not_free_are_told() {
+fn insufficient_memory_and_huge_pages_are_noted() {
     let host = host("x86_64");
-    let room = |free: u64, pages: u64| Room {
+    let available = |free: u64, pages: u64| AvailableMemory {
         nodes: (0..2)
             .map(|node| {
-                let pages = BTreeMap::from([(2048, PageRoom { total: pages + 10, free: pages })]);
-                (node, NodeRoom { free_bytes: Some(free << 30), pages })
+                let pages = BTreeMap::from([(2048, HugePagePool { total: pages + 10, free: pages })]);
+                (node, NodeAvailableMemory { free_bytes: Some(free << 30), pages })
             })
             .collect(),
         default_page_kib: Some(2048),
     };
-    let notes = |text: &str, room: Room| {
-        plan(text, &host, &Wish { room, ..wish("spread") }).unwrap().notes.join("\n")
+    let notes = |text: &str, available: AvailableMemory| {
+        texts(&plan(text, &host, &PlanRequest { available, ..request("spread") }).unwrap().notes)
     };
     let usual = domain(8, "");
     assert!(
-        notes(&usual, room(3, 0))
+        notes(&usual, available(3, 0))
             .contains("node 0 of the host has 3 GiB free now, and 4 GiB of the guest's memory")
     );
-    assert!(!notes(&usual, room(4, 0)).contains("free"));
+    assert!(!notes(&usual, available(4, 0)).contains("free"));
     for pages in ["", "      <page size='2' unit='MiB'/>\n", "      <page size='2' unit='M' nodeset='0'/>\n"]
     {
         let huge = with_pages(8, pages);
-        let few = notes(&huge, room(1, 2000));
+        let few = notes(&huge, available(1, 2000));
         assert!(few.contains("2000 of 2010 huge pages of 2 MiB free, but the guest needs 2048"), "{few}");
         assert!(
             few.contains("echo 2058 >/sys/devices/system/node/node1/hugepages/hugepages-2048kB/nr_hugepages"),
             "{few}"
         );
-        assert!(!notes(&huge, room(1, 2048)).contains("free"));
+        assert!(!notes(&huge, available(1, 2048)).contains("free"));
     }
 }

@@ -7,11 +7,27 @@ mod machines;
 mod placing;
 mod refusals;
 
-use super::{Dialect, Planned, Refused, Room, Steps, Tune, Version, Wish, plan};
+use super::{
+    AvailableMemory, BandwidthUnit, DomainPlan, LibvirtDialect, PlanRequest, TuneRequest, Version, plan,
+};
+use crate::{error::PlanError, remedy::PlanNote};
 use manycore_topology::{
     CpuSet, Machine,
     machine::{Cache, CacheKind, Device, Group, Node},
 };
+
+/// Returns the L3 cache of a node, with an id that is not its index.
+fn l3((index, cpus): (usize, CpuSet)) -> Cache {
+    Cache {
+        level: 3,
+        kind: CacheKind::Unified,
+        size_bytes: Some(32 << 20),
+        line_bytes: Some(64),
+        ways: Some(16),
+        id: Some(index as u32 * 2),
+        cpus,
+    }
+}
 
 /// Returns a machine with the given numbers of packages, nodes per package, clusters per node, cores per
 /// cluster and threads per core. Siblings have adjacent numbers. Node N has a device `0000:NN:00.0` (NN
@@ -26,15 +42,6 @@ pub(super) fn machine(packages: u32, nodes: u32, clusters: u32, cores: u32, thre
         groups(count).into_iter().map(|cpus| Group { id: None, cpus }).collect()
     };
     let count = packages * nodes;
-    let cache = |(at, cpus): (usize, CpuSet)| Cache {
-        level: 3,
-        kind: CacheKind::Unified,
-        size_bytes: Some(32 << 20),
-        line_bytes: Some(64),
-        ways: Some(16),
-        id: Some(at as u32 * 2),
-        cpus,
-    };
     let far = |from: u32, to: u32| match () {
         () if from == to => 10,
         () if from / nodes == to / nodes => 12,
@@ -46,7 +53,7 @@ pub(super) fn machine(packages: u32, nodes: u32, clusters: u32, cores: u32, thre
         dies: named(packages),
         clusters: named(count * clusters),
         cores: named(count * clusters * cores),
-        caches: groups(count).into_iter().enumerate().map(cache).collect(),
+        caches: groups(count).into_iter().enumerate().map(l3).collect(),
         nodes: groups(count)
             .into_iter()
             .zip(0..)
@@ -72,18 +79,18 @@ pub(super) fn machine(packages: u32, nodes: u32, clusters: u32, cores: u32, thre
 }
 
 /// Returns the request of a command line with only this policy.
-pub(super) fn wish(policy: &str) -> Wish {
-    Wish {
+pub(super) fn request(policy: &str) -> PlanRequest {
+    PlanRequest {
         policy: policy.parse().unwrap(),
         reserve: "0".parse().unwrap(),
         overcommit: false,
-        dialect: Dialect::Upstream,
+        dialect: LibvirtDialect::Upstream,
         qemu: Some(Version(9, 1, 0)),
         libvirt: Some(Version(10, 1, 0)),
-        steps: None,
+        bandwidth_unit: None,
         host_passthrough: false,
-        tune: Tune::default(),
-        room: Room::default(),
+        tune: TuneRequest::default(),
+        available: AvailableMemory::default(),
     }
 }
 
@@ -104,10 +111,15 @@ pub(super) fn domain(vcpus: u32, devices: &str) -> String {
     )
 }
 
-pub(super) fn planned(text: &str, machine: &Machine, policy: &str) -> Planned {
-    plan(text, machine, &wish(policy)).unwrap()
+/// Returns the texts of all notes, one a line.
+fn texts(notes: &[PlanNote]) -> String {
+    notes.iter().map(|note| note.text.as_str()).collect::<Vec<_>>().join("\n")
 }
 
-pub(super) fn refused(text: &str, machine: &Machine, wish: &Wish) -> Refused {
-    plan(text, machine, wish).unwrap_err()
+pub(super) fn planned(text: &str, machine: &Machine, policy: &str) -> DomainPlan {
+    plan(text, machine, &request(policy)).unwrap()
+}
+
+pub(super) fn refused(text: &str, machine: &Machine, request: &PlanRequest) -> PlanError {
+    plan(text, machine, request).unwrap_err()
 }

@@ -1,14 +1,17 @@
 //! Placement of virtual CPUs, memory, devices and limits.
 
 use super::*;
-use crate::domain::{Guest, Topology, guest::MOST_VCPUS};
+use crate::{
+    domain::{GuestHardware, Topology, guest::MAX_VCPUS},
+    remedy::Remedy,
+};
 
-fn topology(planned: &Planned) -> [u32; 5] {
+fn topology(planned: &DomainPlan) -> [u32; 5] {
     let Topology { sockets, dies, clusters, cores, threads } = planned.guest.topology.unwrap();
     [sockets, dies, clusters, cores, threads]
 }
 
-fn cells(guest: &Guest) -> Vec<(String, u64, Vec<u32>, String)> {
+fn cells(guest: &GuestHardware) -> Vec<(String, u64, Vec<u32>, String)> {
     let cell = |cell: &crate::domain::Cell| {
         (cell.vcpus.to_string(), cell.memory_kib >> 20, cell.distances.clone(), cell.host_nodes.to_string())
     };
@@ -16,7 +19,7 @@ fn cells(guest: &Guest) -> Vec<(String, u64, Vec<u32>, String)> {
 }
 
 #[test]
-fn a_guest_over_all_nodes_is_the_host_again() {
+fn guest_on_all_nodes_mirrors_the_host() {
     let planned = planned(&domain(32, ""), &machine(2, 2, 2, 2, 2), "close");
     assert_eq!(topology(&planned), [2, 2, 1, 4, 2]);
     let pins: Vec<String> = planned.guest.pins.iter().flatten().map(ToString::to_string).collect();
@@ -68,57 +71,67 @@ fn groups_never_lie_in_two_of_the_host() {
 }
 
 #[test]
-fn clusters_are_told_where_qemu_takes_them() {
+fn clusters_need_qemu_support() {
     let arm = domain(16, "").replace("arch='x86_64' machine='q35'", "arch='aarch64' machine='virt'");
     let machine = machine(2, 1, 2, 4, 1);
-    let with = |qemu: Option<Version>| plan(&arm, &machine, &Wish { qemu, ..wish("close") }).unwrap();
-    let told = with(Some(Version(6, 2, 0)));
-    assert_eq!(topology(&told), [2, 1, 2, 4, 1]);
-    assert!(!told.notes.iter().any(|note| note.contains("cluster")));
-    for (qemu, why) in
-        [(Some(Version(6, 1, 9)), "QEMU 6.1.9 does not support clusters"), (None, "give it with --qemu")]
-    {
+    let with =
+        |qemu: Option<Version>| plan(&arm, &machine, &PlanRequest { qemu, ..request("close") }).unwrap();
+    let supported = with(Some(Version(6, 2, 0)));
+    assert_eq!(topology(&supported), [2, 1, 2, 4, 1]);
+    assert!(!supported.notes.iter().any(|note| note.text.contains("cluster")));
+    for (qemu, why, remedy) in [
+        (Some(Version(6, 1, 9)), "QEMU 6.1.9 does not support clusters", None),
+        (None, "QEMU's version is unknown", Some(Remedy::QemuVersion)),
+    ] {
         let left_out = with(qemu);
         assert_eq!(topology(&left_out), [2, 1, 1, 8, 1]);
-        assert!(left_out.notes.iter().any(|note| note.contains(why)), "{:?}", left_out.notes);
+        let is_note = |note: &PlanNote| note.text.contains(why) && note.remedy == remedy;
+        assert!(left_out.notes.iter().any(is_note), "{:?}", left_out.notes);
     }
-    let x86 = plan(&domain(16, ""), &machine, &wish("close")).unwrap();
-    assert!(x86.notes.iter().any(|note| note.contains("modules")), "{:?}", x86.notes);
+    let x86 = plan(&domain(16, ""), &machine, &request("close")).unwrap();
+    assert!(x86.notes.iter().any(|note| note.text.contains("modules")), "{:?}", x86.notes);
 }
 
 #[test]
-fn clusters_are_told_where_libvirt_knows_them() {
+fn clusters_need_libvirt_support() {
     let arm = domain(16, "").replace("arch='x86_64' machine='q35'", "arch='aarch64' machine='virt'");
     let machine = machine(2, 1, 2, 4, 1);
     // Debian 12 has QEMU 7.2 and libvirt 9.0.
-    let with = |text: &str, libvirt: Option<Version>, dialect: Dialect| {
-        plan(text, &machine, &Wish { qemu: Some(Version(7, 2, 0)), libvirt, dialect, ..wish("close") })
-            .unwrap()
+    let with = |text: &str, libvirt: Option<Version>, dialect: LibvirtDialect| {
+        plan(
+            text,
+            &machine,
+            &PlanRequest { qemu: Some(Version(7, 2, 0)), libvirt, dialect, ..request("close") },
+        )
+        .unwrap()
     };
-    for (libvirt, why) in
-        [(Some(Version(9, 0, 0)), "libvirt 9.0.0 does not support them"), (None, "give it with --libvirt")]
-    {
-        let left_out = with(&arm, libvirt, Dialect::Upstream);
+    for (libvirt, why) in [
+        (Some(Version(9, 0, 0)), "libvirt 9.0.0 does not support them"),
+        (None, "libvirt's version is unknown"),
+    ] {
+        let left_out = with(&arm, libvirt, LibvirtDialect::Upstream);
         assert_eq!(topology(&left_out), [2, 1, 1, 8, 1]);
         assert!(!left_out.xml.contains("clusters="), "{}", left_out.xml);
-        assert!(left_out.notes.iter().any(|note| note.contains(why)), "{:?}", left_out.notes);
+        let is_note =
+            |note: &PlanNote| note.text.contains(why) && note.remedy == Some(Remedy::LibvirtVersion);
+        assert!(left_out.notes.iter().any(is_note), "{:?}", left_out.notes);
     }
-    let told = with(&arm, Some(Version(10, 1, 0)), Dialect::Upstream);
-    assert_eq!(topology(&told), [2, 1, 2, 4, 1]);
-    assert_eq!(topology(&with(&arm, Some(Version(9, 10, 0)), Dialect::OpenEuler)), [2, 1, 2, 4, 1]);
+    let supported = with(&arm, Some(Version(10, 1, 0)), LibvirtDialect::Upstream);
+    assert_eq!(topology(&supported), [2, 1, 2, 4, 1]);
+    assert_eq!(topology(&with(&arm, Some(Version(9, 10, 0)), LibvirtDialect::OpenEuler)), [2, 1, 2, 4, 1]);
     // A libvirt that printed the attribute supports it.
-    assert_eq!(topology(&with(&told.xml, None, Dialect::Upstream)), [2, 1, 2, 4, 1]);
+    assert_eq!(topology(&with(&supported.xml, None, LibvirtDialect::Upstream)), [2, 1, 2, 4, 1]);
 }
 
 #[test]
-fn threads_that_may_go_about_in_a_node_stay_in_its_cell() {
+fn node_wide_pins_stay_in_their_cell() {
     let planned = planned(&domain(6, ""), &machine(2, 1, 2, 2, 2), "spread@node");
     assert_eq!(planned.guest.pins[0].as_ref().unwrap().to_string(), "0-7");
     assert_eq!(planned.guest.cells.len(), 2);
     assert_eq!(topology(&planned), [2, 1, 1, 3, 1]);
     let free = super::planned(&domain(6, ""), &machine(2, 1, 2, 2, 2), "free");
     assert!(free.guest.cells.is_empty() && !free.xml.contains("numatune"), "{}", free.xml);
-    assert!(free.notes.iter().any(|note| note.contains("use several nodes")));
+    assert!(free.notes.iter().any(|note| note.text.contains("use several nodes")));
 }
 
 #[test]
@@ -127,8 +140,8 @@ fn the_reserve_is_for_the_emulator_and_io_threads() {
         "  <os>",
         "  <iothreads>2</iothreads>\n  <iothreadids><iothread id='7'/></iothreadids>\n  <os>",
     );
-    let wish = Wish { reserve: "cpus=0-1".parse().unwrap(), ..wish("close") };
-    let guest = plan(&text, &machine(2, 1, 2, 2, 2), &wish).unwrap().guest;
+    let request = PlanRequest { reserve: "cpus=0-1".parse().unwrap(), ..request("close") };
+    let guest = plan(&text, &machine(2, 1, 2, 2, 2), &request).unwrap().guest;
     assert_eq!(guest.emulator.unwrap().to_string(), "0-1");
     assert_eq!(guest.iothreads.keys().copied().collect::<Vec<_>>(), [1, 7]);
     assert!(guest.iothreads.values().all(|cpus| cpus.to_string() == "0-1"));
@@ -152,7 +165,7 @@ fn each_device_is_behind_the_expander_of_its_own_node() {
     assert_eq!(buses.len(), 4);
     assert!(buses.windows(2).all(|pair| pair[0].1 < pair[1].0), "{buses:?}");
     assert_eq!(planned.notes.len(), 1, "{:?}", planned.notes);
-    assert!(planned.notes[0].contains("gets the mode host-passthrough"), "{:?}", planned.notes);
+    assert!(planned.notes[0].text.contains("gets the mode host-passthrough"), "{:?}", planned.notes);
 }
 
 #[test]
@@ -178,37 +191,42 @@ fn functions_of_one_slot_stay_together() {
 }
 
 #[test]
-fn devices_that_cannot_be_placed_are_told() {
+fn unplaceable_devices_are_noted() {
     let mut machine = machine(2, 1, 2, 2, 2);
     machine.devices[1].node = None;
     let unknown = hostdev(1) + &hostdev(0x20);
     let planned_all = planned(&domain(16, &unknown), &machine, "close");
     assert!(planned_all.guest.expanders.is_empty());
-    let said = planned_all.notes.join("\n");
-    assert!(said.contains("0000:11:00.0 is not moved: the host's firmware reports no node"), "{said}");
-    assert!(said.contains("0000:30:00.0 is not moved: the machine has no such device"), "{said}");
+    let reported = texts(&planned_all.notes);
+    assert!(
+        reported.contains("0000:11:00.0 is not moved: the host's firmware reports no node"),
+        "{reported}"
+    );
+    assert!(reported.contains("0000:30:00.0 is not moved: the machine has no such device"), "{reported}");
     let elsewhere = planned(&domain(2, &hostdev(0)), &machine, "cpus=8-9");
-    let said = elsewhere.notes.join("\n");
-    assert!(said.contains("it is on node 0 of the host, where no virtual CPU runs"), "{said}");
+    let reported = texts(&elsewhere.notes);
+    assert!(reported.contains("it is on node 0 of the host, where no virtual CPU runs"), "{reported}");
     let pc = domain(16, &hostdev(0)).replace("q35", "pc-i440fx-7.2");
-    assert!(planned(&pc, &machine, "close").notes.iter().any(|note| note.contains("has no PCI express")));
+    assert!(
+        planned(&pc, &machine, "close").notes.iter().any(|note| note.text.contains("has no PCI express"))
+    );
 }
 
 #[test]
 fn openeuler_takes_the_node_in_the_device() {
-    let wish = Wish {
-        dialect: Dialect::OpenEuler,
-        tune: Tune {
+    let request = PlanRequest {
+        dialect: LibvirtDialect::OpenEuler,
+        tune: TuneRequest {
             bandwidth: Some(60),
             min_bandwidth: Some(10),
             hardlimit: Some(false),
             priority: Some(2),
             cache: Vec::new(),
         },
-        ..wish("close")
+        ..request("close")
     };
     let devices = hostdev(1) + &hostdev(0);
-    let planned = plan(&domain(16, &devices), &machine(2, 1, 2, 2, 2), &wish).unwrap();
+    let planned = plan(&domain(16, &devices), &machine(2, 1, 2, 2, 2), &request).unwrap();
     assert!(planned.guest.expanders.is_empty() && !planned.xml.contains("pcie-expander-bus"));
     let nodes: Vec<Option<u32>> = planned.guest.devices.iter().map(|device| device.node).collect();
     assert_eq!(nodes, [Some(1), Some(0)]);
@@ -220,32 +238,34 @@ fn openeuler_takes_the_node_in_the_device() {
 }
 
 #[test]
-fn openeuler_gives_out_bandwidth_by_node_on_arm() {
+fn openeuler_limits_bandwidth_by_node_on_arm() {
     let arm = domain(16, "").replace("arch='x86_64' machine='q35'", "arch='aarch64' machine='virt'");
     let mut kunpeng = machine(2, 1, 2, 4, 1);
     kunpeng.caches.iter_mut().zip([1, 122]).for_each(|(cache, id)| cache.id = Some(id));
-    let with = |machine: &Machine, dialect: Dialect, cache: &[&str]| {
+    let with = |machine: &Machine, dialect: LibvirtDialect, cache: &[&str]| {
         let cache = cache.iter().map(|part| part.parse().unwrap()).collect();
-        let tune = Tune { bandwidth: Some(60), cache, ..Tune::default() };
-        plan(&arm, machine, &Wish { dialect, tune, ..wish("close") }).unwrap().xml
+        let tune = TuneRequest { bandwidth: Some(60), cache, ..TuneRequest::default() };
+        plan(&arm, machine, &PlanRequest { dialect, tune, ..request("close") }).unwrap().xml
     };
-    let both = with(&kunpeng, Dialect::OpenEuler, &["l3=50%"]);
+    let both = with(&kunpeng, LibvirtDialect::OpenEuler, &["l3=50%"]);
     let nodes = "<node id='0' bandwidth='60'/>\n      <node id='1' bandwidth='60'/>";
     assert!(both.contains(nodes) && both.contains("<cache id='122' "), "{both}");
     // The upstream kernel numbers bandwidth domains like the caches.
-    assert!(with(&kunpeng, Dialect::Upstream, &[]).contains("<node id='122' bandwidth='60'/>"));
+    assert!(with(&kunpeng, LibvirtDialect::Upstream, &[]).contains("<node id='122' bandwidth='60'/>"));
     kunpeng.caches.clear();
-    assert!(with(&kunpeng, Dialect::OpenEuler, &[]).contains(nodes), "nodes need no L3");
+    assert!(with(&kunpeng, LibvirtDialect::OpenEuler, &[]).contains(nodes), "nodes need no L3");
 }
 
 #[test]
 fn parts_of_caches_are_whole_ways() {
-    let tune = |parts: &[&str]| Tune {
+    let tune = |parts: &[&str]| TuneRequest {
         cache: parts.iter().map(|part| part.parse().unwrap()).collect(),
-        ..Tune::default()
+        ..TuneRequest::default()
     };
     let machine = machine(2, 1, 2, 2, 2);
-    let with = |parts: &[&str]| plan(&domain(4, ""), &machine, &Wish { tune: tune(parts), ..wish("close") });
+    let with = |parts: &[&str]| {
+        plan(&domain(4, ""), &machine, &PlanRequest { tune: tune(parts), ..request("close") })
+    };
     let planned = with(&["l3=30%"]).unwrap();
     // Four of sixteen ways of 2 MiB each. The cache id is that of the kernel.
     assert!(
@@ -260,13 +280,13 @@ fn parts_of_caches_are_whole_ways() {
         (&["l3=17ways"], "17 ways were requested, but the L3 cache has 16"),
         (&["l3=1ways", "l3code=1ways"], "or l3code and l3data"),
     ] {
-        let said = with(parts).unwrap_err().to_string();
-        assert!(said.contains(why), "{said}");
+        let reported = with(parts).unwrap_err().to_string();
+        assert!(reported.contains(why), "{reported}");
     }
 }
 
 #[test]
-fn memory_is_dealt_in_whole_huge_pages() {
+fn memory_is_split_into_whole_huge_pages() {
     let text = domain(12, "").replace(
         "  <os>",
         "  <memoryBacking><hugepages><page size='1' unit='GiB'/></hugepages></memoryBacking>\n  <os>",
@@ -297,7 +317,7 @@ fn cells_keep_their_memory_where_their_virtual_cpus_stay() {
         anew.xml
     );
     assert!(
-        anew.notes.iter().any(|note| note.contains("4 GiB + 4 GiB; before: 1 GiB + 7 GiB")),
+        anew.notes.iter().any(|note| note.text.contains("4 GiB + 4 GiB; before: 1 GiB + 7 GiB")),
         "{:?}",
         anew.notes
     );
@@ -313,7 +333,7 @@ fn cells_keep_their_memory_where_their_virtual_cpus_stay() {
 #[test]
 fn the_largest_domain_is_planned() {
     let machine = machine(8, 4, 16, 4, 2);
-    let text = domain(MOST_VCPUS, "").replace(">8<", ">512<");
+    let text = domain(MAX_VCPUS, "").replace(">8<", ">512<");
     let planned = planned(&text, &machine, "close");
     assert_eq!((planned.guest.cells.len(), planned.guest.pins.len()), (32, 4096));
 }

@@ -1,116 +1,63 @@
-//! The XML of a domain, with the positions of its elements and attributes.
+//! XML of untrusted origin, parsed within fixed limits of size, depth, attributes and namespaces. The parsed
+//! elements and attributes keep their positions in the text.
 
-use roxmltree::{Document, Node, ParsingOptions};
-use std::ops::Range;
+pub use roxmltree::{Document, Node};
 
-/// Maximum size of the text, in bytes; a domain of 320 virtual CPUs and 40 devices has about 100 kB.
-pub const LARGEST: usize = 8 << 20;
+use roxmltree::ParsingOptions;
+
+/// Maximum size of the text, in bytes; a libvirt domain of 320 virtual CPUs and 40 devices has about 100 kB.
+pub const MAX_BYTES: usize = 8 << 20;
 /// Maximum number of nodes (elements, texts, comments); the same domain has about five thousand.
-const MOST_NODES: u32 = 500_000;
+const MAX_NODES: u32 = 500_000;
 /// Maximum depth of nesting; libvirt's own elements reach about ten, metadata may go further.
-const DEEPEST: usize = 256;
+const MAX_DEPTH: usize = 256;
 /// Maximum number of attributes of an element, since the parser compares each with all others; libvirt writes
 /// at most a dozen.
-const MOST_ATTRIBUTES: usize = 1000;
+const MAX_ATTRIBUTES: usize = 1000;
 /// Maximum number of namespace declarations, since the parser copies all enclosing ones to each element that
 /// declares one.
-const MOST_NAMESPACES: usize = 1000;
+const MAX_NAMESPACES: usize = 1000;
 
-/// Reason why a text is not a domain that can be planned.
+/// Reason why a text is not parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum XmlError {
-    /// Longer than [`LARGEST`].
-    #[error("it has {0} bytes; a domain has at most {LARGEST}")]
+    /// Longer than [`MAX_BYTES`].
+    #[error("it has {0} bytes; at most {MAX_BYTES} are read")]
     TooLarge(usize),
     /// Not UTF-8, according to its first line or its bytes.
     #[error("its encoding is {0}; convert it to UTF-8 first: xmllint --encode UTF-8 FILE")]
     Encoding(String),
-    /// Declares a document type, whose entities could grow without limit. libvirt never writes one.
-    #[error("it declares a document type (<!DOCTYPE>), which a domain does not need: remove it")]
+    /// Declares a document type, whose entities could grow without limit.
+    #[error("it declares a document type (<!DOCTYPE>), which could define entities without limit: remove it")]
     Doctype,
-    /// More elements, or more deeply nested ones, than any domain has.
-    #[error("it has {0}, more than any domain: give the XML of a libvirt domain")]
-    Beyond(String),
+    /// Exceeds one of the other limits.
+    #[error("it has {0}; such documents are not read")]
+    LimitExceeded(String),
     /// Not XML.
     #[error("it is not XML: {0}")]
-    Broken(String),
-    /// The outermost element is not a domain.
-    #[error("its outermost element is <{0}>, expected <domain>, as virsh dumpxml prints it")]
-    NotADomain(String),
-    /// A domain that QEMU does not run.
-    #[error("its domain is of type '{0}'; expected a QEMU domain: kvm, qemu, hvf or tcg")]
-    Hypervisor(String),
-    /// An invalid value.
-    #[error("{what} is '{found}', expected {expected}")]
-    Value {
-        /// The element or attribute.
-        what: String,
-        /// The value found.
-        found: String,
-        /// The expected value.
-        expected: &'static str,
-    },
+    Malformed(String),
 }
 
-/// The text of a domain and its parsed elements.
-#[derive(Debug)]
-pub struct Xml<'a> {
-    /// The text as it was given.
-    pub text: &'a str,
-    tree: Document<'a>,
-}
-
-impl<'a> Xml<'a> {
-    /// Parses the XML of a QEMU domain.
-    ///
-    /// # Errors
-    /// [`XmlError`] if the text is too large, not XML, or not a QEMU domain.
-    pub fn parse(text: &'a str) -> Result<Self, XmlError> {
-        let tree = document(text)?;
-        let xml = Self { text, tree };
-        let root = xml.root();
-        let kind = root.attribute("type").unwrap_or_default();
-        match root.tag_name().name() {
-            "domain" if ["kvm", "qemu", "hvf", "tcg"].contains(&kind) => Ok(xml),
-            "domain" => Err(XmlError::Hypervisor(kind.to_owned())),
-            other => Err(XmlError::NotADomain(other.to_owned())),
-        }
-    }
-
-    /// Returns the outermost element.
-    pub fn root(&self) -> Node<'_, 'a> {
-        self.tree.root_element()
-    }
-
-    /// Returns the element at a path below the root, such as `["cpu", "numa"]`: the first of each name.
-    pub fn at(&self, path: &[&str]) -> Option<Node<'_, 'a>> {
-        path.iter().try_fold(self.root(), |node, name| child(node, name))
-    }
-
-    /// Returns a part of the text.
-    pub fn slice(&self, range: Range<usize>) -> &'a str {
-        self.text.get(range).unwrap_or_default()
-    }
-}
-
-/// Parses any XML text, within the limits above.
+/// Parses a text within the limits above.
 ///
 /// # Errors
 /// [`XmlError`] if the text is too large or not XML.
-pub fn document(text: &str) -> Result<Document<'_>, XmlError> {
-    if text.len() > LARGEST {
+pub fn parse(text: &str) -> Result<Document<'_>, XmlError> {
+    if text.len() > MAX_BYTES {
         return Err(XmlError::TooLarge(text.len()));
     }
     check_encoding(text)?;
     check_tags(text)?;
-    if text.matches("xmlns").nth(MOST_NAMESPACES).is_some() {
-        return Err(XmlError::Beyond(format!("more than {MOST_NAMESPACES} declarations of namespaces")));
+    if text.matches("xmlns").nth(MAX_NAMESPACES).is_some() {
+        return Err(XmlError::LimitExceeded(format!(
+            "more than {MAX_NAMESPACES} declarations of namespaces"
+        )));
     }
-    let options = ParsingOptions { nodes_limit: MOST_NODES, ..ParsingOptions::default() };
+    let options = ParsingOptions { nodes_limit: MAX_NODES, ..ParsingOptions::default() };
     Document::parse_with_options(text, options).map_err(|error| match error {
         roxmltree::Error::DtdDetected => XmlError::Doctype,
-        roxmltree::Error::NodesLimitReached => XmlError::Beyond(format!("{MOST_NODES} nodes")),
-        error => XmlError::Broken(error.to_string()),
+        roxmltree::Error::NodesLimitReached => XmlError::LimitExceeded(format!("{MAX_NODES} nodes")),
+        error => XmlError::Malformed(error.to_string()),
     })
 }
 
@@ -119,7 +66,7 @@ pub fn document(text: &str) -> Result<Document<'_>, XmlError> {
 /// # Errors
 /// [`XmlError`] if it is too large or not UTF-8.
 pub fn decode(bytes: &[u8]) -> Result<&str, XmlError> {
-    if bytes.len() > LARGEST {
+    if bytes.len() > MAX_BYTES {
         return Err(XmlError::TooLarge(bytes.len()));
     }
     let name = match bytes {
@@ -140,11 +87,11 @@ pub fn child<'n, 'a>(node: Node<'n, 'a>, name: &str) -> Option<Node<'n, 'a>> {
 
 /// Returns all elements of this name right below `node`.
 pub fn children<'n, 'a: 'n>(node: Node<'n, 'a>, name: &str) -> impl Iterator<Item = Node<'n, 'a>> {
-    node.children().filter(move |node| is(*node, name))
+    node.children().filter(move |node| is_element(*node, name))
 }
 
-/// Returns whether a node is an element of this name without a namespace, as all of libvirt's own are.
-pub fn is(node: Node, name: &str) -> bool {
+/// Returns whether a node is an element of this name without a namespace.
+pub fn is_element(node: Node, name: &str) -> bool {
     node.is_element() && node.tag_name().name() == name && node.tag_name().namespace().is_none()
 }
 
@@ -204,8 +151,8 @@ fn check_tags(text: &str) -> Result<(), XmlError> {
         } else if !tag.starts_with("<!") && !tag.starts_with("<?") && !tag.ends_with("/>") {
             depth += 1;
         }
-        if depth > DEEPEST {
-            return Err(XmlError::Beyond(format!("elements more than {DEEPEST} deep")));
+        if depth > MAX_DEPTH {
+            return Err(XmlError::LimitExceeded(format!("elements more than {MAX_DEPTH} deep")));
         }
         rest = &rest[end..];
     }
@@ -219,9 +166,9 @@ fn tag_end(tag: &str) -> Result<Option<usize>, XmlError> {
         match (quote, byte) {
             (None, b'>') => return Ok(Some(at + 1)),
             (None, b'"' | b'\'') => quote = Some(byte),
-            (None, b'=') if attributes == MOST_ATTRIBUTES => {
-                return Err(XmlError::Beyond(format!(
-                    "an element of more than {MOST_ATTRIBUTES} attributes"
+            (None, b'=') if attributes == MAX_ATTRIBUTES => {
+                return Err(XmlError::LimitExceeded(format!(
+                    "an element of more than {MAX_ATTRIBUTES} attributes"
                 )));
             }
             (None, b'=') => attributes += 1,
@@ -238,19 +185,14 @@ mod tests {
     use proptest::prelude::*;
 
     fn error(text: &str) -> String {
-        Xml::parse(text).unwrap_err().to_string()
+        parse(text).unwrap_err().to_string()
     }
 
     #[test]
-    fn what_is_no_domain_is_called_what_it_is() {
+    fn malformed_text_and_other_encodings_are_named() {
         for (text, message) in [
             ("", "it is not XML"),
             ("<domain type='kvm'>", "it is not XML"),
-            ("<network/>", "its outermost element is <network>"),
-            ("<domain type='xen'/>", "its domain is of type 'xen'"),
-            ("<domain type='lxc'/>", "its domain is of type 'lxc'"),
-            ("<domain type='vmware'/>", "its domain is of type 'vmware'"),
-            ("<domain/>", "its domain is of type ''"),
             ("<domain type='kvm'><x:y/></domain>", "it is not XML"),
             ("<?xml version='1.0' encoding='ISO-8859-1'?><domain type='kvm'/>", "encoding is ISO-8859-1"),
         ] {
@@ -266,29 +208,21 @@ mod tests {
             bomb.push_str(&format!("<!ENTITY a{level} '{inner}'>"));
         }
         bomb.push_str("]><domain type='kvm'><name>&a19;</name></domain>");
-        assert_eq!(Xml::parse(&bomb).unwrap_err(), XmlError::Doctype);
+        assert_eq!(parse(&bomb).unwrap_err(), XmlError::Doctype);
         let external =
             "<!DOCTYPE d [<!ENTITY x SYSTEM 'file:///etc/passwd'>]><domain type='kvm'>&x;</domain>";
-        assert_eq!(Xml::parse(external).unwrap_err(), XmlError::Doctype);
+        assert_eq!(parse(external).unwrap_err(), XmlError::Doctype);
         let deep = format!("<domain type='kvm'>{}", "<a>".repeat(1 << 20));
         assert!(error(&deep).contains("more than 256 deep"));
         let hidden = format!("<domain type='kvm'><!-- > -->{}", "<a b='/>'>".repeat(1 << 18));
         assert!(error(&hidden).contains("more than 256 deep"));
         let many = format!("<domain type='kvm'>{}</domain>", "<a/>".repeat(600_000));
         assert!(error(&many).contains("500000 nodes"));
-        assert!(error(&"x".repeat(LARGEST + 1)).contains("bytes"));
+        assert!(error(&"x".repeat(MAX_BYTES + 1)).contains("bytes"));
     }
 
     #[test]
-    fn bom_crlf_and_utf_8_are_read() {
-        let text = "\u{feff}<?xml version=\"1.0\" encoding=\"UTF-8\"?>\r\n<domain type='kvm'>\r\n  <name>Ärger</name>\r\n</domain>\r\n";
-        let xml = Xml::parse(text).unwrap();
-        let name = xml.at(&["name"]).unwrap();
-        assert_eq!((name.text(), xml.slice(name.range())), (Some("Ärger"), "<name>Ärger</name>"));
-    }
-
-    #[test]
-    fn other_encodings_are_named() {
+    fn encodings_of_bytes_are_named() {
         let utf_16: Vec<u8> = "<domain/>".encode_utf16().flat_map(u16::to_le_bytes).collect();
         assert_eq!(decode(&utf_16).unwrap_err(), XmlError::Encoding("UTF-16".to_owned()));
         assert!(decode(b"<domain>\xe9</domain>").unwrap_err().to_string().contains("not UTF-8"));
@@ -296,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_read_as_libvirt_writes_them() {
+    fn numbers_are_parsed_as_libvirt_writes_them() {
         assert_eq!(
             ["7", "0x1f", " 0 ", "+1", "-1", "0x", "x"].map(number),
             [Some(7), Some(31), Some(0), None, None, None, None]
@@ -314,34 +248,34 @@ mod tests {
             ("", ""),
         ] {
             let text = format!("<domain type='kvm'><vcpu>{inside}</vcpu></domain>");
-            let xml = Xml::parse(&text).unwrap();
-            assert_eq!(text_of(xml.at(&["vcpu"]).unwrap()), whole, "{inside}");
+            let document = parse(&text).unwrap();
+            assert_eq!(text_of(child(document.root_element(), "vcpu").unwrap()), whole, "{inside}");
         }
     }
 
     #[test]
-    fn an_element_of_very_many_attributes_is_refused_before_it_is_read() {
+    fn an_element_with_too_many_attributes_is_refused_before_parsing() {
         let with = |count: usize| {
             let attributes = (0..count).map(|at| format!(" a{at}='= ='")).collect::<Vec<_>>().concat();
             format!("<domain type='kvm'><x{attributes}/></domain>")
         };
-        assert!(Xml::parse(&with(MOST_ATTRIBUTES)).is_ok());
-        assert!(error(&with(MOST_ATTRIBUTES + 1)).contains("an element of more than 1000 attributes"));
+        assert!(parse(&with(MAX_ATTRIBUTES)).is_ok());
+        assert!(error(&with(MAX_ATTRIBUTES + 1)).contains("an element of more than 1000 attributes"));
         let hidden = format!("<domain type='kvm'><!-- {} --></domain>", "a='' ".repeat(2000));
-        assert!(Xml::parse(&hidden).is_ok());
+        assert!(parse(&hidden).is_ok());
     }
 
     #[test]
-    fn very_many_namespaces_are_refused_before_they_are_read() {
+    fn too_many_namespaces_are_refused_before_parsing() {
         let with = |count: usize| format!("<domain type='kvm'>{}</domain>", "<a xmlns:b='c'/>".repeat(count));
-        assert!(Xml::parse(&with(MOST_NAMESPACES)).is_ok());
-        assert!(error(&with(MOST_NAMESPACES + 1)).contains("more than 1000 declarations of namespaces"));
+        assert!(parse(&with(MAX_NAMESPACES)).is_ok());
+        assert!(error(&with(MAX_NAMESPACES + 1)).contains("more than 1000 declarations of namespaces"));
     }
 
     proptest! {
         #[test]
-        fn any_text_is_read_or_refused(text in "(<|>|/|'|\"|=|!|-|\\[|\\]|a|domain|type|kvm|&|;|\\PC| ){0,60}") {
-            let _ = Xml::parse(&text);
+        fn any_text_is_parsed_or_refused(text in "(<|>|/|'|\"|=|!|-|\\[|\\]|a|domain|type|kvm|&|;|\\PC| ){0,60}") {
+            let _ = parse(&text);
         }
     }
 }

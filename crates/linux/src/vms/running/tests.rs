@@ -1,5 +1,5 @@
 use super::*;
-use crate::vms::usage::CpuTime;
+use crate::vms::CpuTime;
 use manycore_topology::capture::Capture;
 use std::{fs, path::Path};
 
@@ -48,7 +48,7 @@ const UNIFIED: &str = "0::/machine.slice/machine-qemu\\x2d1\\x2dweb.scope/libvir
 const FIRST: &str = "12:pids:/\n5:cpuset:/machine/qemu-10-web,0.libvirt-qemu/emulator\n0::/\n";
 
 #[test]
-fn domains_are_found_on_both_versions_and_on_none() {
+fn domains_are_found_with_any_cgroup_version() {
     let mut files = domain(100, "guest=web,debug-threads=on", UNIFIED, 2);
     files.extend(domain(200, "guest=web,,0 ü,debug-threads=on", FIRST, 1));
     files.extend(domain(300, "by hand", "0::/user.slice/session-1.scope", 0));
@@ -56,7 +56,7 @@ fn domains_are_found_on_both_versions_and_on_none() {
     files.push(("proc/400/stat".to_owned(), stat(400, "grep", 1, 5)));
     files.push(("sys/kernel/debug/kvm/200-12/exits".to_owned(), "987\n".to_owned()));
     let tree = tree(&files);
-    let found = Domains::new(&tree, Wanted::default()).look();
+    let found = RunningDomains::new(&tree, ReadOptions::default()).read();
     let names: Vec<(&str, Option<u32>, usize)> =
         found.iter().map(|one| (one.identity.name.as_str(), one.identity.id, one.vcpus.len())).collect();
     assert_eq!(names, [("web", Some(1), 2), ("web,0 ü", Some(10), 1), ("by hand", None, 0)]);
@@ -66,7 +66,7 @@ fn domains_are_found_on_both_versions_and_on_none() {
     let second = 1_000_000_000;
     let time = CpuTime { user_ns: second, system_ns: second / 4, guest_ns: second / 2 };
     assert_eq!((web.time, web.exits, found[1].exits), (time, None, Some(987)));
-    assert_eq!(web.resident, 16_384 * rustix::param::page_size() as u64 + (2 << 20));
+    assert_eq!(web.memory_bytes, 16_384 * rustix::param::page_size() as u64 + (2 << 20));
     let vcpu = VcpuReading {
         tid: 102,
         busy_ns: Some(5000),
@@ -87,7 +87,7 @@ fn a_domain_is_found_by_name_number_and_uuid() {
     // A helper process that has not yet executed another program.
     files.extend(domain(500, "guest=web,debug-threads=on", UNIFIED, 0));
     let tree = tree(&files);
-    let domains = Domains::new(&tree, Wanted::default());
+    let domains = RunningDomains::new(&tree, ReadOptions::default());
     let pid = |word: &str| domains.find(word).map(|one| one.pid);
     assert_eq!((pid("web"), pid("1"), pid("10"), pid("AA-200")), (Ok(100), Ok(100), Ok(200), Ok(200)));
     assert_eq!((pid("aa-300"), pid("aa-400")), (Ok(300), Ok(400)));
@@ -107,12 +107,12 @@ fn a_stale_pid_file_is_no_domain() {
     .map(|(path, text)| (path.to_owned(), text.to_owned()));
     let files = [&files[..], &[("proc/400/stat".to_owned(), stat(400, "postgres", 1, 5))]].concat();
     let tree = tree(&files);
-    let error = Domains::new(&tree, Wanted::default()).find("web").unwrap_err().to_string();
+    let error = RunningDomains::new(&tree, ReadOptions::default()).find("web").unwrap_err().to_string();
     assert!(error.contains("no running domain") && error.contains("there is none"), "{error}");
 }
 
 #[test]
-fn more_is_read_where_it_is_wanted() {
+fn optional_values_are_read() {
     let mut files = domain(100, "guest=web", UNIFIED, 1);
     let map =
         "7f00 bind:1 anon=3 N0=1 N1=2 kernelpagesize_kB=2048\n7f80 default anon=1 N1=1 kernelpagesize_kB=4\n";
@@ -120,22 +120,22 @@ fn more_is_read_where_it_is_wanted() {
     let status = "<domstatus state='paused' pid='100'><domain type='kvm' id='31'/></domstatus>";
     files.push(("run/libvirt/qemu/web.xml".to_owned(), status.to_owned()));
     let tree = tree(&files);
-    let found = Domains::new(&tree, Wanted { vcpus: true, nodes: true }).look();
-    assert_eq!(found[0].memory, BTreeMap::from([(0, 2 << 20), (1, (4 << 20) + 4096)]));
+    let found = RunningDomains::new(&tree, ReadOptions { vcpus: true, nodes: true }).read();
+    assert_eq!(found[0].memory_by_node, BTreeMap::from([(0, 2 << 20), (1, (4 << 20) + 4096)]));
     assert_eq!((found[0].vcpus[&0].cpu, found[0].vcpus[&0].time.is_some()), (Some(5), true));
     assert_eq!((found[0].identity.id, found[0].identity.state.as_deref()), (Some(31), Some("paused")));
 }
 
 /// Threads without individual names, as in a QEMU without `debug-threads=on`.
 #[test]
-fn libvirt_knows_threads_that_have_no_names() {
+fn unnamed_threads_come_from_status_file() {
     let mut files = domain(100, "guest=web", UNIFIED, 0);
     files.push(("proc/100/task/150/comm".to_owned(), "qemu-system-x86\n".to_owned()));
     files.push(("proc/100/task/150/schedstat".to_owned(), "1 2 3\n".to_owned()));
     let status = "<domstatus state='running' pid='100'><vcpus><vcpu id='3' pid='150'/></vcpus></domstatus>";
     files.push(("run/user/1000/libvirt/qemu/run/web.xml".to_owned(), status.to_owned()));
     let tree = tree(&files);
-    let found = Domains::new(&tree, Wanted::default()).look();
+    let found = RunningDomains::new(&tree, ReadOptions::default()).read();
     assert_eq!(found[0].vcpus[&3].delay_ns, Some(2));
 }
 
@@ -148,7 +148,7 @@ fn write(root: &Path, files: &[(String, String)]) {
 }
 
 #[test]
-fn domains_come_and_go_and_ids_are_given_again() {
+fn domains_appear_disappear_and_pids_are_reused() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path();
     write(root, &domain(100, "guest=web", UNIFIED, 1));
@@ -158,22 +158,22 @@ fn domains_come_and_go_and_ids_are_given_again() {
         &[("proc/500/cmdline".into(), "libvirtd\0".into()), ("proc/500/stat".into(), stat(500, "l", 1, 9))],
     );
     let tree = SysTree::open(root).unwrap();
-    let mut domains = Domains::new(&tree, Wanted::default());
-    let names = |readings: &[Reading]| -> Vec<String> {
+    let mut domains = RunningDomains::new(&tree, ReadOptions::default());
+    let names = |readings: &[DomainReading]| -> Vec<String> {
         readings.iter().map(|one| one.identity.name.clone()).collect()
     };
-    assert_eq!(names(&domains.look()), ["web"]);
+    assert_eq!(names(&domains.read()), ["web"]);
     write(root, &domain(500, "guest=late", "0::/", 2));
-    assert_eq!(names(&domains.look()), ["web", "late"]);
+    assert_eq!(names(&domains.read()), ["web", "late"]);
     // A virtual CPU is unplugged.
     fs::remove_dir_all(root.join("proc/500/task/502")).unwrap();
     write(root, &[("proc/500/stat".into(), stat(500, "qemu", 2, 77))]);
-    assert_eq!(domains.look()[1].vcpus.keys().collect::<Vec<_>>(), [&0]);
+    assert_eq!(domains.read()[1].vcpus.keys().collect::<Vec<_>>(), [&0]);
     // The same process id, another process.
     fs::remove_dir_all(root.join("proc/100")).unwrap();
     write(root, &domain(100, "guest=other", UNIFIED, 1));
     write(root, &[("proc/100/stat".into(), stat(100, "qemu", 2, 999))]);
-    let found = domains.look();
+    let found = domains.read();
     assert_eq!(
         (names(&found), found[0].identity.started),
         (vec!["other".to_owned(), "late".to_owned()], 999)
@@ -181,7 +181,7 @@ fn domains_come_and_go_and_ids_are_given_again() {
     // The process ends between the list of processes and the reading of its files, or is no longer an
     // emulator.
     fs::remove_file(root.join("proc/100/stat")).unwrap();
-    assert_eq!(names(&domains.look()), ["late"]);
+    assert_eq!(names(&domains.read()), ["late"]);
     fs::remove_dir_all(root.join("proc/500")).unwrap();
-    assert!(domains.look().is_empty());
+    assert!(domains.read().is_empty());
 }

@@ -1,12 +1,12 @@
 //! Text output of running virtual machines.
 
-use manycore_linux::vms::usage::{HostUsage, Moment, Usage, VcpuUsage};
+use crate::usage::{DomainUsage, DomainsSnapshot, HostUsage, VcpuUsage};
 use manycore_render::table::{Align, Table};
 use manycore_text::{names::printable, units};
 use std::collections::BTreeSet;
 
 /// Returns the table of running virtual machines.
-pub fn list(moment: &Moment) -> String {
+pub fn list(moment: &DomainsSnapshot) -> String {
     if moment.domains.is_empty() {
         return "No virtual machine is running.\n".to_owned();
     }
@@ -28,7 +28,7 @@ pub fn list(moment: &Moment) -> String {
             who.id.map_or_else(dash, |id| id.to_string()),
             who.pid.to_string(),
             domain.vcpus.map_or_else(dash, |vcpus| vcpus.to_string()),
-            units::bytes(domain.resident),
+            units::bytes(domain.memory_bytes),
         ];
         if has_state {
             row.push(state(domain));
@@ -41,7 +41,7 @@ pub fn list(moment: &Moment) -> String {
 }
 
 /// Columns and the reason why a figure in them is missing.
-const MISSING: [(&str, &str); 10] = [
+const DASH_REASONS: [(&str, &str); 10] = [
     ("id", "libvirt did not start the domain"),
     ("uuid", "the domain was started without a UUID"),
     ("state", "libvirt's state file cannot be read (try again as root), or libvirt did not start the domain"),
@@ -65,7 +65,7 @@ fn dashes(table: &Table) -> String {
     // Beside `traffic`, the columns called `node N` are parts of the traffic, not of the memory.
     let has_traffic = table.head.iter().any(|(head, _)| head == "traffic");
     let mut text = String::new();
-    for (name, why) in MISSING {
+    for (name, why) in DASH_REASONS {
         if has_dash(name) && !(name == "node" && has_traffic) {
             text += &format!("  - in {name}: {why}\n");
         }
@@ -74,16 +74,16 @@ fn dashes(table: &Table) -> String {
 }
 
 /// Returns the table of what the host and each domain used.
-pub fn table(moment: &Moment) -> String {
-    let heads = Heads::of(moment);
+pub fn table(moment: &DomainsSnapshot) -> String {
+    let columns = Columns::of(moment);
     let mut table = Table::numeric(
         "",
         ("name", Align::Left),
-        &heads.names().iter().map(String::as_str).collect::<Vec<_>>(),
+        &columns.names().iter().map(String::as_str).collect::<Vec<_>>(),
     );
     for domain in &moment.domains {
-        table.rows.push(heads.row(domain));
-        table.rows.extend(domain.threads.iter().map(|thread| heads.vcpu(thread)));
+        table.rows.push(columns.row(domain));
+        table.rows.extend(domain.threads.iter().map(|thread| columns.vcpu(thread)));
     }
     let vcpus = moment.domains.iter().map(|domain| domain.vcpus).sum::<Option<usize>>();
     let vcpus = vcpus.map_or_else(String::new, |vcpus| format!(", {}", units::counted(vcpus, "virtual CPU")));
@@ -101,20 +101,20 @@ fn host(host: &HostUsage) -> String {
     if host.steal_percent.is_some_and(|percent| percent >= 0.05) {
         text.push_str(&format!(", {} stolen", cpus(host.steal_percent)));
     }
-    let used = host.memory.saturating_sub(host.available);
-    text.push_str(&format!("; memory {} of {}", units::bytes(used), units::bytes(host.memory)));
+    let used = host.memory_bytes.saturating_sub(host.available_bytes);
+    text.push_str(&format!("; memory {} of {}", units::bytes(used), units::bytes(host.memory_bytes)));
     if let Some(bandwidth) = host.bandwidth {
         text.push_str(&format!("\ntraffic: {} to and from memory", units::rate(bandwidth)));
         let parts: Vec<String> = host
-            .bandwidth_by_domain
+            .bandwidth_by_node
             .iter()
             .filter_map(|(place, rate)| Some(format!("{place} {}", units::rate((*rate)?))))
             .collect();
         if parts.len() > 1 {
             text.push_str(&format!(" ({})", parts.join(", ")));
         }
-        if host.bandwidth_without > 0 {
-            let groups = units::counted(host.bandwidth_without, "group");
+        if host.groups_without_bandwidth > 0 {
+            let groups = units::counted(host.groups_without_bandwidth, "group");
             text.push_str(&format!(", not counting {groups} without readable counters"));
         }
     }
@@ -123,7 +123,7 @@ fn host(host: &HostUsage) -> String {
 
 /// The columns of the table.
 #[allow(clippy::struct_excessive_bools, reason = "one for each column that may be absent")]
-struct Heads {
+struct Columns {
     has_state: bool,
     has_vcpus: bool,
     has_exits: bool,
@@ -132,9 +132,9 @@ struct Heads {
     places: BTreeSet<String>,
 }
 
-impl Heads {
-    fn of(moment: &Moment) -> Self {
-        let places: BTreeSet<String> = moment.host.bandwidth_by_domain.keys().cloned().collect();
+impl Columns {
+    fn of(moment: &DomainsSnapshot) -> Self {
+        let places: BTreeSet<String> = moment.host.bandwidth_by_node.keys().cloned().collect();
         Self {
             has_state: moment.domains.iter().any(|domain| domain.identity.state.is_some()),
             has_vcpus: moment.domains.iter().any(|domain| !domain.threads.is_empty()),
@@ -162,7 +162,7 @@ impl Heads {
         names
     }
 
-    fn row(&self, domain: &Usage) -> Vec<String> {
+    fn row(&self, domain: &DomainUsage) -> Vec<String> {
         let mut row = vec![
             printable(&domain.identity.name),
             domain.identity.pid.to_string(),
@@ -173,17 +173,17 @@ impl Heads {
             percent(domain.cpu_percent),
             percent(domain.guest_percent),
             percent(domain.system_percent),
-            percent(domain.delay_percent),
+            percent(domain.wait_percent),
             count(domain.switches_per_second),
         ];
         if self.has_state {
             row.insert(2, state(domain));
         }
         row.extend(self.has_exits.then(|| count(domain.exits_per_second)));
-        row.push(units::bytes(domain.resident));
+        row.push(units::bytes(domain.memory_bytes));
         row.extend(self.nodes.iter().map(|node| by_node(domain, *node)));
         row.extend(self.has_traffic.then(|| domain.bandwidth.map_or_else(dash, units::rate)));
-        let at = |place: &String| domain.bandwidth_by_domain.get(place).copied().flatten();
+        let at = |place: &String| domain.bandwidth_by_node.get(place).copied().flatten();
         row.extend(self.places.iter().map(|place| at(place).map_or_else(dash, units::rate)));
         row
     }
@@ -196,7 +196,7 @@ impl Heads {
             percent(thread.cpu_percent),
             percent(thread.guest_percent),
             percent(thread.system_percent),
-            percent(thread.delay_percent),
+            percent(thread.wait_percent),
             count(thread.switches_per_second),
         ];
         if self.has_state {
@@ -208,15 +208,15 @@ impl Heads {
 }
 
 /// `running`, `paused`.
-fn state(domain: &Usage) -> String {
+fn state(domain: &DomainUsage) -> String {
     domain.identity.state.as_ref().map_or_else(dash, |state| printable(state))
 }
 
-fn nodes(moment: &Moment) -> BTreeSet<u32> {
+fn nodes(moment: &DomainsSnapshot) -> BTreeSet<u32> {
     moment.domains.iter().flat_map(|domain| domain.memory_by_node.keys().copied()).collect()
 }
 
-fn by_node(domain: &Usage, node: u32) -> String {
+fn by_node(domain: &DomainUsage, node: u32) -> String {
     domain.memory_by_node.get(&node).map_or_else(dash, |bytes| units::bytes(*bytes))
 }
 
@@ -235,40 +235,47 @@ fn dash() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use manycore_linux::vms::usage::Identity;
+    use manycore_linux::vms::DomainIdentity;
     use std::collections::BTreeMap;
 
-    fn domain(name: &str, pid: u32, cpu: Option<f64>) -> Usage {
-        let identity = Identity { name: name.to_owned(), pid, id: Some(pid / 100), ..Identity::default() };
-        Usage {
+    fn domain(name: &str, pid: u32, cpu: Option<f64>) -> DomainUsage {
+        let identity =
+            DomainIdentity { name: name.to_owned(), pid, id: Some(pid / 100), ..DomainIdentity::default() };
+        DomainUsage {
             identity,
             vcpus: Some(4),
             cpu_percent: cpu,
             guest_percent: cpu.map(|cpu| cpu * 0.9),
             system_percent: cpu.map(|cpu| cpu * 0.05),
-            delay_percent: Some(12.5),
+            wait_percent: Some(12.5),
             switches_per_second: Some(1234.4),
-            resident: 4 << 30,
-            ..Usage::default()
+            memory_bytes: 4 << 30,
+            ..DomainUsage::default()
         }
     }
 
-    fn moment() -> Moment {
+    fn moment() -> DomainsSnapshot {
         let host = HostUsage {
             cpus: 64,
             cpu_percent: Some(1234.0),
             guest_percent: Some(1000.0),
             steal_percent: Some(0.0),
-            memory: 256 << 30,
-            available: 100 << 30,
+            memory_bytes: 256 << 30,
+            available_bytes: 100 << 30,
             ..HostUsage::default()
         };
         let domains = vec![domain("web1", 812, Some(390.0)), domain("bell\u{7} and ü", 900, None)];
-        Moment { time: "2026-11-22T10:00:00Z".to_owned(), seconds: 1.0, host, domains, ..Moment::default() }
+        DomainsSnapshot {
+            time: "2026-11-22T10:00:00Z".to_owned(),
+            seconds: 1.0,
+            host,
+            domains,
+            ..DomainsSnapshot::default()
+        }
     }
 
     #[test]
-    fn domains_read_well() {
+    fn tables_match_snapshots() {
         insta::assert_snapshot!("table", table(&moment()));
         insta::assert_snapshot!("list", list(&moment()));
         let mut nameless = moment();
@@ -277,11 +284,11 @@ mod tests {
         let mut paused = moment();
         paused.domains[0].identity.state = Some("paused".to_owned());
         insta::assert_snapshot!("paused", table(&paused) + &list(&paused));
-        assert_eq!(list(&Moment::default()), "No virtual machine is running.\n");
+        assert_eq!(list(&DomainsSnapshot::default()), "No virtual machine is running.\n");
     }
 
     #[test]
-    fn more_columns_come_with_what_is_known() {
+    fn columns_depend_on_known_values() {
         let mut moment = moment();
         let places = |rates: [f64; 2]| -> BTreeMap<String, Option<f64>> {
             ["node 0", "node 1"]
@@ -291,16 +298,16 @@ mod tests {
                 .collect()
         };
         moment.host.bandwidth = Some(4e9);
-        moment.host.bandwidth_by_domain = places([3e9, 1e9]);
+        moment.host.bandwidth_by_node = places([3e9, 1e9]);
         let first = &mut moment.domains[0];
         first.bandwidth = Some(1.5e9);
-        first.bandwidth_by_domain = places([1.5e9, 0.0]);
+        first.bandwidth_by_node = places([1.5e9, 0.0]);
         first.exits_per_second = Some(45_000.0);
         let vcpu =
             VcpuUsage { vcpu: 0, tid: 820, cpu: Some(17), cpu_percent: Some(99.0), ..VcpuUsage::default() };
         first.threads = vec![vcpu.clone(), VcpuUsage { vcpu: 1, tid: 821, ..vcpu }];
         insta::assert_snapshot!("wide", table(&moment));
-        moment.host.bandwidth_without = 2;
+        moment.host.groups_without_bandwidth = 2;
         let text = table(&moment);
         assert!(
             text.contains("node 1 1.00 GB/s), not counting 2 groups without readable counters\n"),

@@ -1,35 +1,35 @@
 //! Placement of the virtual CPUs: their host CPUs, their order, and the guest nodes for them.
 
-use super::{Refused, Task, boot, cells};
-use crate::domain::guest::Cell;
+use super::{PlanInput, cells, initial_vcpus};
+use crate::{domain::guest::Cell, error::PlanError, remedy::Notes};
 use manycore_placement::{PlacementError, PlannedWorker, PolicyKind, UnusedCpus};
 use manycore_topology::{CpuId, CpuSet, Machine, machine::Group};
 use std::collections::HashMap;
 
 /// Placement of all threads of a domain.
-pub(super) struct Seats {
+pub(super) struct DomainPlacement {
     /// Host CPUs of each virtual CPU.
     pub pins: Vec<CpuSet>,
     /// Host CPUs of the emulator and of I/O threads.
-    pub others: CpuSet,
+    pub emulator_cpus: CpuSet,
     /// Guest nodes with virtual CPUs; empty if the guest's nodes are left unchanged.
-    pub cells: Vec<HostedCell>,
+    pub cells: Vec<CellOnHost>,
     /// Memory-only nodes of the guest, which are left unchanged.
     pub memory_only: CpuSet,
     /// Location of each virtual CPU on the machine.
-    pub places: Vec<Place>,
+    pub locations: Vec<TopologyLocation>,
 }
 
 /// A guest node and its host node.
-pub(super) struct HostedCell {
+pub(super) struct CellOnHost {
     pub cell: Cell,
-    pub host: u32,
+    pub host_node: u32,
 }
 
 /// A location: the groups of the machine that contain all CPUs of a virtual CPU, each as an index into the
 /// machine's list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct TopologyLocation {
     pub package: Option<usize>,
     pub node: Option<usize>,
     pub die: Option<usize>,
@@ -38,9 +38,9 @@ pub(super) struct Place {
     pub core: Option<usize>,
 }
 
-impl Seats {
+impl DomainPlacement {
     /// Returns whether the plan removes this guest node. Elements must then not refer to it.
-    pub fn is_gone(&self, node: u64) -> bool {
+    pub fn is_removed(&self, node: u64) -> bool {
         !self.cells.is_empty() && u32::try_from(node).is_ok_and(|node| !self.node_ids().contains(node))
     }
 
@@ -51,91 +51,98 @@ impl Seats {
     }
 }
 
-pub(super) fn seats(task: &Task, notes: &mut Vec<String>) -> Result<Seats, Refused> {
-    let Task { machine, wish, .. } = *task;
-    let count = task.before.pins.len();
+/// Places all threads of a domain.
+pub(super) fn place_domain(input: &PlanInput, notes: &mut Notes) -> Result<DomainPlacement, PlanError> {
+    let PlanInput { machine, request, .. } = *input;
+    let count = input.before.pins.len();
     // The emulator will run on the reserve.
-    wish.reserve.check_online(machine).map_err(Refused::Place)?;
-    let plan = wish.policy.plan(machine, count, &wish.reserve).map_err(Refused::Place)?;
-    if !wish.overcommit {
+    request.reserve.check_online(machine).map_err(PlanError::Placement)?;
+    let plan = request.policy.plan(machine, count, &request.reserve).map_err(PlanError::Placement)?;
+    if !request.overcommit {
         plan.check_exclusive().map_err(|unmet| match unmet {
             PlacementError::NotExclusive { workers, cpus } => {
-                Refused::TooFewCpus { vcpus: workers, cpus: cpus.len() }
+                PlanError::TooFewCpus { vcpus: workers, cpus: cpus.len() }
             }
-            other => Refused::Place(other),
+            other => PlanError::Placement(other),
         })?;
     }
-    let atlas = Atlas::new(machine);
-    let mut workers: Vec<(Place, PlannedWorker)> =
-        plan.workers.into_iter().map(|worker| (atlas.place(&worker.cpus), worker)).collect();
+    let index = LocationIndex::new(machine);
+    let mut workers: Vec<(TopologyLocation, PlannedWorker)> =
+        plan.workers.into_iter().map(|worker| (index.locate(&worker.cpus), worker)).collect();
     // The guest numbers threads, then cores, then clusters: neighbours on the host get adjacent numbers. An
     // explicit list of CPUs keeps its order.
-    if !matches!(wish.policy.kind, PolicyKind::Cpus(_)) {
+    if !matches!(request.policy.kind, PolicyKind::Cpus(_)) {
         workers.sort_by_key(|(place, worker)| (*place, worker.cpus.first()));
     }
-    if matches!(wish.policy.kind, PolicyKind::Spread | PolicyKind::SpreadAt(_) | PolicyKind::Near(_)) {
-        workers = boot::evenly(task, workers, notes)?;
+    if matches!(request.policy.kind, PolicyKind::Spread | PolicyKind::SpreadAt(_) | PolicyKind::Near(_)) {
+        workers = initial_vcpus::spread_initial_vcpus(input, workers, notes)?;
     }
-    let (places, workers): (Vec<Place>, Vec<PlannedWorker>) = workers.into_iter().unzip();
-    let cells = cells::cells(task, &places, &workers, notes)?;
-    let memory_only = cells::memory_only(task);
+    let (locations, workers): (Vec<TopologyLocation>, Vec<PlannedWorker>) = workers.into_iter().unzip();
+    let cells = cells::cells(input, &locations, &workers, notes)?;
+    let memory_only = cells::memory_only(input);
     let pins: Vec<CpuSet> = workers.into_iter().map(|worker| worker.cpus).collect();
-    Ok(Seats { others: others(task, &pins, &cells), pins, cells, memory_only, places })
+    Ok(DomainPlacement {
+        emulator_cpus: emulator_cpus(input, &pins, &cells),
+        pins,
+        cells,
+        memory_only,
+        locations,
+    })
 }
 
 /// Returns the CPUs of the reserve, or else those of the nodes that the domain runs on.
-fn others(task: &Task, pins: &[CpuSet], cells: &[HostedCell]) -> CpuSet {
-    let Task { machine, wish, .. } = *task;
+fn emulator_cpus(input: &PlanInput, pins: &[CpuSet], cells: &[CellOnHost]) -> CpuSet {
+    let PlanInput { machine, request, .. } = *input;
     let all = CpuSet::union_of(pins);
     let usable = machine.online.intersection(&machine.usable()).difference(&machine.isolated);
-    let kept = UnusedCpus::of(&wish.policy, machine, &wish.reserve).reserved.difference(&all);
+    let kept = UnusedCpus::of(&request.policy, machine, &request.reserve).reserved.difference(&all);
     if !kept.is_empty() {
         return kept;
     }
-    let own = machine.nodes.iter().filter(|node| cells.iter().any(|cell| cell.host == node.id));
+    let own = machine.nodes.iter().filter(|node| cells.iter().any(|cell| cell.host_node == node.id));
     let near = CpuSet::union_of(own.map(|node| &node.cpus)).intersection(&usable);
     if near.is_empty() { all } else { near }
 }
 
 /// The groups that each CPU belongs to.
-struct Atlas {
-    places: HashMap<CpuId, Place>,
+struct LocationIndex {
+    locations: HashMap<CpuId, TopologyLocation>,
 }
 
-impl Atlas {
+impl LocationIndex {
     fn new(machine: &Machine) -> Self {
-        let mut places: HashMap<CpuId, Place> = HashMap::new();
-        let mut enter = |cpus: &CpuSet, set: &dyn Fn(&mut Place)| {
-            cpus.intersection(&machine.online).iter().for_each(|cpu| set(places.entry(cpu).or_default()));
+        let mut locations: HashMap<CpuId, TopologyLocation> = HashMap::new();
+        let mut record = |cpus: &CpuSet, set: &dyn Fn(&mut TopologyLocation)| {
+            cpus.intersection(&machine.online).iter().for_each(|cpu| set(locations.entry(cpu).or_default()));
         };
         let groups =
             |groups: &[Group]| -> Vec<CpuSet> { groups.iter().map(|group| group.cpus.clone()).collect() };
         for (at, cpus) in groups(&machine.packages).iter().enumerate() {
-            enter(cpus, &|place| place.package = Some(at));
+            record(cpus, &|place| place.package = Some(at));
         }
         for (at, cpus) in groups(&machine.dies).iter().enumerate() {
-            enter(cpus, &|place| place.die = Some(at));
+            record(cpus, &|place| place.die = Some(at));
         }
         for (at, cpus) in groups(&machine.clusters).iter().enumerate() {
-            enter(cpus, &|place| place.cluster = Some(at));
+            record(cpus, &|place| place.cluster = Some(at));
         }
         for (at, cpus) in groups(&machine.cores).iter().enumerate() {
-            enter(cpus, &|place| place.core = Some(at));
+            record(cpus, &|place| place.core = Some(at));
         }
         for (at, cache) in machine.last_level_caches().enumerate() {
-            enter(&cache.cpus, &|place| place.cache = Some(at));
+            record(&cache.cpus, &|place| place.cache = Some(at));
         }
         for (at, node) in machine.nodes.iter().enumerate().filter(|(_, node)| !node.memory_only) {
-            enter(&node.cpus, &|place| place.node = place.node.or(Some(at)));
+            record(&node.cpus, &|place| place.node = place.node.or(Some(at)));
         }
-        Self { places }
+        Self { locations }
     }
 
     /// Returns the groups that contain all of the CPUs.
-    fn place(&self, cpus: &CpuSet) -> Place {
-        let mut all = cpus.iter().map(|cpu| self.places.get(&cpu).copied().unwrap_or_default());
+    fn locate(&self, cpus: &CpuSet) -> TopologyLocation {
+        let mut all = cpus.iter().map(|cpu| self.locations.get(&cpu).copied().unwrap_or_default());
         let first = all.next().unwrap_or_default();
-        all.fold(first, |one, other| Place {
+        all.fold(first, |one, other| TopologyLocation {
             package: one.package.filter(|_| one.package == other.package),
             node: one.node.filter(|_| one.node == other.node),
             die: one.die.filter(|_| one.die == other.die),

@@ -1,41 +1,42 @@
 //! Available memory and free huge pages of each node (`/sys/devices/system/node/nodeN`).
 
-use crate::domain::{NodeRoom, PageRoom, Room};
+use crate::domain::{AvailableMemory, HugePagePool, NodeAvailableMemory};
 use manycore_topology::sys_tree::{SysTree, kilobytes};
 use std::collections::BTreeMap;
 
 const NODE: &str = "sys/devices/system/node";
 /// Maximum size of a node's `meminfo`, in bytes; it has about forty lines.
-const LONGEST: usize = 8192;
+const MAX_MEMINFO_BYTES: usize = 8192;
 /// Lines of a node's `meminfo` whose memory is free or can be reclaimed.
-const FREE: [&str; 4] = ["MemFree:", "Active(file):", "Inactive(file):", "SReclaimable:"];
+const AVAILABLE: [&str; 4] = ["MemFree:", "Active(file):", "Inactive(file):", "SReclaimable:"];
 
 /// Returns the available memory of each node; empty on a kernel without NUMA, which has no such files.
-pub fn room(tree: &SysTree) -> Room {
+pub fn available_memory(tree: &SysTree) -> AvailableMemory {
     let nodes = tree.numbered(NODE, "node");
-    Room {
+    AvailableMemory {
         nodes: nodes.iter().map(|node| (node, of_node(tree, node))).collect(),
         default_page_kib: field(&tree.read("proc/meminfo").unwrap_or_default(), "Hugepagesize:")
             .map(|bytes| bytes >> 10),
     }
 }
 
-fn of_node(tree: &SysTree, node: u32) -> NodeRoom {
-    let meminfo =
-        tree.read_part(&format!("{NODE}/node{node}/meminfo"), LONGEST, str::to_owned).unwrap_or_default();
-    let free = field(&meminfo, FREE[0]);
-    let given_up: u64 = FREE[1..].iter().filter_map(|name| field(&meminfo, name)).sum();
+fn of_node(tree: &SysTree, node: u32) -> NodeAvailableMemory {
+    let meminfo = tree
+        .read_part(&format!("{NODE}/node{node}/meminfo"), MAX_MEMINFO_BYTES, str::to_owned)
+        .unwrap_or_default();
+    let free = field(&meminfo, AVAILABLE[0]);
+    let reclaimable: u64 = AVAILABLE[1..].iter().filter_map(|name| field(&meminfo, name)).sum();
     let folder = format!("{NODE}/node{node}/hugepages");
-    let pages: BTreeMap<u64, PageRoom> = tree
+    let pages: BTreeMap<u64, HugePagePool> = tree
         .list(&folder)
         .iter()
         .filter_map(|name| {
             let kib = name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;
             let count = |what: &str| tree.number(&format!("{folder}/{name}/{what}"));
-            Some((kib, PageRoom { total: count("nr_hugepages")?, free: count("free_hugepages")? }))
+            Some((kib, HugePagePool { total: count("nr_hugepages")?, free: count("free_hugepages")? }))
         })
         .collect();
-    NodeRoom { free_bytes: free.map(|free| free + given_up), pages }
+    NodeAvailableMemory { free_bytes: free.map(|free| free + reclaimable), pages }
 }
 
 /// Returns the bytes of a line of `meminfo`.
@@ -60,11 +61,14 @@ mod tests {
         for (name, value) in [("nr_hugepages", "8"), ("free_hugepages", "5")] {
             files.add_file(&format!("{NODE}/node1/hugepages/hugepages-2048kB/{name}"), value);
         }
-        let room = room(&SysTree::from_capture(files));
-        let node = NodeRoom {
+        let available = available_memory(&SysTree::from_capture(files));
+        let node = NodeAvailableMemory {
             free_bytes: Some(124 << 10),
-            pages: BTreeMap::from([(2048, PageRoom { total: 8, free: 5 })]),
+            pages: BTreeMap::from([(2048, HugePagePool { total: 8, free: 5 })]),
         };
-        assert_eq!(room, Room { nodes: BTreeMap::from([(1, node)]), default_page_kib: Some(2048) });
+        assert_eq!(
+            available,
+            AvailableMemory { nodes: BTreeMap::from([(1, node)]), default_page_kib: Some(2048) }
+        );
     }
 }

@@ -1,11 +1,14 @@
 //! Capabilities of a guest's machine type: NUMA nodes, threads per core, and a CPU that libvirt can describe.
 
-use crate::domain::read::os_type;
-use manycore_linux::vms::xml::Xml;
+use crate::{
+    domain::{read::os_type, xml::DomainXml},
+    error::PlanError,
+    remedy::Remedy,
+};
 
 /// What QEMU and libvirt support for the machine type of a domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Board {
+pub(super) struct MachineTypeCapabilities {
     /// Name for notes.
     pub name: String,
     /// Whether the guest can have NUMA nodes, a topology and the host's CPU: QEMU accepts `-numa` and the
@@ -15,9 +18,9 @@ pub(super) struct Board {
     pub has_threads: bool,
 }
 
-impl Board {
+impl MachineTypeCapabilities {
     /// Returns the capabilities for a domain whose guest has this architecture.
-    pub fn of(xml: &Xml, arch: &str) -> Self {
+    pub fn of(xml: &DomainXml, arch: &str) -> Self {
         let named = os_type(xml, "machine");
         // The default of libvirt.
         let default = match arch {
@@ -53,20 +56,23 @@ impl Board {
     }
 }
 
-/// Returns why KVM on this host cannot run a guest of that architecture, if so.
-pub(super) fn kvm_refusal(xml: &Xml, guest: &str, host: Option<&str>) -> Option<String> {
+/// Returns an error if KVM on this host cannot run a guest of that architecture.
+pub(super) fn kvm_refusal(xml: &DomainXml, guest: &str, host: Option<&str>) -> Option<PlanError> {
     let host = host?;
-    if xml.root().attribute("type") != Some("kvm") || runs(host, guest) {
+    if xml.root().attribute("type") != Some("kvm") || can_run_natively(host, guest) {
         return None;
     }
-    Some(format!(
-        "it is a KVM domain of architecture {guest}, but this machine is {host}. KVM runs only guests of the host's \
-         architecture: plan it for a {guest} machine (--machine), or change its type to qemu"
+    Some(PlanError::resolved_by(
+        Remedy::Machine,
+        format!(
+            "it is a KVM domain of architecture {guest}, but this machine is {host}. KVM runs only guests of the \
+             host's architecture: plan it for a {guest} machine, or change its type to qemu"
+        ),
     ))
 }
 
 /// Returns whether CPUs of `host` execute programs of `guest` natively, as KVM needs.
-fn runs(host: &str, guest: &str) -> bool {
+fn can_run_natively(host: &str, guest: &str) -> bool {
     host == guest
         || matches!(
             (host, guest),
