@@ -113,6 +113,20 @@ impl From<manycore_vm::Error> for Failure {
     }
 }
 
+impl From<manycore_spawn::Error> for Failure {
+    fn from(error: manycore_spawn::Error) -> Self {
+        use manycore_spawn::Error;
+        match error {
+            Error::NotStartedByTool => Self::input(error),
+            Error::Cleanup(error) => error.into(),
+            Error::Failed(message) => Self::Measured(message),
+            Error::Interrupted => Self::Interrupted(error.to_string()),
+            error if error.is_missing() => Self::missing(error),
+            error => Self::input(error),
+        }
+    }
+}
+
 macro_rules! from_errors {
     ($($error:path: $($variant:ident)*;)*) => {$(
         impl From<$error> for Failure {
@@ -134,7 +148,6 @@ macro_rules! from_errors {
 from_errors! {
     manycore_experiment::Error: Unavailable Failed;
     manycore_evaluate::Error: Invalid Unavailable Failed;
-    manycore_spawn::Error: Invalid Unavailable Failed;
 }
 
 impl From<manycore_control::Error> for Failure {

@@ -66,7 +66,7 @@ fn every_runtime_starts_holds_and_ends_its_light_processes() {
 }
 
 #[test]
-fn our_figures_are_those_of_the_runtime() {
+fn figures_agree_with_the_runtime() {
     for (runtime, programs, count) in [("beam", &["erl", "erlc"][..], "100000"), ("go", &["go"], "100000")] {
         if !is_here(programs) {
             continue;
@@ -93,7 +93,7 @@ fn erlang_is_given_more_processes_than_it_allows_by_itself() {
 }
 
 #[test]
-fn who_computes_loads_the_cpus() {
+fn spin_work_loads_the_cpus() {
     for (runtime, programs) in RUNTIMES {
         if !is_here(programs) {
             continue;
@@ -113,7 +113,7 @@ fn who_computes_loads_the_cpus() {
 }
 
 #[test]
-fn who_works_on_files_leaves_none() {
+fn io_work_leaves_no_files() {
     for (runtime, programs) in RUNTIMES {
         if !is_here(programs) {
             continue;
@@ -132,7 +132,7 @@ fn who_works_on_files_leaves_none() {
 }
 
 #[test]
-fn too_few_files_are_told() {
+fn open_file_limit_is_reported() {
     let bench = Bench::new();
     let line = format!(
         "ulimit -n 40; exec {} spawn --out out --runtime threads --counts 200 --work io --for 300ms",
@@ -224,7 +224,7 @@ fn programs(folder: &Path) -> Vec<std::path::PathBuf> {
 }
 
 #[test]
-fn what_was_compiled_is_kept_and_made_again_where_it_is_damaged() {
+fn cache_is_reused_and_repaired() {
     if !is_here(&["erl", "erlc"]) {
         return;
     }
@@ -253,7 +253,7 @@ fn what_was_compiled_is_kept_and_made_again_where_it_is_damaged() {
 }
 
 #[test]
-fn a_cache_that_somebody_else_could_change_is_not_used() {
+fn world_writable_cache_is_not_used() {
     if !is_here(&["erl", "erlc"]) {
         return;
     }
@@ -273,7 +273,7 @@ fn a_cache_that_somebody_else_could_change_is_not_used() {
 }
 
 #[test]
-fn the_ceiling_is_where_it_was_foretold() {
+fn limit_is_reached_as_predicted() {
     let bench = Bench::new();
     let run = bench.run(&["spawn", "--runtime", "tokio", "--counts", "1000", "--ceiling=128M"]);
     if run.status.code() == Some(3) && words(&run).contains("control group") {
@@ -327,7 +327,7 @@ fn of_a_user(runtime: &str, environment: &[(&str, &Path)]) {
 }
 
 #[test]
-fn a_home_that_is_somebody_elses_does_not_matter() {
+fn foreign_home_is_ignored() {
     for (runtime, programs) in [("beam", &["erl", "erlc"][..]), ("go", &["go"])] {
         if is_here(programs) {
             of_a_user(runtime, &[("HOME", Path::new("/dev/null"))]);
@@ -336,7 +336,7 @@ fn a_home_that_is_somebody_elses_does_not_matter() {
 }
 
 #[test]
-fn what_a_users_settings_print_is_no_answer() {
+fn output_of_user_settings_is_ignored() {
     if is_here(&["erl", "erlc"]) {
         let home = tempfile::tempdir().unwrap();
         fs::write(home.path().join(".erlang"), "io:format(\"welcome~n\").\n").unwrap();

@@ -109,7 +109,7 @@ fn an_interrupted_run_keeps_what_it_has_and_leaves_nothing_else() {
 }
 
 #[test]
-fn a_compiler_that_says_nothing_does_not_hold_up_the_end() {
+fn silent_compiler_does_not_block_interrupt() {
     let bench = Bench::new();
     fs::create_dir(bench.path("bin")).unwrap();
     for name in ["erl", "erlc"] {

@@ -23,31 +23,31 @@ use tempfile::TempDir;
 const LIST: &str = "entry";
 
 /// Prefixes of the names of entries that are being built or removed.
-const UNDER_WAY: [&str; 2] = [".new-", ".old-"];
+const TEMPORARY_PREFIXES: [&str; 2] = [".new-", ".old-"];
 
 /// Age from which an entry that is being built or removed is a leftover of a killed run. Compilers may take
 /// minutes.
-const LEFT: Duration = Duration::from_hours(1);
+const LEFTOVER_AGE: Duration = Duration::from_hours(1);
 
 /// The cache of compiled programs.
-pub struct Cache {
+pub struct ProgramCache {
     folder: PathBuf,
     /// Temporary directory that stands in for a cache; removed when this value is dropped.
     _own: Option<TempDir>,
 }
 
-impl Cache {
+impl ProgramCache {
     /// Opens the cache of the current user, or a temporary directory for this run if there is no safe cache
     /// directory.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] where not even that can be made.
+    /// [`Error::Unavailable`] if the temporary directory cannot be created either.
     pub fn open() -> Result<Self> {
         let home = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let above = home("XDG_CACHE_HOME").or_else(|| home("HOME").map(|home| home.join(".cache")));
         let folder = above.map(|above| above.join("manycore"));
         if let Some(folder) = folder.filter(|folder| make_private(folder).is_ok()) {
-            sweep(&folder, LEFT);
+            remove_leftovers(&folder, LEFTOVER_AGE);
             return Ok(Self { folder, _own: None });
         }
         let own = tempfile::Builder::new().prefix("manycore-").tempdir();
@@ -61,7 +61,7 @@ impl Cache {
     /// or damaged. `key` is the compiler's version and everything else that affects the output.
     ///
     /// # Errors
-    /// Those of `compile`; [`Failure::Missing`] if files cannot be written.
+    /// Those of `compile`; [`Error::Unavailable`] if files cannot be written.
     pub fn get(
         &self,
         name: &str,
@@ -70,33 +70,38 @@ impl Cache {
         compile: impl FnOnce(&Path) -> Result,
     ) -> Result<PathBuf> {
         let key = format!("{name}\n{key}\n{source}");
-        let place = self.folder.join(format!("{name}-{:016x}", hash(key.as_bytes())));
+        let entry = self.folder.join(format!("{name}-{:016x}", hash(key.as_bytes())));
         let first = hash(key.as_bytes()).to_string();
-        if is_whole(&place, &first) {
-            return Ok(place);
+        if is_whole(&entry, &first) {
+            return Ok(entry);
         }
         let cannot =
-            |error: io::Error| Error::unavailable(format!("cannot write {}: {error}", place.display()));
-        let new = tempfile::Builder::new().prefix(UNDER_WAY[0]).tempdir_in(&self.folder).map_err(cannot)?;
+            |error: io::Error| Error::unavailable(format!("cannot write {}: {error}", entry.display()));
+        let new = tempfile::Builder::new()
+            .prefix(TEMPORARY_PREFIXES[0])
+            .tempdir_in(&self.folder)
+            .map_err(cannot)?;
         compile(new.path())?;
         let list = list(new.path(), &first).map_err(cannot)?;
         fs::write(new.path().join(LIST), list).map_err(cannot)?;
         // Another run may have stored the same entry meanwhile, which is equally good. A damaged entry is
         // moved away first.
         for _ in 0..2 {
-            if fs::rename(new.path(), &place).is_ok() {
+            if fs::rename(new.path(), &entry).is_ok() {
                 // The directory no longer has its temporary name, so dropping it must not delete anything.
                 let _ = new.keep();
-                return Ok(place);
+                return Ok(entry);
             }
-            if is_whole(&place, &first) {
-                return Ok(place);
+            if is_whole(&entry, &first) {
+                return Ok(entry);
             }
-            let old =
-                tempfile::Builder::new().prefix(UNDER_WAY[1]).tempdir_in(&self.folder).map_err(cannot)?;
-            let _ = fs::rename(&place, old.path());
+            let old = tempfile::Builder::new()
+                .prefix(TEMPORARY_PREFIXES[1])
+                .tempdir_in(&self.folder)
+                .map_err(cannot)?;
+            let _ = fs::rename(&entry, old.path());
         }
-        // Another process damages the entry while we look at it: this run uses its own copy.
+        // Another process damages the entry while this run reads it: this run uses its own copy.
         Ok(new.keep())
     }
 }
@@ -114,12 +119,12 @@ fn make_private(folder: &Path) -> io::Result<()> {
 }
 
 /// Removes entries that killed runs have left and that are at least `age` old.
-fn sweep(folder: &Path, age: Duration) {
+fn remove_leftovers(folder: &Path, age: Duration) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let under_way = UNDER_WAY.iter().any(|prefix| name.to_string_lossy().starts_with(prefix));
+        let is_temporary = TEMPORARY_PREFIXES.iter().any(|prefix| name.to_string_lossy().starts_with(prefix));
         let changed = entry.metadata().and_then(|about| about.modified());
-        if under_way && changed.is_ok_and(|time| time.elapsed().is_ok_and(|since| since >= age)) {
+        if is_temporary && changed.is_ok_and(|time| time.elapsed().is_ok_and(|since| since >= age)) {
             let _ = fs::remove_dir_all(entry.path());
         }
     }
@@ -156,8 +161,8 @@ fn list(folder: &Path, first: &str) -> io::Result<String> {
 }
 
 fn is_whole(folder: &Path, first: &str) -> bool {
-    let said = fs::read_to_string(folder.join(LIST));
-    said.is_ok_and(|said| list(folder, first).is_ok_and(|list| list == said))
+    let stored = fs::read_to_string(folder.join(LIST));
+    stored.is_ok_and(|stored| list(folder, first).is_ok_and(|list| list == stored))
 }
 
 #[cfg(test)]
@@ -165,11 +170,11 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 
-    fn cache(folder: &Path) -> Cache {
-        Cache { folder: folder.to_owned(), _own: None }
+    fn cache(folder: &Path) -> ProgramCache {
+        ProgramCache { folder: folder.to_owned(), _own: None }
     }
 
-    fn put(cache: &Cache, key: &str, text: &str) -> (PathBuf, bool) {
+    fn put(cache: &ProgramCache, key: &str, text: &str) -> (PathBuf, bool) {
         let mut compiled = false;
         let place = cache.get("x", "source", key, |folder| {
             compiled = true;
@@ -179,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_compiled_is_used_again_until_something_changes() {
+    fn entry_is_reused_until_source_or_compiler_changes() {
         let folder = tempfile::tempdir().unwrap();
         let cache = cache(folder.path());
         let (place, compiled) = put(&cache, "1", "a");
@@ -205,13 +210,13 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_run_left_goes_when_it_is_old() {
+    fn old_leftovers_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir_all(folder.path().join(".new-abc/parts")).unwrap();
         fs::create_dir(folder.path().join("go-1")).unwrap();
-        sweep(folder.path(), LEFT);
+        remove_leftovers(folder.path(), LEFTOVER_AGE);
         assert!(folder.path().join(".new-abc").exists(), "another run may be making it");
-        sweep(folder.path(), Duration::ZERO);
+        remove_leftovers(folder.path(), Duration::ZERO);
         assert!(!folder.path().join(".new-abc").exists() && folder.path().join("go-1").exists());
     }
 

@@ -1,7 +1,7 @@
 //! Cleanup of what must not outlive a run, however this program ends: control groups and scratch directories.
 //!
-//! A journal lists the groups. The cleanup process, to which each thing is announced, removes all of them if
-//! this program is killed.
+//! A journal lists the groups. The cleanup process, to which each group and directory is announced, removes all of
+//! them if this program is killed.
 
 use crate::error::{Error, Result};
 use manycore_control::{
@@ -15,11 +15,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The things made for runtimes, and the process that cleans them up.
+/// Control groups and directories made for runtimes, and the process that removes them.
 pub struct Cleanup {
     journal: Result<Journal, String>,
     process: cleanup::Cleanup,
-    /// Number of control groups so far.
+    /// Number of groups created so far.
     groups: u32,
 }
 
@@ -27,7 +27,7 @@ impl Cleanup {
     /// Starts the journal and the cleanup process for the request `what`.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] where no process can be started.
+    /// [`Error::Unavailable`] if no process can be started.
     pub fn begin(what: &str) -> Result<Self> {
         let mut process = cleanup::Cleanup::start(&Program::own())?;
         let folder = journal::folder();
@@ -57,11 +57,11 @@ impl Cleanup {
     /// Creates a scratch directory below `parent`, or below the directory for temporary files.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] where none can be made.
+    /// [`Error::Unavailable`] if it cannot be created.
     pub fn scratch(&mut self, parent: Option<&Path>) -> Result<ScratchDirectory> {
         let parent = parent.map_or_else(std::env::temp_dir, Path::to_owned);
         let failure = |error: io::Error| {
-            Error::unavailable(format!("no scratch directory can be made in {}: {error}", parent.display()))
+            Error::unavailable(format!("cannot create a scratch directory in {}: {error}", parent.display()))
         };
         let parent = fs::canonicalize(&parent).map_err(failure)?;
         let mut announced = Ok(());

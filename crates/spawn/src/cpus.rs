@@ -1,8 +1,7 @@
 //! Sampling of the CPUs while light processes compute.
 
-use crate::session::Stop;
-use manycore_experiment::interrupt;
-use manycore_experiment::spawning::Spin;
+use crate::session::SessionEnd;
+use manycore_experiment::{interrupt, spawning::Spin};
 use manycore_linux::{
     clock,
     counters::{CpuTicks, KernelCounters, ticks_per_second},
@@ -15,15 +14,15 @@ use std::{collections::BTreeMap, path::Path, thread, time::Duration};
 const INTERVALS: u32 = 20;
 
 /// Shortest interval. The kernel counts CPU time in ticks of 10 ms.
-const SHORTEST: Duration = Duration::from_millis(100);
+const MIN_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The CPUs that a runtime may use.
-pub struct Watched {
+pub struct CpuSampler {
     cpus: Vec<u32>,
     kernel: KernelCounters,
 }
 
-impl Watched {
+impl CpuSampler {
     /// Selects the CPUs of this machine that the process may use.
     pub fn of(machine: &Machine) -> Self {
         Self { cpus: machine.usable().iter().collect(), kernel: KernelCounters::at(Path::new("/")) }
@@ -31,27 +30,27 @@ impl Watched {
 
     /// Returns the length of an interval in a run of `length`.
     pub fn interval(length: Duration) -> Duration {
-        (length / INTERVALS).max(SHORTEST)
+        (length / INTERVALS).max(MIN_INTERVAL)
     }
 
     /// Samples the CPUs for `length`, on a thread with real-time priority if the system permits it.
     ///
     /// # Errors
-    /// [`Stop::Interrupted`].
-    pub fn watch(&self, length: Duration) -> Result<Spin, Stop> {
-        let watch = || {
+    /// [`SessionEnd::Interrupted`].
+    pub fn sample(&self, length: Duration) -> Result<Spin, SessionEnd> {
+        let sample = || {
             realtime::request();
-            self.watch_here(length)
+            self.sample_on_this_thread(length)
         };
-        thread::scope(|scope| scope.spawn(watch).join())
-            .unwrap_or_else(|_| Err(Stop::Lost("the thread that samples the CPUs failed".to_owned())))
+        thread::scope(|scope| scope.spawn(sample).join())
+            .unwrap_or_else(|_| Err(SessionEnd::Lost("the thread that samples the CPUs failed".to_owned())))
     }
 
-    fn watch_here(&self, length: Duration) -> Result<Spin, Stop> {
+    fn sample_on_this_thread(&self, length: Duration) -> Result<Spin, SessionEnd> {
         let interval = Self::interval(length);
         let cpus = self.cpus.iter().map(|&cpu| cpu as usize).collect();
         let mut spin = Spin { interval_seconds: interval.as_secs_f64(), cpus, ..Spin::default() };
-        let (step, mut last) = (interval.as_nanos() as u64, self.look());
+        let (step, mut last) = (interval.as_nanos() as u64, self.read_ticks());
         let end = last.0 + length.as_nanos() as u64;
         let mut due = last.0;
         while due + step <= end {
@@ -59,15 +58,15 @@ impl Watched {
             // intervals are left out.
             due = (due + step).max(last.0 + step / 2);
             let left = Duration::from_nanos(due.saturating_sub(clock::now_ns()));
-            interrupt::sleep(left).map_err(|_| Stop::Interrupted)?;
-            let now = self.look();
+            interrupt::sleep(left).map_err(|_| SessionEnd::Interrupted)?;
+            let now = self.read_ticks();
             self.add(&mut spin, &last, &now);
             last = now;
         }
         Ok(spin)
     }
 
-    fn look(&self) -> (u64, BTreeMap<u32, CpuTicks>) {
+    fn read_ticks(&self) -> (u64, BTreeMap<u32, CpuTicks>) {
         let ticks = self.kernel.cpu_ticks().into_iter().map(|ticks| (ticks.cpu, ticks)).collect();
         (clock::now_ns(), ticks)
     }

@@ -22,29 +22,29 @@
 
 use std::{collections::BTreeMap, str::FromStr};
 
-/// A line that a runtime wrote.
+/// A message of a runtime: one line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Line {
+pub struct Message {
     /// The first word: the type of the message.
-    pub what: String,
+    pub kind: String,
     /// Further words without a name.
     plain: Vec<String>,
     /// Further words of the form `name=value`.
     named: BTreeMap<String, String>,
 }
 
-impl Line {
+impl Message {
     /// Parses a line.
     pub fn parse(text: &str) -> Self {
         let mut words = text.trim_end_matches(['\n', '\r']).split('\t');
-        let mut line = Self { what: words.next().unwrap_or_default().to_owned(), ..Self::default() };
+        let mut message = Self { kind: words.next().unwrap_or_default().to_owned(), ..Self::default() };
         for word in words {
             match word.split_once('=') {
-                Some((name, value)) => drop(line.named.insert(name.to_owned(), value.to_owned())),
-                None => line.plain.push(word.to_owned()),
+                Some((name, value)) => drop(message.named.insert(name.to_owned(), value.to_owned())),
+                None => message.plain.push(word.to_owned()),
             }
         }
-        line
+        message
     }
 
     /// Returns the value with that name. An empty value counts as absent.
@@ -84,15 +84,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_taken_apart() {
-        let line = Line::parse("ready\tunit=process\tversion=Erlang/OTP 25 (ERTS 13.1.5)\tschedulers=2\n");
-        assert_eq!((line.what.as_str(), line.text("unit")), ("ready", Some("process")));
-        assert_eq!(line.text("version"), Some("Erlang/OTP 25 (ERTS 13.1.5)"));
-        assert_eq!(line.number::<usize>("schedulers"), Some(2));
-        assert_eq!((line.text("binding"), line.first()), (None, None));
-        assert_eq!(Line::parse("alive\t4096").first(), Some(4096));
-        let line = Line::parse("done\tlatency=1:2,3:4\tqueued=\twhy=");
-        assert_eq!(line.pairs("latency"), [(1, 2), (3, 4)]);
-        assert_eq!((line.numbers::<u64>("queued"), line.text("why")), (vec![], None));
+    fn messages_are_parsed() {
+        let message =
+            Message::parse("ready\tunit=process\tversion=Erlang/OTP 25 (ERTS 13.1.5)\tschedulers=2\n");
+        assert_eq!((message.kind.as_str(), message.text("unit")), ("ready", Some("process")));
+        assert_eq!(message.text("version"), Some("Erlang/OTP 25 (ERTS 13.1.5)"));
+        assert_eq!(message.number::<usize>("schedulers"), Some(2));
+        assert_eq!((message.text("binding"), message.first()), (None, None));
+        assert_eq!(Message::parse("alive\t4096").first(), Some(4096));
+        let message = Message::parse("done\tlatency=1:2,3:4\tqueued=\twhy=");
+        assert_eq!(message.pairs("latency"), [(1, 2), (3, 4)]);
+        assert_eq!((message.numbers::<u64>("queued"), message.text("why")), (vec![], None));
     }
 }

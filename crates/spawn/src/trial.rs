@@ -1,11 +1,11 @@
 //! One count in a fresh runtime: start, hold, work, end.
 
-use crate::error::{Error, Result};
 use crate::{
-    cpus::Watched,
-    protocol::Line,
-    runtimes::Program,
-    session::{PATIENCE, Session, Stop},
+    cpus::CpuSampler,
+    error::{Error, Result},
+    protocol::Message,
+    runtimes::RuntimeProgram,
+    session::{MESSAGE_TIMEOUT, RuntimeSession, SessionEnd},
 };
 use manycore_control::memory_group::MemoryGroup;
 use manycore_experiment::spawning::{Ending, Io, Purpose, Run, Spin, Work};
@@ -16,14 +16,14 @@ use std::{path::Path, time::Duration};
 pub const FILE_BYTES: u64 = 4096;
 
 /// Number of progress reports of a runtime in a run.
-const TOLD: u64 = 64;
+const PROGRESS_REPORTS: u64 = 64;
 
 /// Number of progress reports in a run that looks for the count at which the runtime ends.
-const TOLD_AT_CEILING: u64 = 1024;
+const PROGRESS_REPORTS_AT_LIMIT: u64 = 1024;
 
 /// Parameters of one run.
 #[derive(Clone, Copy, Debug)]
-pub struct Trial {
+pub struct SpawnTrial {
     /// Number of light processes.
     pub count: u64,
     /// Work of each.
@@ -36,7 +36,7 @@ pub struct Trial {
 
 /// Information that a runtime reports about itself.
 #[derive(Clone, Debug, Default)]
-pub struct Versed {
+pub struct RuntimeInfo {
     /// Its version.
     pub version: String,
     /// Name of one light process in this runtime.
@@ -49,7 +49,7 @@ pub struct Versed {
     pub table: Option<(u64, u64)>,
 }
 
-impl Trial {
+impl SpawnTrial {
     /// Returns a run of `count` idle light processes.
     pub fn of(count: u64) -> Self {
         Self { count, work: Work::Idle, length: Duration::ZERO, purpose: Purpose::Count }
@@ -60,23 +60,23 @@ impl Trial {
 /// unusual.
 ///
 /// # Errors
-/// [`Failure::Missing`] if the runtime cannot be started or does not send its first message.
+/// [`Error::Unavailable`] if the runtime cannot be started or does not send its first message.
 pub fn run(
-    program: &dyn Program,
-    trial: &Trial,
+    program: &dyn RuntimeProgram,
+    trial: &SpawnTrial,
     group: Option<&MemoryGroup>,
     folder: Option<&Path>,
-    cpus: &Watched,
-) -> Result<(Versed, Run, Vec<String>)> {
+    cpus: &CpuSampler,
+) -> Result<(RuntimeInfo, Run, Vec<String>)> {
     let mut command = program.command(trial.count);
     let name = command.get_program().to_string_lossy().into_owned();
-    let mut session = Session::start(&mut command, group)
+    let mut session = RuntimeSession::start(&mut command, group)
         .map_err(|error| Error::unavailable(format!("cannot start {name}: {error}")))?;
-    let ready = session.hear("ready", PATIENCE).map_err(|stop| match stop {
-        Stop::Interrupted => Error::Interrupted,
-        other => Error::unavailable(format!("{name} does not start: {}", told(&other))),
+    let ready = session.receive("ready", MESSAGE_TIMEOUT).map_err(|end| match end {
+        SessionEnd::Interrupted => Error::Interrupted,
+        other => Error::unavailable(format!("{name} does not start: {}", reason(&other))),
     })?;
-    let versed = Versed {
+    let info = RuntimeInfo {
         version: ready.text("version").unwrap_or("unknown").to_owned(),
         unit: ready.text("unit").unwrap_or("process").to_owned(),
         schedulers: ready.number("schedulers"),
@@ -90,27 +90,28 @@ pub fn run(
         ..Run::default()
     };
     let mut notes = Vec::new();
-    if let Err(stop) = live(&mut session, trial, folder, cpus, &mut run, &mut notes) {
+    if let Err(end) = run_session(&mut session, trial, folder, cpus, &mut run, &mut notes) {
         run.alive = run.alive.max(session.alive);
-        run.ending = ending(&stop);
+        run.ending = ending(&end);
     }
-    Ok((versed, run, notes))
+    Ok((info, run, notes))
 }
 
 /// Runs the session from the first light process to the last. Results are stored in `run` as they come.
-fn live(
-    session: &mut Session,
-    trial: &Trial,
+fn run_session(
+    session: &mut RuntimeSession,
+    trial: &SpawnTrial,
     folder: Option<&Path>,
-    cpus: &Watched,
+    cpus: &CpuSampler,
     run: &mut Run,
     notes: &mut Vec<String>,
-) -> Result<(), Stop> {
+) -> Result<(), SessionEnd> {
     run.before = session.memory()?;
-    let tellings = if trial.purpose == Purpose::Ceiling { TOLD_AT_CEILING } else { TOLD };
+    let reports =
+        if trial.purpose == Purpose::Ceiling { PROGRESS_REPORTS_AT_LIMIT } else { PROGRESS_REPORTS };
     let began = clock::now_ns();
-    session.say(&format!("start\t{}\t{}", trial.count, (trial.count / tellings).max(1)));
-    let started = session.hear("started", PATIENCE)?;
+    session.send(&format!("start\t{}\t{}", trial.count, (trial.count / reports).max(1)));
+    let started = session.receive("started", MESSAGE_TIMEOUT)?;
     run.start_seconds = seconds_since(began);
     run.own_start_seconds = started.number("seconds");
     run.alive = started.number("alive").unwrap_or(0);
@@ -118,11 +119,11 @@ fn live(
     run.held = session.memory()?;
     let refused = started.text("refused").map(str::to_owned);
     work(session, trial, folder, cpus, run, notes)?;
-    let told = clock::now_ns();
-    session.say("end");
-    session.hear("gone", PATIENCE)?;
-    session.gone(PATIENCE)?;
-    run.end_seconds = Some(seconds_since(told));
+    let end_sent = clock::now_ns();
+    session.send("end");
+    session.receive("gone", MESSAGE_TIMEOUT)?;
+    session.wait_for_exit(MESSAGE_TIMEOUT)?;
+    run.end_seconds = Some(seconds_since(end_sent));
     if let Some(why) = refused.filter(|_| run.alive < run.asked) {
         run.ending = Ending::Refused { why };
     }
@@ -131,50 +132,50 @@ fn live(
 
 /// Makes the light processes work and stores the results in `run`.
 fn work(
-    session: &mut Session,
-    trial: &Trial,
+    session: &mut RuntimeSession,
+    trial: &SpawnTrial,
     folder: Option<&Path>,
-    cpus: &Watched,
+    cpus: &CpuSampler,
     run: &mut Run,
     notes: &mut Vec<String>,
-) -> Result<(), Stop> {
+) -> Result<(), SessionEnd> {
     let length = trial.length.as_millis();
     match (trial.work, folder) {
         (Work::Spin, _) => {
-            let interval = Watched::interval(trial.length);
-            session.say(&format!("spin\t{length}\t{}", interval.as_millis()));
-            session.hear("spinning", PATIENCE)?;
-            let mut spin = cpus.watch(trial.length)?;
-            let said = session.hear("spun", trial.length + PATIENCE)?;
-            spin.queued = said.numbers("queued");
-            align(&mut spin);
-            spin.schedulers = said.numbers("schedulers");
+            let interval = CpuSampler::interval(trial.length);
+            session.send(&format!("spin\t{length}\t{}", interval.as_millis()));
+            session.receive("spinning", MESSAGE_TIMEOUT)?;
+            let mut spin = cpus.sample(trial.length)?;
+            let message = session.receive("spun", trial.length + MESSAGE_TIMEOUT)?;
+            spin.queued = message.numbers("queued");
+            drop_unmatched_intervals(&mut spin);
+            spin.schedulers = message.numbers("schedulers");
             run.spin = Some(spin);
         }
         (Work::Io, Some(folder)) => {
-            session.say(&format!("io\t{length}\t{FILE_BYTES}\t{}", folder.display()));
-            session.hear("working", PATIENCE)?;
-            let done = session.hear("done", trial.length + PATIENCE)?;
-            run.io = Some(files(&done, folder));
-            notes.extend(failures(&done));
+            session.send(&format!("io\t{length}\t{FILE_BYTES}\t{}", folder.display()));
+            session.receive("working", MESSAGE_TIMEOUT)?;
+            let done = session.receive("done", trial.length + MESSAGE_TIMEOUT)?;
+            run.io = Some(io_result(&done, folder));
+            notes.extend(failures_note(&done));
         }
         _ => {}
     }
     Ok(())
 }
 
-/// Drops intervals at the end that only one side has sampled: the runtime uses a clock of its own.
-fn align(spin: &mut Spin) {
-    let both = spin.busy.len().min(spin.queued.len());
-    if both > 0 {
-        spin.busy.truncate(both);
-        spin.stolen.truncate(both);
-        spin.running.truncate(both);
-        spin.queued.truncate(both);
+/// Drops intervals at the end that only this program or only the runtime has sampled: each uses its own clock.
+fn drop_unmatched_intervals(spin: &mut Spin) {
+    let sampled = spin.busy.len().min(spin.queued.len());
+    if sampled > 0 {
+        spin.busy.truncate(sampled);
+        spin.stolen.truncate(sampled);
+        spin.running.truncate(sampled);
+        spin.queued.truncate(sampled);
     }
 }
 
-fn files(done: &Line, folder: &Path) -> Io {
+fn io_result(done: &Message, folder: &Path) -> Io {
     Io {
         seconds: done.number("seconds").unwrap_or(0.0),
         operations: done.number("operations").unwrap_or(0),
@@ -185,30 +186,30 @@ fn files(done: &Line, folder: &Path) -> Io {
 }
 
 /// Returns a note about rounds that failed.
-fn failures(done: &Line) -> Option<String> {
+fn failures_note(done: &Message) -> Option<String> {
     let failed = done.number::<u64>("failed").filter(|&failed| failed > 0)?;
     let why = done.text("why").unwrap_or("unknown reason");
-    let lift = if why.contains("emfile") || why.contains("oo many open files") {
+    let advice = if why.contains("emfile") || why.contains("oo many open files") {
         "; raise the limit of open files (ulimit -n)"
     } else {
         ""
     };
-    Some(format!("{failed} rounds on files failed and are not counted. First failure: {why}{lift}"))
+    Some(format!("{failed} rounds on files failed and are not counted. First failure: {why}{advice}"))
 }
 
-fn ending(stop: &Stop) -> Ending {
-    match stop {
-        Stop::Interrupted => Ending::Interrupted,
-        Stop::Killed => Ending::Killed { why: told(stop) },
-        Stop::Ended(_) | Stop::Lost(_) => Ending::Failed { why: told(stop) },
+fn ending(end: &SessionEnd) -> Ending {
+    match end {
+        SessionEnd::Interrupted => Ending::Interrupted,
+        SessionEnd::Killed => Ending::Killed { why: reason(end) },
+        SessionEnd::Ended(_) | SessionEnd::Lost(_) => Ending::Failed { why: reason(end) },
     }
 }
 
-fn told(stop: &Stop) -> String {
-    match stop {
-        Stop::Interrupted => "interrupted".to_owned(),
-        Stop::Killed => "the kernel killed it at the memory limit of its control group".to_owned(),
-        Stop::Ended(why) | Stop::Lost(why) => why.clone(),
+fn reason(end: &SessionEnd) -> String {
+    match end {
+        SessionEnd::Interrupted => "interrupted".to_owned(),
+        SessionEnd::Killed => "the kernel killed it at the memory limit of its control group".to_owned(),
+        SessionEnd::Ended(why) | SessionEnd::Lost(why) => why.clone(),
     }
 }
 

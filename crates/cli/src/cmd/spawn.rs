@@ -8,7 +8,7 @@ use crate::{
     source,
 };
 use manycore_experiment::spawning::{Runtime, Work};
-use manycore_spawn::{self, Asked, light};
+use manycore_spawn::{Error, SpawnOptions, builtin};
 
 /// Counts that are measured if the user gives none.
 const USUAL_COUNTS: [u64; 2] = [10_000, 100_000];
@@ -22,26 +22,26 @@ pub fn run(args: &Spawn) -> Outcome {
         )));
     }
     let machine = source::live()?;
-    let asked = asked(args);
-    let mut run = Run::begin("spawn", &args.results, manycore_spawn::seconds(&asked))?;
-    let measured = manycore_spawn::run(machine, asked, &mut run);
-    let (record, ending) = measured.inspect_err(|_| run.give_up())?;
-    run.end(record, ending.map_err(Into::into))
+    let options = options(args);
+    let mut run = Run::begin("spawn", &args.results, options.seconds())?;
+    let measured = manycore_spawn::run(machine, options, &mut run);
+    let (record, ending) = measured.inspect_err(|_| run.give_up()).map_err(with_option)?;
+    run.end(record, ending.map_err(with_option))
 }
 
 /// Runs built-in light processes.
 pub fn light(args: &Light) -> Outcome {
-    Ok(light::run(&args.kind)?)
+    Ok(builtin::run(&args.kind)?)
 }
 
-fn asked(args: &Spawn) -> Asked {
+fn options(args: &Spawn) -> SpawnOptions {
     let all = args.runtime.iter().any(|name| name == ALL_RUNTIMES);
-    let wanted = |runtime: &Runtime| all || args.runtime.iter().any(|name| name == runtime.name());
-    Asked {
-        runtimes: Runtime::ALL.into_iter().filter(wanted).collect(),
-        named: !all,
-        chosen: !args.counts.is_empty(),
+    let is_requested = |runtime: &Runtime| all || args.runtime.iter().any(|name| name == runtime.name());
+    SpawnOptions {
+        runtimes: Runtime::ALL.into_iter().filter(is_requested).collect(),
+        runtimes_given: !all,
         counts: if args.counts.is_empty() { USUAL_COUNTS.to_vec() } else { args.counts.clone() },
+        counts_given: !args.counts.is_empty(),
         work: match args.work {
             WorkChoice::Idle => Work::Idle,
             WorkChoice::Spin => Work::Spin,
@@ -49,7 +49,20 @@ fn asked(args: &Spawn) -> Asked {
         },
         length: args.length,
         scratch: args.scratch.clone(),
-        ceiling: args.ceiling,
-        force: args.beyond_memory,
+        memory_limit: args.ceiling,
+        beyond_memory: args.beyond_memory,
+    }
+}
+
+/// Adds the option that caused the error or resolves it.
+fn with_option(error: Error) -> Failure {
+    match error {
+        Error::LimitTooLarge { .. } => Failure::input(format!("--ceiling: {error}")),
+        Error::TooManyForMemory { .. } => Failure::input(format!("{error} (--beyond-memory)")),
+        Error::TooManyFiles { .. } => Failure::input(format!("{error} (--scratch DIR)")),
+        Error::UnknownMemory | Error::NoMemoryGroup(_) => {
+            Failure::missing(format!("--ceiling and --beyond-memory: {error}"))
+        }
+        error => error.into(),
     }
 }

@@ -1,8 +1,10 @@
 //! Erlang/OTP.
 
-use crate::cache::Cache;
-use crate::error::{Error, Result};
-use crate::runtimes::{Program, compile, installed, version};
+use crate::{
+    cache::ProgramCache,
+    error::{Error, Result},
+    runtimes::{RuntimeProgram, compile, installed, version},
+};
 use manycore_experiment::spawning::Runtime;
 use std::{fs, path::PathBuf, process::Command};
 
@@ -13,17 +15,17 @@ const PACKAGE: &str = "erlang-base";
 const DEFAULT_PROCESSES: u64 = 262_144;
 
 /// The largest value of `+P`; Erlang rounds it up to a power of two.
-const MOST_PROCESSES: u64 = (1 << 27) - 1;
+const MAX_PROCESSES: u64 = (1 << 27) - 1;
 
 /// Allowance for processes other than the measured ones. An idle system has about forty.
-const OTHERS: u64 = 1024;
+const OTHER_PROCESSES_ALLOWANCE: u64 = 1024;
 
 pub(super) struct Beam {
     erl: PathBuf,
     folder: PathBuf,
 }
 
-pub(super) fn find(cache: &Cache) -> Result<Beam> {
+pub(super) fn find(cache: &ProgramCache) -> Result<Beam> {
     let erl = installed("erl", Runtime::Beam, PACKAGE)?;
     let erlc = installed("erlc", Runtime::Beam, PACKAGE)?;
     let key = version(Command::new(&erl).arg("-version"))?;
@@ -35,9 +37,9 @@ pub(super) fn find(cache: &Cache) -> Result<Beam> {
     Ok(Beam { erl, folder })
 }
 
-impl Program for Beam {
+impl RuntimeProgram for Beam {
     fn command(&self, count: u64) -> Command {
-        let processes = DEFAULT_PROCESSES.max(count + OTHERS).min(MOST_PROCESSES);
+        let processes = DEFAULT_PROCESSES.max(count + OTHER_PROCESSES_ALLOWANCE).min(MAX_PROCESSES);
         let mut command = Command::new(&self.erl);
         command.args(["+P", &processes.to_string(), "-noinput", "-pa"]).arg(&self.folder);
         // Neither the user's `.erlang` nor the system's log may write to standard output, which carries the
@@ -52,7 +54,7 @@ impl Program for Beam {
         format!("+S {schedulers}:{schedulers}")
     }
 
-    fn most(&self) -> Option<(u64, &'static str)> {
-        Some((MOST_PROCESSES - OTHERS, "the largest +P of Erlang"))
+    fn max_count(&self) -> Option<(u64, &'static str)> {
+        Some((MAX_PROCESSES - OTHER_PROCESSES_ALLOWANCE, "the largest +P of Erlang"))
     }
 }

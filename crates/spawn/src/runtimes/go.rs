@@ -1,8 +1,10 @@
 //! Go.
 
-use crate::cache::Cache;
-use crate::error::{Error, Result};
-use crate::runtimes::{Program, compile, installed, version};
+use crate::{
+    cache::ProgramCache,
+    error::{Error, Result},
+    runtimes::{RuntimeProgram, compile, installed, version},
+};
 use manycore_experiment::spawning::Runtime;
 use std::{fs, path::PathBuf, process::Command};
 
@@ -10,16 +12,16 @@ const SOURCE: &str = include_str!("../programs/manycore_light.go");
 
 pub(super) struct Go(PathBuf);
 
-pub(super) fn find(cache: &Cache) -> Result<Go> {
+pub(super) fn find(cache: &ProgramCache) -> Result<Go> {
     let go = installed("go", Runtime::Go, "golang-go")?;
     // Uses the installed compiler and nothing from the network, whatever the user's settings are.
     let local = |command: &mut Command| {
         command.envs([("GOTOOLCHAIN", "local"), ("GOPROXY", "off"), ("GO111MODULE", "off")]);
         command.envs([("CGO_ENABLED", "0"), ("GOFLAGS", ""), ("GOWORK", "off"), ("GOTELEMETRY", "off")]);
     };
-    let mut ask = Command::new(&go);
-    local(&mut ask);
-    let key = version(ask.arg("version"))?;
+    let mut print_version = Command::new(&go);
+    local(&mut print_version);
+    let key = version(print_version.arg("version"))?;
     let folder = cache.get("go", SOURCE, &key, |folder| {
         let source = folder.join("manycore_light.go");
         fs::write(&source, SOURCE).map_err(Error::unavailable)?;
@@ -37,7 +39,7 @@ pub(super) fn find(cache: &Cache) -> Result<Go> {
     Ok(Go(folder.join("light")))
 }
 
-impl Program for Go {
+impl RuntimeProgram for Go {
     fn command(&self, _: u64) -> Command {
         Command::new(&self.0)
     }

@@ -1,8 +1,10 @@
 //! Java: virtual threads from version 21 on, platform threads before.
 
-use crate::cache::Cache;
-use crate::error::{Error, Result};
-use crate::runtimes::{Program, compile, installed, version};
+use crate::{
+    cache::ProgramCache,
+    error::{Error, Result},
+    runtimes::{RuntimeProgram, compile, installed, version},
+};
 use manycore_experiment::spawning::Runtime;
 use std::{fs, path::PathBuf, process::Command};
 
@@ -14,7 +16,7 @@ pub(super) struct Jvm {
     folder: PathBuf,
 }
 
-pub(super) fn find(cache: &Cache) -> Result<Jvm> {
+pub(super) fn find(cache: &ProgramCache) -> Result<Jvm> {
     let java = installed("java", Runtime::Jvm, PACKAGE)?;
     let javac = installed("javac", Runtime::Jvm, PACKAGE)?;
     let key = version(Command::new(&javac).arg("-version"))?;
@@ -26,7 +28,7 @@ pub(super) fn find(cache: &Cache) -> Result<Jvm> {
     Ok(Jvm { java, folder })
 }
 
-impl Program for Jvm {
+impl RuntimeProgram for Jvm {
     fn command(&self, _: u64) -> Command {
         let mut command = Command::new(&self.java);
         // Native Memory Tracking, which costs 16 bytes per block; and no performance data file that other
@@ -41,7 +43,7 @@ impl Program for Jvm {
         format!("-XX:ActiveProcessorCount={schedulers}")
     }
 
-    fn pilot(&self) -> u64 {
+    fn pilot_count(&self) -> u64 {
         // Before Java 21 they are threads of the operating system.
         1000
     }

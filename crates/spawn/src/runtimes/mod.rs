@@ -1,15 +1,16 @@
-//! The runtimes: one file for each behind the trait [`Program`]. Their programs are in `programs/` beside
+//! The runtimes: one file for each behind the trait [`RuntimeProgram`]. Their programs are in `programs/` beside
 //! this directory.
 
 mod beam;
+mod builtin;
 mod go;
 mod jvm;
-mod own;
 
-use crate::cache::Cache;
-use crate::error::{Error, Result};
-use manycore_experiment::interrupt;
-use manycore_experiment::spawning::Runtime;
+use crate::{
+    cache::ProgramCache,
+    error::{Error, Result},
+};
+use manycore_experiment::{interrupt, spawning::Runtime};
 use manycore_linux::{
     child::StartPlacement,
     job::{self, Job},
@@ -17,8 +18,8 @@ use manycore_linux::{
 use std::{env, os::unix::fs::PermissionsExt, path::PathBuf, process::Command, time::Duration};
 
 /// An installed runtime, with the program that speaks the protocol in it.
-pub trait Program {
-    /// Returns the command that starts it, with room for `count` light processes.
+pub trait RuntimeProgram {
+    /// Returns the command that starts it, configured for `count` light processes.
     fn command(&self, count: u64) -> Command;
 
     /// Returns the option that makes it use `schedulers` threads.
@@ -26,12 +27,12 @@ pub trait Program {
 
     /// Returns the count of the larger pilot run, from which the memory of all others is predicted. It must
     /// be small enough to fit on any machine.
-    fn pilot(&self) -> u64 {
+    fn pilot_count(&self) -> u64 {
         10_000
     }
 
     /// Returns the largest number of light processes that it can be configured for, and what limits it.
-    fn most(&self) -> Option<(u64, &'static str)> {
+    fn max_count(&self) -> Option<(u64, &'static str)> {
         None
     }
 }
@@ -39,20 +40,20 @@ pub trait Program {
 /// Returns the runtime, with its program compiled.
 ///
 /// # Errors
-/// [`Error::Unavailable`] where it is not installed, or cannot compile.
-pub fn find(runtime: Runtime, cache: &Cache) -> Result<Box<dyn Program>> {
+/// [`Error::Unavailable`] if the runtime is not installed or the compiler fails.
+pub fn find(runtime: Runtime, cache: &ProgramCache) -> Result<Box<dyn RuntimeProgram>> {
     Ok(match runtime {
         Runtime::Beam => Box::new(beam::find(cache)?),
         Runtime::Go => Box::new(go::find(cache)?),
         Runtime::Jvm => Box::new(jvm::find(cache)?),
-        Runtime::Tokio | Runtime::Threads | Runtime::Processes => Box::new(own::Own(runtime)),
+        Runtime::Tokio | Runtime::Threads | Runtime::Processes => Box::new(builtin::Builtin(runtime)),
     })
 }
 
 /// Finds a program in `PATH`.
 ///
 /// # Errors
-/// [`Error::Unavailable`] with the Debian package that has it.
+/// [`Error::Unavailable`] with the Debian package that provides it.
 fn installed(program: &str, runtime: Runtime, package: &str) -> Result<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let is_program = |path: &PathBuf| {
@@ -71,10 +72,10 @@ fn installed(program: &str, runtime: Runtime, package: &str) -> Result<PathBuf> 
 /// # Errors
 /// As [`finish`].
 fn version(command: &mut Command) -> Result<String> {
-    let shown = command.get_program().to_string_lossy().into_owned();
+    let name = command.get_program().to_string_lossy().into_owned();
     let job = finish(command, "print its version")?;
-    let said = format!("{}{}", String::from_utf8_lossy(job.output()), job.stderr_tail());
-    Ok(format!("{shown}\n{}", said.trim()))
+    let printed = format!("{}{}", String::from_utf8_lossy(job.output()), job.stderr_tail());
+    Ok(format!("{name}\n{}", printed.trim()))
 }
 
 /// Runs a compiler to its end.
@@ -88,10 +89,10 @@ fn compile(command: &mut Command) -> Result {
 /// Runs a program until it exits successfully. `what` it does is used in messages.
 ///
 /// # Errors
-/// [`Error::Unavailable`] where it cannot be started or fails, [`Error::Interrupted`].
+/// [`Error::Unavailable`] if it cannot be started or fails; [`Error::Interrupted`].
 fn finish(command: &mut Command, what: &str) -> Result<Job> {
-    let shown = command.get_program().to_string_lossy().into_owned();
-    let cannot = |error| Error::unavailable(format!("cannot run {shown}: {error}"));
+    let name = command.get_program().to_string_lossy().into_owned();
+    let cannot = |error| Error::unavailable(format!("cannot run {name}: {error}"));
     let mut jobs = [Job::start(command, &StartPlacement::default(), true).map_err(cannot)?];
     while !job::wait(&mut jobs, Duration::from_millis(200), &mut |_| {}).map_err(cannot)? {
         interrupt::check()?;
@@ -101,7 +102,7 @@ fn finish(command: &mut Command, what: &str) -> Result<Job> {
         Some(ended) if ended.status.success() => Ok(job),
         ended => {
             let status = ended.map_or_else(String::new, |ended| format!(" ({})", ended.status));
-            Err(Error::unavailable(format!("{shown} cannot {what}{status}: {}", job.last_stderr_line())))
+            Err(Error::unavailable(format!("{name} cannot {what}{status}: {}", job.last_stderr_line())))
         }
     }
 }

@@ -5,11 +5,11 @@
 //! threads have no such limit while they wait. Go's limit of 10,000 threads (`debug.SetMaxThreads`) bounds
 //! how many goroutines may be in blocking calls at once, not how many may exist.
 
+mod address_space;
 mod files;
-mod space;
 mod tasks;
 
-pub use space::memory;
+pub use address_space::available_memory;
 
 use manycore_experiment::spawning::{Limit, Runtime, Work};
 use manycore_topology::sys_tree::SysTree;
@@ -19,15 +19,15 @@ const STACK_BYTES: u64 = 2 << 20;
 /// The default of Java.
 const JAVA_STACK_BYTES: u64 = 1 << 20;
 
-/// Maximum number of processes and of ports of an Erlang node (`erl(1)`, `+P` and `+Q`).
-const MOST_IN_TABLE: u64 = 134_217_727;
+/// Maximum number of processes of an Erlang node (`erl(1)`, `+P`).
+const MAX_ERLANG_PROCESSES: u64 = 134_217_727;
 
 /// Maximum size of a file that is read here, in bytes: `maps` of a process with a hundred thousand threads.
-const LARGEST: usize = 64 << 20;
+const MAX_FILE_BYTES: usize = 64 << 20;
 
 /// Kernel resources that light processes take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Needs {
+pub struct ResourceNeeds {
     /// Number of light processes; commands that raise a limit raise it to this number.
     pub count: u64,
     /// Whether each is a task of the kernel.
@@ -38,7 +38,7 @@ pub struct Needs {
     pub files: u64,
 }
 
-impl Needs {
+impl ResourceNeeds {
     /// Returns the needs of `count` light processes called `unit`, with the default stacks of the runtime.
     pub fn of(runtime: Runtime, unit: &str, work: Work, count: u64) -> Self {
         let stack_bytes = match runtime {
@@ -53,13 +53,13 @@ impl Needs {
 
 /// Returns the limits of `process` (its id, or `self` for the limits of programs started by this process),
 /// lowest first.
-pub fn find(tree: &SysTree, process: &str, runtime: Runtime, needs: &Needs) -> Vec<Limit> {
+pub fn find(tree: &SysTree, process: &str, runtime: Runtime, needs: &ResourceNeeds) -> Vec<Limit> {
     let mut limits = Vec::new();
     if needs.tasks {
         limits.extend(tasks::find(tree, process, needs));
     }
     if let Some(stack_bytes) = needs.stack_bytes {
-        limits.extend(space::find(tree, process, needs, stack_bytes));
+        limits.extend(address_space::find(tree, process, needs, stack_bytes));
     }
     if needs.files > 0 {
         limits.extend(files::find(tree, process, runtime, needs));
@@ -68,28 +68,22 @@ pub fn find(tree: &SysTree, process: &str, runtime: Runtime, needs: &Needs) -> V
     limits
 }
 
-/// Returns the limit of an Erlang node's process table with `most` entries
+/// Returns the limit of an Erlang node's process table with `size` entries
 /// (`erlang:system_info(process_limit)`), of which `used` are taken (`process_count`). The size is a power of
 /// two: 262,144 by default, 1,048,576 since OTP 27.
-pub fn erlang_processes(most: u64, used: u64, count: u64) -> Limit {
-    let source = "erlang:system_info(process_limit)";
-    erlang_table("+P", most, used, count, source)
-}
-
-/// The same for ports (`port_limit`, `port_count`). Files are ports up to OTP 20; the default is 65,536
-/// ports.
-pub fn erlang_ports(most: u64, used: u64, count: u64) -> Limit {
-    erlang_table("+Q", most, used, count, "erlang:system_info(port_limit)")
-}
-
-fn erlang_table(option: &str, most: u64, used: u64, count: u64, source: &str) -> Limit {
-    let wanted = count.saturating_add(used).checked_next_power_of_two().unwrap_or(MOST_IN_TABLE);
-    let lift = if most >= MOST_IN_TABLE {
-        format!("impossible: {option} is at its maximum; start another node")
+pub fn erlang_processes(size: u64, used: u64, count: u64) -> Limit {
+    let wanted = count.saturating_add(used).checked_next_power_of_two().unwrap_or(MAX_ERLANG_PROCESSES);
+    let lift = if size >= MAX_ERLANG_PROCESSES {
+        "impossible: +P is at its maximum; start another node".to_owned()
     } else {
-        format!("erl {option} {}", wanted.max(most.saturating_mul(2)).min(MOST_IN_TABLE))
+        format!("erl +P {}", wanted.max(size.saturating_mul(2)).min(MAX_ERLANG_PROCESSES))
     };
-    Limit { name: option.to_owned(), room: most.saturating_sub(used), source: source.to_owned(), lift }
+    Limit {
+        name: "+P".to_owned(),
+        room: size.saturating_sub(used),
+        source: "erlang:system_info(process_limit)".to_owned(),
+        lift,
+    }
 }
 
 /// Returns the soft and hard value of a line of `/proc/PID/limits`, such as `Max processes`; absent if
@@ -103,7 +97,7 @@ fn resource(tree: &SysTree, process: &str, name: &str) -> Option<(Option<u64>, O
 
 /// Returns twice a soft limit, or the hard one if it lies between, so that a command that raises a limit
 /// always raises it.
-fn doubled(soft: u64, hard: Option<u64>) -> u64 {
+fn doubled_up_to_hard_limit(soft: u64, hard: Option<u64>) -> u64 {
     let double = soft.saturating_mul(2);
     hard.filter(|hard| *hard > soft).map_or(double, |hard| hard.min(double))
 }
@@ -127,17 +121,17 @@ fn status(tree: &SysTree, process: &str, name: &str) -> Option<String> {
 
 /// Returns whether `process` is in the initial user namespace (`user_namespaces(7)`). root of another one has
 /// no privileges outside it.
-fn is_first(tree: &SysTree, process: &str) -> bool {
+fn is_in_initial_user_namespace(tree: &SysTree, process: &str) -> bool {
     /// `PROC_USER_INIT_INO` of `include/linux/proc_ns.h`.
-    const FIRST_NAMESPACE: &str = "user:[4026531837]";
-    tree.link(&format!("proc/{process}/ns/user")).is_some_and(|link| link == FIRST_NAMESPACE)
+    const INITIAL_NAMESPACE: &str = "user:[4026531837]";
+    tree.link(&format!("proc/{process}/ns/user")).is_some_and(|link| link == INITIAL_NAMESPACE)
 }
 
 /// Returns whether `process` has one of these capabilities in the initial user namespace.
-fn has(tree: &SysTree, process: &str, capabilities: &[u32]) -> bool {
+fn has_capability(tree: &SysTree, process: &str, capabilities: &[u32]) -> bool {
     let effective = status(tree, process, "CapEff").and_then(|hex| u64::from_str_radix(&hex, 16).ok());
     let has = |capability: &u32| effective.is_some_and(|effective| effective >> capability & 1 == 1);
-    is_first(tree, process) && capabilities.iter().any(has)
+    is_in_initial_user_namespace(tree, process) && capabilities.iter().any(has)
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@
 //! They answer through another pipe. The kernel does not interleave writes of up to 4096 bytes (`PIPE_BUF`),
 //! so answers are written in such pieces.
 
-use crate::light::{
-    Crowd,
-    work::{self, Done, Files, Tally},
+use crate::builtin::{
+    LightProcesses,
+    work::{self, FileStats, Files, WorkResult},
 };
 use manycore_linux::child;
 use rustix::{
@@ -26,7 +26,7 @@ use std::{
 
 /// Longest line that is written to a pipe in one piece (`PIPE_BUF`, pipe(7)), less space for the rest of the
 /// line.
-const PIECE: usize = 3800;
+const MAX_ANSWER_BYTES: usize = 3800;
 
 /// The children with what they share: pipes that are closed in turn, the file with the order, and a pipe for
 /// answers.
@@ -42,7 +42,7 @@ pub(super) struct Processes {
 
 /// The order for the children; stored as one line of a file.
 #[derive(Clone)]
-struct Order {
+struct WorkOrder {
     /// When to stop, on the monotonic clock that all processes share, in nanoseconds.
     until_ns: u64,
     files: Option<Files>,
@@ -62,32 +62,32 @@ impl Processes {
     }
 
     /// Reads the answer of each child.
-    fn answers(&mut self, done: &mut Done) {
+    fn read_answers(&mut self, done: &mut WorkResult) {
         let mut left = self.children.len();
         let mut line = String::new();
         while left > 0 {
             line.clear();
             match self.answers.0.read_line(&mut line) {
-                Ok(1..) => left -= usize::from(take(line.trim_end(), done)),
+                Ok(1..) => left -= usize::from(parse_answer(line.trim_end(), done)),
                 // Unreachable: this process holds a writer itself.
                 _ => return,
             }
         }
     }
 
-    fn work(&mut self, time: Duration, files: Option<Files>, begun: &mut dyn FnMut()) -> Done {
+    fn work(&mut self, time: Duration, files: Option<Files>, begun: &mut dyn FnMut()) -> WorkResult {
         let until_ns = now_ns() + time.as_nanos() as u64;
-        let _ = self.order.write_all(Order { until_ns, files }.line().as_bytes());
+        let _ = self.order.write_all(WorkOrder { until_ns, files }.line().as_bytes());
         // Must come before the children start: they would occupy all CPUs.
         begun();
         self.begin.1 = None;
-        let mut done = Done::default();
-        self.answers(&mut done);
+        let mut done = WorkResult::default();
+        self.read_answers(&mut done);
         done
     }
 }
 
-impl Order {
+impl WorkOrder {
     fn line(&self) -> String {
         let files = self.files.as_ref();
         let bytes = files.map_or(0, |files| files.bytes);
@@ -111,7 +111,7 @@ fn now_ns() -> u64 {
 
 /// Parses a line of a child: pieces of `INDEX:COUNT,`, then `. FAILED WHY`. Returns whether it is that
 /// child's last line.
-fn take(line: &str, done: &mut Done) -> bool {
+fn parse_answer(line: &str, done: &mut WorkResult) -> bool {
     if let Some(last) = line.strip_prefix('.') {
         let (failed, why) = last.trim_start().split_once(' ').unwrap_or((last.trim(), ""));
         done.add(&[], failed.parse().unwrap_or(0), why);
@@ -126,7 +126,7 @@ fn take(line: &str, done: &mut Done) -> bool {
 }
 
 /// Main function of a child; returns its exit status.
-fn live(
+fn run_child(
     number: u64,
     begin: &mut PipeReader,
     end: &mut PipeReader,
@@ -138,8 +138,8 @@ fn live(
     }
     // No data is ever written to these pipes: reads end when the writers are closed.
     let _ = begin.read(&mut [0]);
-    if let Some(order) = read_all(order).as_deref().and_then(Order::read) {
-        answer(&work_on(number, &order), answers);
+    if let Some(order) = read_all(order).as_deref().and_then(WorkOrder::read) {
+        write_answer(&work_on(number, &order), answers);
     }
     let _ = end.read(&mut [0]);
     0
@@ -152,28 +152,28 @@ fn read_all(file: &File) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-fn work_on(number: u64, order: &Order) -> Done {
-    let tally = Tally::new();
+fn work_on(number: u64, order: &WorkOrder) -> WorkResult {
+    let stats = FileStats::new();
     let mut data = Vec::new();
     let mut x = number as u32;
     while now_ns() < order.until_ns {
         match &order.files {
             Some(files) => {
-                if !files.round(number, &mut data, &tally) {
+                if !files.round(number, &mut data, &stats) {
                     thread::sleep(work::PAUSE);
                 }
             }
-            None => x = work::burn(x),
+            None => x = work::compute_piece(x),
         }
     }
-    tally.done()
+    stats.done()
 }
 
-fn answer(done: &Done, answers: &mut PipeWriter) {
+fn write_answer(done: &WorkResult, answers: &mut PipeWriter) {
     let mut line = String::new();
     for (index, count) in &done.times {
         let _ = write!(line, "{index}:{count},");
-        if line.len() > PIECE {
+        if line.len() > MAX_ANSWER_BYTES {
             line.push('\n');
             let _ = answers.write_all(line.as_bytes());
             line.clear();
@@ -186,23 +186,23 @@ fn answer(done: &Done, answers: &mut PipeWriter) {
     let _ = answers.write_all(format!(". {} {why}\n", done.failed).as_bytes());
 }
 
-impl Crowd for Processes {
-    fn hello(&self) -> String {
+impl LightProcesses for Processes {
+    fn description(&self) -> String {
         "unit=process\tversion=forks of this program".to_owned()
     }
 
-    fn start(&mut self, count: u64, tell: &mut dyn FnMut(u64)) -> Result<(), (u64, String)> {
+    fn start(&mut self, count: u64, report: &mut dyn FnMut(u64)) -> Result<(), (u64, String)> {
         let mut refused = None;
-        let mut unheard = 0;
+        let mut unacknowledged = 0;
         for number in 0..count {
-            tell(number);
+            report(number);
             let (begin, end, order) = (&mut self.begin, &mut self.end, &self.order);
             let answers = &mut self.answers.1;
             let forked = child::fork(move || {
                 // Close the child's copies of the writers; otherwise no pipe would ever end.
                 begin.1 = None;
                 end.1 = None;
-                live(number, &mut begin.0, &mut end.0, order, answers)
+                run_child(number, &mut begin.0, &mut end.0, order, answers)
             });
             match forked {
                 Ok(pid) => self.children.push(pid),
@@ -213,13 +213,13 @@ impl Crowd for Processes {
             }
             // The children must not fill the pipe, which holds 65,536 bytes, while this process does not read
             // it.
-            unheard += 1;
-            if unheard == 1000 {
-                self.hear(unheard);
-                unheard = 0;
+            unacknowledged += 1;
+            if unacknowledged == 1000 {
+                self.wait_for_children(unacknowledged);
+                unacknowledged = 0;
             }
         }
-        self.hear(unheard);
+        self.wait_for_children(unacknowledged);
         refused.map_or(Ok(()), |why| Err((self.children.len() as u64, why)))
     }
 
@@ -227,7 +227,7 @@ impl Crowd for Processes {
         self.work(time, None, begun);
     }
 
-    fn files(&mut self, time: Duration, files: Files, begun: &mut dyn FnMut()) -> Done {
+    fn files(&mut self, time: Duration, files: Files, begun: &mut dyn FnMut()) -> WorkResult {
         self.work(time, Some(files), begun)
     }
 
@@ -242,7 +242,7 @@ impl Crowd for Processes {
 
 impl Processes {
     /// Waits until `count` more children have reported that they are alive.
-    fn hear(&mut self, count: usize) {
+    fn wait_for_children(&mut self, count: usize) {
         let mut line = String::new();
         for _ in 0..count {
             line.clear();
@@ -258,18 +258,18 @@ mod tests {
     #[test]
     fn orders_are_read_as_they_were_written() {
         let files = Files { folder: "/a b/ü".into(), bytes: 4096 };
-        let read = Order::read(&Order { until_ns: 77, files: Some(files) }.line()).unwrap();
+        let read = WorkOrder::read(&WorkOrder { until_ns: 77, files: Some(files) }.line()).unwrap();
         let files = read.files.unwrap();
         assert_eq!((read.until_ns, files.bytes, files.folder.to_str()), (77, 4096, Some("/a b/ü")));
-        assert!(Order::read(&Order { until_ns: 1, files: None }.line()).unwrap().files.is_none());
+        assert!(WorkOrder::read(&WorkOrder { until_ns: 1, files: None }.line()).unwrap().files.is_none());
     }
 
     #[test]
     fn answers_are_added_up() {
-        let mut done = Done::default();
-        assert!(!take("7:2,9:1,", &mut done));
-        assert!(!take("7:1,8:4,", &mut done));
-        assert!(take(". 3 too many open files", &mut done) && take(".", &mut done));
+        let mut done = WorkResult::default();
+        assert!(!parse_answer("7:2,9:1,", &mut done));
+        assert!(!parse_answer("7:1,8:4,", &mut done));
+        assert!(parse_answer(". 3 too many open files", &mut done) && parse_answer(".", &mut done));
         assert_eq!(done.times, [(7, 3), (8, 4), (9, 1)]);
         assert_eq!((done.failed, done.why.as_str()), (3, "too many open files"));
     }

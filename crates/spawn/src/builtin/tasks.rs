@@ -1,8 +1,8 @@
 //! Tasks of tokio.
 
-use crate::light::{
-    Crowd, wait,
-    work::{self, Done, Files, Tally},
+use crate::builtin::{
+    LightProcesses, wait,
+    work::{self, FileStats, Files, WorkResult},
 };
 use manycore_linux::allocator;
 use std::{
@@ -32,7 +32,7 @@ struct Shared {
     /// Ends all tasks.
     end: Notify,
     /// The work: on files, or computing only (`None`).
-    work: OnceLock<Option<(Files, Tally)>>,
+    work: OnceLock<Option<(Files, FileStats)>>,
     stop: AtomicBool,
     working: AtomicU64,
 }
@@ -48,7 +48,7 @@ impl Tasks {
         Ok(Self { runtime, shared: Arc::default() })
     }
 
-    fn work(&self, what: Option<(Files, Tally)>, time: Duration, begun: &mut dyn FnMut()) {
+    fn work(&self, what: Option<(Files, FileStats)>, time: Duration, begun: &mut dyn FnMut()) {
         let shared = &self.shared;
         shared.working.store(shared.alive.load(Relaxed), Relaxed);
         let _ = shared.work.set(what);
@@ -60,7 +60,7 @@ impl Tasks {
     }
 }
 
-async fn live(number: u64, shared: Arc<Shared>) {
+async fn run_task(number: u64, shared: Arc<Shared>) {
     let (begin, end) = (shared.begin.notified(), shared.end.notified());
     let mut begin = std::pin::pin!(begin);
     let mut end = std::pin::pin!(end);
@@ -88,30 +88,30 @@ async fn work_on(number: u64, shared: &Shared) {
     let mut x = number as u32;
     while !shared.stop.load(Relaxed) {
         match shared.work.get() {
-            Some(Some((files, tally))) => {
-                if !files.round(number, &mut data, tally) {
+            Some(Some((files, stats))) => {
+                if !files.round(number, &mut data, stats) {
                     tokio::time::sleep(work::PAUSE).await;
                 }
             }
-            _ => x = work::burn(x),
+            _ => x = work::compute_piece(x),
         }
         yield_now().await;
     }
 }
 
-impl Crowd for Tasks {
-    fn hello(&self) -> String {
+impl LightProcesses for Tasks {
+    fn description(&self) -> String {
         format!("unit=task\tschedulers={}\tversion={VERSION}", self.runtime.metrics().num_workers())
     }
 
-    fn own(&self) -> Option<u64> {
+    fn own_bytes(&self) -> Option<u64> {
         allocator::taken()
     }
 
-    fn start(&mut self, count: u64, tell: &mut dyn FnMut(u64)) -> Result<(), (u64, String)> {
+    fn start(&mut self, count: u64, report: &mut dyn FnMut(u64)) -> Result<(), (u64, String)> {
         for number in 0..count {
-            tell(number);
-            self.runtime.spawn(live(number, Arc::clone(&self.shared)));
+            report(number);
+            self.runtime.spawn(run_task(number, Arc::clone(&self.shared)));
         }
         wait(|| self.shared.alive.load(Relaxed) == count);
         Ok(())
@@ -121,10 +121,10 @@ impl Crowd for Tasks {
         self.work(None, time, begun);
     }
 
-    fn files(&mut self, time: Duration, files: Files, begun: &mut dyn FnMut()) -> Done {
-        self.work(Some((files, Tally::new())), time, begun);
+    fn files(&mut self, time: Duration, files: Files, begun: &mut dyn FnMut()) -> WorkResult {
+        self.work(Some((files, FileStats::new())), time, begun);
         let work = self.shared.work.get().and_then(Option::as_ref);
-        work.map(|(_, tally)| tally.done()).unwrap_or_default()
+        work.map(|(_, stats)| stats.done()).unwrap_or_default()
     }
 
     fn end(&mut self) {

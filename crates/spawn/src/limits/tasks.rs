@@ -1,6 +1,9 @@
 //! Limits of tasks (threads and processes): `kernel/fork.c` and `kernel/pid.c` of Linux.
 
-use crate::ceilings::{Needs, doubled, has, is_first, raise, resource, status};
+use crate::limits::{
+    ResourceNeeds, doubled_up_to_hard_limit, has_capability, is_in_initial_user_namespace, raise, resource,
+    status,
+};
 use manycore_experiment::spawning::Limit;
 use manycore_topology::{
     cgroup::{self, GroupFolder},
@@ -8,19 +11,19 @@ use manycore_topology::{
 };
 
 /// Maximum number of process ids of a 64-bit kernel (`PID_MAX_LIMIT`).
-const MOST_IDS: u64 = 1 << 22;
+const MAX_PID: u64 = 1 << 22;
 /// Ids below this are not reused after the ids have wrapped around (`RESERVED_PIDS`).
-const RESERVED_IDS: u64 = 300;
+const RESERVED_PIDS: u64 = 300;
 /// `PROC_PID_INIT_INO`: the initial pid namespace, which sees all processes.
-const FIRST_NAMESPACE: &str = "pid:[4026531836]";
+const INITIAL_NAMESPACE: &str = "pid:[4026531836]";
 /// Numbers of capabilities (`capability.h`).
 const CAP_SYS_ADMIN: u32 = 21;
 /// See [`CAP_SYS_ADMIN`].
 const CAP_SYS_RESOURCE: u32 = 24;
 /// Allowance for tasks of other processes, added when a limit is raised.
-const OTHERS: u64 = 1000;
+const OTHER_TASKS_ALLOWANCE: u64 = 1000;
 
-pub(super) fn find(tree: &SysTree, process: &str, needs: &Needs) -> Vec<Limit> {
+pub(super) fn find(tree: &SysTree, process: &str, needs: &ResourceNeeds) -> Vec<Limit> {
     let tasks = all_tasks(tree).unwrap_or(0);
     let groups = cgroup::folders_of(tree, process, "pids");
     [ids(tree, tasks), threads_max(tree, tasks, needs), of_user(tree, process, needs)]
@@ -39,26 +42,27 @@ fn all_tasks(tree: &SysTree) -> Option<u64> {
 fn ids(tree: &SysTree, tasks: u64) -> Option<Limit> {
     let path = "proc/sys/kernel/pid_max";
     let most: u64 = tree.number(path)?;
-    let sees_all = tree.link("proc/self/ns/pid").is_some_and(|link| link == FIRST_NAMESPACE);
-    let reserved = |id: &u32| u64::from(*id) < RESERVED_IDS;
+    let sees_all = tree.link("proc/self/ns/pid").is_some_and(|link| link == INITIAL_NAMESPACE);
+    let reserved = |id: &u32| u64::from(*id) < RESERVED_PIDS;
     let low = if sees_all { tree.numbered("proc", "").iter().filter(reserved).count() as u64 } else { 0 };
-    let lift = if most >= MOST_IDS {
+    let lift = if most >= MAX_PID {
         "impossible: the kernel has no more process ids".to_owned()
     } else {
-        format!("sysctl -w kernel.pid_max={MOST_IDS}")
+        format!("sysctl -w kernel.pid_max={MAX_PID}")
     };
     Some(Limit {
         name: "kernel.pid_max".to_owned(),
-        room: most.saturating_sub(RESERVED_IDS).saturating_sub(tasks.saturating_sub(low)),
+        room: most.saturating_sub(RESERVED_PIDS).saturating_sub(tasks.saturating_sub(low)),
         source: format!("/{path}: {most}, {tasks} tasks"),
         lift,
     })
 }
 
-fn threads_max(tree: &SysTree, tasks: u64, needs: &Needs) -> Option<Limit> {
+fn threads_max(tree: &SysTree, tasks: u64, needs: &ResourceNeeds) -> Option<Limit> {
     let path = "proc/sys/kernel/threads-max";
     let most: u64 = tree.number(path)?;
-    let wanted = needs.count.saturating_add(tasks).saturating_add(OTHERS).max(most.saturating_mul(2));
+    let wanted =
+        needs.count.saturating_add(tasks).saturating_add(OTHER_TASKS_ALLOWANCE).max(most.saturating_mul(2));
     Some(Limit {
         name: "kernel.threads-max".to_owned(),
         room: most.saturating_sub(tasks),
@@ -69,18 +73,22 @@ fn threads_max(tree: &SysTree, tasks: u64, needs: &Needs) -> Option<Limit> {
 
 /// Returns the limit `RLIMIT_NPROC`, which counts all tasks of the real user. It does not apply to root or to
 /// processes with administrative capabilities (`copy_process`).
-fn of_user(tree: &SysTree, process: &str, needs: &Needs) -> Option<Limit> {
+fn of_user(tree: &SysTree, process: &str, needs: &ResourceNeeds) -> Option<Limit> {
     let (soft, hard) = resource(tree, process, "Max processes")?;
     let soft = soft?;
     let user = real_user(tree, process)?;
-    let is_root = user == "0" && is_first(tree, process);
-    if is_root || has(tree, process, &[CAP_SYS_RESOURCE, CAP_SYS_ADMIN]) {
+    let is_root = user == "0" && is_in_initial_user_namespace(tree, process);
+    if is_root || has_capability(tree, process, &[CAP_SYS_RESOURCE, CAP_SYS_ADMIN]) {
         return None;
     }
     let of_user = |id: &u32| real_user(tree, &id.to_string()).as_ref() == Some(&user);
     let threads = |id: u32| status(tree, &id.to_string(), "Threads")?.parse::<u64>().ok();
     let tasks: u64 = tree.numbered("proc", "").iter().filter(of_user).filter_map(threads).sum();
-    let wanted = needs.count.saturating_add(tasks).saturating_add(OTHERS).max(doubled(soft, hard));
+    let wanted = needs
+        .count
+        .saturating_add(tasks)
+        .saturating_add(OTHER_TASKS_ALLOWANCE)
+        .max(doubled_up_to_hard_limit(soft, hard));
     Some(Limit {
         name: "RLIMIT_NPROC".to_owned(),
         room: soft.saturating_sub(tasks),

@@ -22,7 +22,7 @@ pub const PAUSE: Duration = Duration::from_millis(10);
 const STEPS: u32 = 20_000;
 
 /// Computes one piece.
-pub fn burn(start: u32) -> u32 {
+pub fn compute_piece(start: u32) -> u32 {
     let mut x = start;
     for _ in 0..STEPS {
         x = black_box(x.wrapping_mul(1_103_515_245).wrapping_add(12_345));
@@ -38,7 +38,7 @@ pub struct Files {
 }
 
 /// Results of file rounds, counted concurrently by all light processes.
-pub struct Tally {
+pub struct FileStats {
     times: Vec<AtomicU64>,
     failed: AtomicU64,
     why: Mutex<String>,
@@ -46,7 +46,7 @@ pub struct Tally {
 
 /// The results when all have ended.
 #[derive(Clone, Debug, Default)]
-pub struct Done {
+pub struct WorkResult {
     /// Non-empty buckets of the latency histogram: index and count.
     pub times: Vec<(usize, u64)>,
     pub failed: u64,
@@ -55,17 +55,17 @@ pub struct Done {
 
 impl Files {
     /// Opens, writes, reads and closes file `number`, and counts the round. Returns whether it succeeded.
-    pub fn round(&self, number: u64, data: &mut Vec<u8>, tally: &Tally) -> bool {
+    pub fn round(&self, number: u64, data: &mut Vec<u8>, stats: &FileStats) -> bool {
         let began = Instant::now();
         match self.rewrite(number, data) {
             Ok(()) => {
                 let slot = bucket(began.elapsed().as_nanos() as u64);
-                tally.times[slot].fetch_add(1, Relaxed);
+                stats.times[slot].fetch_add(1, Relaxed);
                 true
             }
             Err(error) => {
-                if tally.failed.fetch_add(1, Relaxed) == 0 {
-                    *tally.why.lock().unwrap_or_else(PoisonError::into_inner) = error.to_string();
+                if stats.failed.fetch_add(1, Relaxed) == 0 {
+                    *stats.why.lock().unwrap_or_else(PoisonError::into_inner) = error.to_string();
                 }
                 false
             }
@@ -81,16 +81,16 @@ impl Files {
     }
 }
 
-impl Tally {
+impl FileStats {
     pub fn new() -> Self {
         let times = (0..BUCKETS).map(|_| AtomicU64::new(0)).collect();
         Self { times, failed: AtomicU64::new(0), why: Mutex::default() }
     }
 
     /// Returns what was counted so far.
-    pub fn done(&self) -> Done {
+    pub fn done(&self) -> WorkResult {
         let times = self.times.iter().map(|count| count.load(Relaxed)).enumerate();
-        Done {
+        WorkResult {
             times: times.filter(|(_, count)| *count > 0).collect(),
             failed: self.failed.load(Relaxed),
             why: self.why.lock().unwrap_or_else(PoisonError::into_inner).clone(),
@@ -98,7 +98,7 @@ impl Tally {
     }
 }
 
-impl Done {
+impl WorkResult {
     /// Adds the counts of another process.
     pub fn add(&mut self, times: &[(usize, u64)], failed: u64, why: &str) {
         for &(index, count) in times {

@@ -1,12 +1,12 @@
 //! tokio tasks, threads and processes: this program itself, started again with a hidden verb.
 
-use crate::runtimes::Program;
+use crate::runtimes::RuntimeProgram;
 use manycore_experiment::spawning::Runtime;
 use std::process::Command;
 
-pub(super) struct Own(pub(super) Runtime);
+pub(super) struct Builtin(pub(super) Runtime);
 
-impl Program for Own {
+impl RuntimeProgram for Builtin {
     fn command(&self, _: u64) -> Command {
         let mut command = Command::new("/proc/self/exe");
         command.args(["light", self.0.name()]);
@@ -20,7 +20,7 @@ impl Program for Own {
         }
     }
 
-    fn pilot(&self) -> u64 {
+    fn pilot_count(&self) -> u64 {
         match self.0 {
             Runtime::Processes => 200,
             Runtime::Threads => 1000,

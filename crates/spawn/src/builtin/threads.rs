@@ -1,8 +1,8 @@
 //! Threads of the operating system.
 
-use crate::light::{
-    Crowd, wait,
-    work::{self, Done, Files, Tally},
+use crate::builtin::{
+    LightProcesses, wait,
+    work::{self, FileStats, Files, WorkResult},
 };
 use std::{
     sync::{
@@ -21,7 +21,7 @@ struct Shared {
     stop: AtomicBool,
     end: AtomicBool,
     /// The work: on files, or computing only (`None`).
-    work: OnceLock<Option<(Files, Tally)>>,
+    work: OnceLock<Option<(Files, FileStats)>>,
     working: AtomicU64,
 }
 
@@ -36,7 +36,7 @@ impl Threads {
         self.threads.iter().for_each(|thread| thread.thread().unpark());
     }
 
-    fn work(&self, what: Option<(Files, Tally)>, time: Duration, begun: &mut dyn FnMut()) {
+    fn work(&self, what: Option<(Files, FileStats)>, time: Duration, begun: &mut dyn FnMut()) {
         let shared = &self.shared;
         shared.working.store(self.threads.len() as u64, Relaxed);
         let _ = shared.work.set(what);
@@ -49,7 +49,7 @@ impl Threads {
     }
 }
 
-fn live(number: u64, shared: &Shared) {
+fn run_thread(number: u64, shared: &Shared) {
     shared.alive.fetch_add(1, Relaxed);
     while !shared.begin.load(Relaxed) && !shared.end.load(Relaxed) {
         thread::park();
@@ -68,27 +68,27 @@ fn work_on(number: u64, shared: &Shared) {
     let mut x = number as u32;
     while !shared.stop.load(Relaxed) {
         match shared.work.get() {
-            Some(Some((files, tally))) => {
-                if !files.round(number, &mut data, tally) {
+            Some(Some((files, stats))) => {
+                if !files.round(number, &mut data, stats) {
                     thread::sleep(work::PAUSE);
                 }
             }
-            _ => x = work::burn(x),
+            _ => x = work::compute_piece(x),
         }
     }
 }
 
-impl Crowd for Threads {
-    fn hello(&self) -> String {
+impl LightProcesses for Threads {
+    fn description(&self) -> String {
         "unit=thread\tversion=threads of this system (Rust standard library)".to_owned()
     }
 
-    fn start(&mut self, count: u64, tell: &mut dyn FnMut(u64)) -> Result<(), (u64, String)> {
+    fn start(&mut self, count: u64, report: &mut dyn FnMut(u64)) -> Result<(), (u64, String)> {
         let mut refused = None;
         for number in 0..count {
-            tell(number);
+            report(number);
             let shared = Arc::clone(&self.shared);
-            match thread::Builder::new().spawn(move || live(number, &shared)) {
+            match thread::Builder::new().spawn(move || run_thread(number, &shared)) {
                 Ok(thread) => self.threads.push(thread),
                 Err(error) => {
                     refused = Some(error.to_string());
@@ -105,10 +105,10 @@ impl Crowd for Threads {
         self.work(None, time, begun);
     }
 
-    fn files(&mut self, time: Duration, files: Files, begun: &mut dyn FnMut()) -> Done {
-        self.work(Some((files, Tally::new())), time, begun);
+    fn files(&mut self, time: Duration, files: Files, begun: &mut dyn FnMut()) -> WorkResult {
+        self.work(Some((files, FileStats::new())), time, begun);
         let work = self.shared.work.get().and_then(Option::as_ref);
-        work.map(|(_, tally)| tally.done()).unwrap_or_default()
+        work.map(|(_, stats)| stats.done()).unwrap_or_default()
     }
 
     fn end(&mut self) {

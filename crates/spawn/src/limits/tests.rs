@@ -49,12 +49,12 @@ fn rooms(limits: &[Limit]) -> Vec<(&str, u64, &str)> {
     limits.iter().map(|limit| (&*limit.name, limit.room, &*limit.lift)).collect()
 }
 
-fn threads(count: u64) -> Needs {
-    Needs::of(Runtime::Threads, "thread", Work::Idle, count)
+fn threads(count: u64) -> ResourceNeeds {
+    ResourceNeeds::of(Runtime::Threads, "thread", Work::Idle, count)
 }
 
 #[test]
-fn threads_meet_ids_tasks_users_and_maps() {
+fn thread_limits_are_found() {
     let (_folder, tree) = tree(&[]);
     assert_eq!(
         rooms(&find(&tree, "self", Runtime::Threads, &threads(100_000))),
@@ -75,7 +75,7 @@ fn threads_meet_ids_tasks_users_and_maps() {
 #[test]
 fn processes_have_maps_and_files_of_their_own() {
     let (_folder, tree) = tree(&[("proc/sys/fs/file-nr", "1000\t0\t50000")]);
-    let needs = Needs::of(Runtime::Processes, "process", Work::Io, 10);
+    let needs = ResourceNeeds::of(Runtime::Processes, "process", Work::Io, 10);
     let limits = find(&tree, "self", Runtime::Processes, &needs);
     let names: Vec<&str> = limits.iter().map(|limit| &*limit.name).collect();
     assert_eq!(names, ["RLIMIT_NPROC", "kernel.pid_max", "fs.file-max", "kernel.threads-max"]);
@@ -87,18 +87,18 @@ fn light_processes_that_wait_have_no_limit_of_the_kernel() {
     for (runtime, unit) in
         [(Runtime::Go, "goroutine"), (Runtime::Tokio, "task"), (Runtime::Jvm, "virtual thread")]
     {
-        assert_eq!(find(&tree, "self", runtime, &Needs::of(runtime, unit, Work::Idle, 1 << 20)), []);
+        assert_eq!(find(&tree, "self", runtime, &ResourceNeeds::of(runtime, unit, Work::Idle, 1 << 20)), []);
     }
-    let java = Needs::of(Runtime::Jvm, "thread", Work::Idle, 10);
+    let java = ResourceNeeds::of(Runtime::Jvm, "thread", Work::Idle, 10);
     assert_eq!((java.tasks, java.stack_bytes), (true, Some(1 << 20)));
 }
 
 #[test]
-fn open_files_are_lifted_by_the_shell_or_by_root() {
+fn open_file_limits_have_raise_commands() {
     let files = [("proc/sys/fs/nr_open", "1048576"), ("proc/self/fd/0", ""), ("proc/self/fd/1", "")];
     let (_folder, tree) = tree(&files);
     let lift = |count| {
-        let needs = Needs::of(Runtime::Tokio, "task", Work::Io, count);
+        let needs = ResourceNeeds::of(Runtime::Tokio, "task", Work::Io, count);
         let limits = find(&tree, "self", Runtime::Tokio, &needs);
         assert_eq!((&*limits[0].name, limits[0].room), ("RLIMIT_NOFILE", 1022));
         limits[0].lift.clone()
@@ -109,7 +109,7 @@ fn open_files_are_lifted_by_the_shell_or_by_root() {
 }
 
 #[test]
-fn root_and_who_may_administer_have_no_limit_of_tasks_but_not_in_a_namespace() {
+fn nproc_exempts_privileged_users_only_in_initial_namespace() {
     let nproc = |status: &str, first: bool| {
         let (folder, tree) = tree(&[("proc/self/status", status)]);
         if !first {
@@ -127,7 +127,7 @@ fn root_and_who_may_administer_have_no_limit_of_tasks_but_not_in_a_namespace() {
 }
 
 #[test]
-fn every_group_above_counts_and_units_are_lifted_by_systemd() {
+fn parent_groups_limit_tasks() {
     let (_folder, tree) = tree(&[
         ("proc/self/cgroup", "8:pids:/a/b\n0::/user.slice/user-1000.slice"),
         (
@@ -153,7 +153,7 @@ fn every_group_above_counts_and_units_are_lifted_by_systemd() {
 }
 
 #[test]
-fn stacks_meet_the_address_space_and_promised_memory() {
+fn stacks_count_against_address_space_and_commit() {
     let limits = LIMITS.replace(
         "Max address space         unlimited            unlimited ",
         "Max address space         1073741824           unlimited ",
@@ -168,21 +168,21 @@ fn stacks_meet_the_address_space_and_promised_memory() {
     let of = |name: &str| rooms(&limits).into_iter().find(|limit| limit.0 == name).unwrap();
     assert_eq!(of("RLIMIT_AS"), ("RLIMIT_AS", 256, "ulimit -v unlimited"));
     assert_eq!(of("vm.overcommit_memory"), ("vm.overcommit_memory", 256, "sysctl -w vm.overcommit_memory=0"));
-    assert_eq!(memory(&tree), Some((512 << 20, "RLIMIT_AS".to_owned())));
+    assert_eq!(available_memory(&tree), Some((512 << 20, "RLIMIT_AS".to_owned())));
 }
 
 #[test]
-fn a_tenth_of_the_memory_is_left_alone() {
+fn a_tenth_of_memory_is_reserved() {
     let (_folder, tree) = tree(&[("proc/meminfo", "MemAvailable: 1000 kB\n")]);
-    assert_eq!(memory(&tree), Some((102_400 * 9, "available memory less a tenth".to_owned())));
+    assert_eq!(available_memory(&tree), Some((102_400 * 9, "available memory less a tenth".to_owned())));
 }
 
 #[test]
-fn tables_of_erlang_are_lifted_by_its_options() {
+fn erlang_tables_have_raise_options() {
     let table = erlang_processes(262_144, 44, 1_000_000);
     assert_eq!((&*table.name, table.room, &*table.lift), ("+P", 262_100, "erl +P 1048576"));
     assert_eq!(erlang_processes(262_144, 44, 100_000).lift, "erl +P 524288", "always more than now");
-    assert!(erlang_ports(134_217_727, 0, 1 << 40).lift.starts_with("impossible"));
+    assert!(erlang_processes(134_217_727, 0, 1 << 40).lift.starts_with("impossible"));
 }
 
 proptest! {
@@ -194,7 +194,7 @@ proptest! {
             capture.add_file(path, &text);
         }
         let tree = SysTree::from_capture(capture);
-        let _ = (find(&tree, "self", Runtime::Threads, &threads(u64::MAX)), memory(&tree));
+        let _ = (find(&tree, "self", Runtime::Threads, &threads(u64::MAX)), available_memory(&tree));
     }
 }
 
@@ -282,7 +282,7 @@ impl Drop for Script {
 
 fn room(script: &Script, name: &str) -> Option<Limit> {
     let tree = SysTree::open(Path::new("/")).unwrap();
-    let needs = Needs { count: 100, tasks: true, ..Needs::default() };
+    let needs = ResourceNeeds { count: 100, tasks: true, ..ResourceNeeds::default() };
     let limits = find(&tree, &script.id(), Runtime::Processes, &needs);
     limits.into_iter().find(|limit| limit.name == name)
 }
@@ -297,7 +297,7 @@ impl Drop for Group {
 }
 
 #[test]
-fn a_real_group_leaves_the_room_that_is_told() {
+fn real_group_limit_is_exact() {
     let folders = ["/sys/fs/cgroup/pids", "/sys/fs/cgroup"].map(Path::new);
     let made = folders.into_iter().find_map(|folder| {
         let group = Group(folder.join(format!("manycore-test-{}", std::process::id())));
@@ -318,7 +318,7 @@ fn a_real_group_leaves_the_room_that_is_told() {
 }
 
 #[test]
-fn a_real_user_leaves_the_room_that_is_told() {
+fn real_user_limit_is_exact() {
     if !rustix::process::geteuid().is_root() {
         eprintln!("SKIPPED: only root can start a program as another user");
         return;
@@ -332,7 +332,7 @@ fn a_real_user_leaves_the_room_that_is_told() {
 }
 
 #[test]
-fn a_real_stack_takes_no_more_maps_than_is_told() {
+fn real_stacks_take_predicted_mappings() {
     const COUNT: u64 = 200;
     let Some(mut script) = Script::start(THREADS, &[&COUNT.to_string()]) else { return };
     let tree = SysTree::open(Path::new("/")).unwrap();

@@ -1,0 +1,305 @@
+//! The measurement of all requested runtimes and counts.
+
+use crate::{
+    cache::ProgramCache,
+    cleanup::{Cleanup, ScratchDirectory},
+    cpus::CpuSampler,
+    error::{Error, Result},
+    feasibility::{self, AvailableMemory, PilotRuns},
+    limits,
+    options::SpawnOptions,
+    runtimes::{self, RuntimeProgram},
+    trial::{self, RuntimeInfo, SpawnTrial},
+};
+use manycore_control::memory_group::MemoryGroup;
+use manycore_experiment::{
+    Record, interrupt,
+    session::{Event, Listener, Session},
+    spawning::{Ending, Purpose, Run, Runtime, Schedulers, Spawning, Work, ceiling::Line},
+};
+use manycore_text::units;
+use manycore_topology::Machine;
+use std::time::Duration;
+
+/// Light processes started in a run up to the memory limit, if nothing is known about the runtime's memory: a
+/// count that every runtime can reach.
+const UNPREDICTED_COUNT: u64 = 1_000_000;
+
+/// Measures the request on `machine`, which is this one. Returns the record even if the measurement failed, together
+/// with the failure that ended it.
+///
+/// # Errors
+/// [`Error::Unavailable`] if the measurement could not begin.
+pub fn run(machine: Machine, options: SpawnOptions, listener: &mut dyn Listener) -> Result<(Record, Result)> {
+    let mut measurement = Measurement {
+        cache: ProgramCache::open()?,
+        cleanup: Cleanup::begin(&options.journal_text())?,
+        steps: (0, options.runs()),
+        available: feasibility::available_memory(),
+        session: Session::begin("spawn", machine, 0, 0.0, listener),
+        options,
+    };
+    let ending = measurement.all_runtimes();
+    Ok((measurement.session.end(matches!(ending, Err(Error::Interrupted))), ending))
+}
+
+/// State of a measurement over all runtimes.
+struct Measurement<'a> {
+    options: SpawnOptions,
+    cache: ProgramCache,
+    cleanup: Cleanup,
+    /// Memory that a runtime may use, if known.
+    available: Option<AvailableMemory>,
+    session: Session<'a>,
+    /// Completed steps, and the number of all steps.
+    steps: (usize, usize),
+}
+
+impl Measurement<'_> {
+    fn all_runtimes(&mut self) -> Result {
+        // An impossible control group is reported before the first measurement takes its time.
+        if let Some(limit) = self.options.memory_limit.or(self.available_bytes())
+            && self.options.needs_memory_group()
+        {
+            self.memory_group(limit)?.remove().map_err(Error::unavailable)?;
+        }
+        let mut ending = Ok(());
+        for runtime in self.options.runtimes.clone() {
+            match self.runtime(runtime) {
+                Ok(()) => {}
+                Err(error) if error.is_missing() || error.is_too_large() => {
+                    if self.options.runtimes_given {
+                        return Err(error);
+                    }
+                    self.record_missed(runtime, &error);
+                }
+                Err(Error::Failed(why)) => {
+                    ending = ending.and(Err(Error::Failed(format!("{}: {why}", runtime.name()))));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        ending
+    }
+
+    /// Measures one runtime and adds the results to the record.
+    fn runtime(&mut self, runtime: Runtime) -> Result {
+        self.begin_step(&format!("{}: preparing", runtime.name()));
+        let program = runtimes::find(runtime, &self.cache)?;
+        feasibility::check_bounds(&self.options, &*program, self.available.as_ref())?;
+        let pilots = self.pilots(runtime, &*program)?;
+        let counts = self.fitting_counts(runtime, &pilots)?;
+        let index = self.session.record.spawnings.len();
+        if self.options.needs_memory_group() {
+            // The runs behind the prediction: requested counts may be too small for it, or killed.
+            for run in pilots.runs.clone() {
+                self.keep(index, runtime, &*program, pilots.info.clone(), run);
+            }
+        }
+        let mut ending = Ok(());
+        for count in counts {
+            self.begin_step(&format!("{}: {} {}", runtime.name(), units::count(count), self.work_text()));
+            let trial =
+                SpawnTrial { work: self.options.work, length: self.options.length, ..SpawnTrial::of(count) };
+            let (info, run) = self.trial(&*program, trial, self.available_bytes())?;
+            ending = ending.and(check_ending(&run));
+            self.keep(index, runtime, &*program, info, run);
+            interrupt::check()?;
+        }
+        if let Some(limit) = self.options.memory_limit {
+            self.up_to_limit(runtime, &*program, &pilots, limit, index)?;
+        }
+        ending
+    }
+
+    /// Returns the counts that will fit. If the user did not name runtimes or did not give counts, the other
+    /// counts are recorded as missed, so that every runtime shows what it can.
+    fn fitting_counts(&mut self, runtime: Runtime, pilots: &PilotRuns) -> Result<Vec<u64>> {
+        let mut fitting = Vec::new();
+        let all_required = self.options.runtimes_given && self.options.counts_given;
+        for count in self.options.counts.clone() {
+            match feasibility::check(&self.options, count, runtime, pilots, self.available.as_ref()) {
+                Ok(()) => fitting.push(count),
+                Err(error) if error.is_too_large() && !all_required => self.record_missed(runtime, &error),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(fitting)
+    }
+
+    /// Records that something of a runtime could not be measured.
+    fn record_missed(&mut self, runtime: Runtime, why: &Error) {
+        self.session.miss(&format!("runtime {}", runtime.name()), &why.to_string());
+    }
+
+    /// Makes small runs from which the memory of larger ones is predicted.
+    fn pilots(&mut self, runtime: Runtime, program: &dyn RuntimeProgram) -> Result<PilotRuns> {
+        let large = program.pilot_count();
+        let needed = self.options.memory_limit.is_some() || self.options.largest() > large;
+        let mut pilots = PilotRuns::default();
+        for count in [large / 10, large].into_iter().filter(|_| needed) {
+            self.begin_step(&format!("{}: pilot run of {}", runtime.name(), units::count(count)));
+            let (info, run) = self.trial(program, SpawnTrial::of(count), self.available_bytes())?;
+            check_ending(&run)?;
+            interrupt::check()?;
+            pilots.info = info;
+            pilots.runs.push(Run { purpose: Purpose::Pilot, ..run });
+        }
+        Ok(pilots)
+    }
+
+    /// Starts more than will fit into `limit`, until the limit is reached.
+    fn up_to_limit(
+        &mut self,
+        runtime: Runtime,
+        program: &dyn RuntimeProgram,
+        pilots: &PilotRuns,
+        limit: u64,
+        index: usize,
+    ) -> Result {
+        self.begin_step(&format!("{}: up to the limit of {}", runtime.name(), units::bytes(limit)));
+        // One and a half times the predicted count.
+        let count = Line::of(&pilots.runs).map_or(UNPREDICTED_COUNT, |line| line.most(limit));
+        let count = count.saturating_add(count / 2).saturating_add(1000);
+        let count = program.max_count().map_or(count, |(max_count, _)| count.min(max_count));
+        let trial = SpawnTrial { purpose: Purpose::Ceiling, ..SpawnTrial::of(count) };
+        let (info, run) = self.trial(program, trial, Some(limit))?;
+        self.keep(index, runtime, program, info, run);
+        Ok(interrupt::check()?)
+    }
+
+    /// Returns the memory that a run may use, in bytes.
+    fn available_bytes(&self) -> Option<u64> {
+        self.available.as_ref().map(|available| available.bytes)
+    }
+
+    /// Creates the control group that a run without any other limit needs.
+    fn memory_group(&mut self, limit: u64) -> Result<MemoryGroup> {
+        self.cleanup.group(limit).map_err(Error::NoMemoryGroup)
+    }
+
+    /// Makes one run in a control group of its own if possible. It is required if nothing else limits the
+    /// memory.
+    fn trial(
+        &mut self,
+        program: &dyn RuntimeProgram,
+        trial: SpawnTrial,
+        limit: Option<u64>,
+    ) -> Result<(RuntimeInfo, Run)> {
+        let is_required = self.options.beyond_memory || trial.purpose == Purpose::Ceiling;
+        let group = match limit {
+            Some(limit) if is_required => Some(self.memory_group(limit)?),
+            Some(limit) => match self.cleanup.group(limit) {
+                Ok(group) => Some(group),
+                Err(why) => {
+                    self.note(format!("The runtimes ran without a control group of their own: {why}"));
+                    None
+                }
+            },
+            None => None,
+        };
+        let scratch = match trial.work {
+            Work::Io => Some(self.cleanup.scratch(self.options.scratch.as_deref())?),
+            _ => None,
+        };
+        let cpus = CpuSampler::of(&self.session.record.machine);
+        let ended =
+            trial::run(program, &trial, group.as_ref(), scratch.as_ref().map(ScratchDirectory::path), &cpus);
+        if let Some(group) = group
+            && let Err(error) = group.remove()
+        {
+            self.note(format!("cannot remove the control group {}: {error}", group.folder().display()));
+        }
+        let (info, mut run, notes) = ended?;
+        run.memory_limit_bytes = run.memory_limit_bytes.and(limit);
+        for note in notes {
+            self.note(note);
+        }
+        Ok((info, run))
+    }
+
+    /// Adds a note to the record, once.
+    fn note(&mut self, note: String) {
+        if !self.session.record.notes.contains(&note) {
+            self.session.record.notes.push(note);
+        }
+    }
+
+    /// Adds a run to the entry of its runtime in the record, which has this index.
+    fn keep(
+        &mut self,
+        index: usize,
+        runtime: Runtime,
+        program: &dyn RuntimeProgram,
+        info: RuntimeInfo,
+        run: Run,
+    ) {
+        let table = info.table;
+        if self.session.record.spawnings.len() == index {
+            let entry = self.entry(runtime, program, info);
+            self.session.record.spawnings.push(entry);
+        }
+        let entry = &mut self.session.record.spawnings[index];
+        let largest = self.options.largest();
+        entry.limits = feasibility::limits(runtime, &entry.unit, entry.work, largest);
+        if let Some((size, used)) = table {
+            entry.limits.push(limits::erlang_processes(size, used, largest));
+            entry.limits.sort_by_key(|limit| limit.room);
+        }
+        entry.runs.push(run);
+        self.session.measured();
+    }
+
+    /// Returns an entry of the record without runs.
+    fn entry(&self, runtime: Runtime, program: &dyn RuntimeProgram, info: RuntimeInfo) -> Spawning {
+        let allowed = &self.session.record.machine.allowed;
+        let option = info.schedulers.map_or_else(String::new, |_| program.option(allowed.cpus.len()));
+        let available = self.available.clone().unwrap_or_default();
+        Spawning {
+            runtime,
+            version: info.version,
+            unit: info.unit,
+            work: self.options.work,
+            schedulers: Schedulers {
+                count: info.schedulers,
+                binding: info.binding,
+                cpus: allowed.cpus.clone(),
+                quota_cpus: allowed.quota_cpus,
+                option,
+            },
+            limits: Vec::new(),
+            memory_bytes: available.bytes,
+            memory_source: available.source,
+            runs: Vec::new(),
+        }
+    }
+
+    fn begin_step(&mut self, title: &str) {
+        let (done, all) = self.steps;
+        let left = self.options.seconds() * (1.0 - done as f64 / all.max(1) as f64);
+        self.session.tell(Event::Left(Duration::from_secs_f64(left)));
+        self.session.tell(Event::Section(title));
+        self.steps = ((done + 1).min(all), all);
+    }
+
+    fn work_text(&self) -> &'static str {
+        match self.options.work {
+            Work::Idle => "held",
+            Work::Spin => "computing",
+            Work::Io => "working on files",
+        }
+    }
+}
+
+/// Returns an error if a run did not end as planned.
+fn check_ending(run: &Run) -> Result {
+    let failed = |why: &str| {
+        let [requested, alive] = [run.asked, run.alive].map(units::count);
+        Err(Error::Failed(format!("{requested} were requested, {alive} were alive at the end: {why}")))
+    };
+    match &run.ending {
+        Ending::Clean => Ok(()),
+        Ending::Refused { why } | Ending::Killed { why } | Ending::Failed { why } => failed(why),
+        Ending::Interrupted => Err(Error::Interrupted),
+    }
+}
