@@ -73,7 +73,7 @@ pub fn guest(path: &Path) -> Outcome<GuestHardware> {
     if text.trim_start().starts_with('{') {
         return Ok(input_file::parse(text.as_bytes(), &GUEST).map_err(|problem| problem.of(path))?);
     }
-    text.parse().map_err(|error: domain::XmlError| {
+    text.parse().map_err(|error: DomainXmlError| {
         Failure::input(format!("{} is not a plan of a guest: {error}", path.display()))
     })
 }

@@ -46,7 +46,7 @@ pub enum Error {
     System(#[from] manycore_topology::Error),
     /// The directory given as resctrl is not one.
     #[error(transparent)]
-    NoResctrl(#[from] resctrl::Missing),
+    NoResctrl(#[from] resctrl::FindError),
     /// The mounted resctrl cannot be read.
     #[error(transparent)]
     Resctrl(manycore_topology::Error),

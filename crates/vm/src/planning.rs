@@ -6,7 +6,7 @@ use crate::{
     error::{Error, PlanError},
     libvirt,
 };
-use manycore_linux::resctrl::{self, Files, dialect::Bounds};
+use manycore_linux::resctrl::{self, Files, dialect::ValueRange};
 use manycore_topology::{Machine, SysTree};
 use std::path::Path;
 
@@ -58,9 +58,9 @@ fn installed_qemu(arch: Option<&str>, machine: &Machine) -> Option<Version> {
 fn bandwidth_unit() -> Option<BandwidthUnit> {
     let tree = SysTree::open(Path::new("/")).ok()?;
     let files = Files::open(&tree, &resctrl::find(&tree, None).ok()?).ok()?;
-    match files.offer().control("MB")?.bounds {
-        _ if files.offer().megabytes => Some(BandwidthUnit::Megabytes),
-        Bounds::Number { least, step, .. } => Some(BandwidthUnit::Percent { minimum: least, step }),
-        Bounds::Mask { .. } => None,
+    match files.capabilities().control("MB")?.bounds {
+        _ if files.capabilities().megabytes => Some(BandwidthUnit::Megabytes),
+        ValueRange::Number { minimum, step, .. } => Some(BandwidthUnit::Percent { minimum, step }),
+        ValueRange::Mask { .. } => None,
     }
 }

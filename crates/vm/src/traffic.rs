@@ -4,9 +4,8 @@ use crate::usage::{DomainUsage, DomainsSnapshot, HostUsage};
 use manycore_linux::{
     resctrl::{
         Files, Sampler,
-        domains::Places,
-        places,
-        watch::{Look, Moment},
+        domain_cpus::{DomainCpus, domain_cpus},
+        watch::{MonitorReadings, UsageSnapshot},
     },
     tasks,
     vms::{DomainReading, resctrl_groups},
@@ -25,8 +24,8 @@ const REFRESH_ALWAYS: u64 = 60;
 pub(crate) struct DomainTraffic<'a> {
     files: &'a Files,
     sampler: Sampler<'a>,
-    places: Places,
-    before: Look,
+    places: DomainCpus,
+    before: MonitorReadings,
     /// Groups that hold only this domain, by process id.
     groups_of: BTreeMap<u32, Vec<String>>,
     /// Groups and processes from which `groups_of` was computed, and the number of that reading.
@@ -39,11 +38,11 @@ impl<'a> DomainTraffic<'a> {
     /// Takes the first reading of all groups.
     pub fn new(files: &'a Files, tree: &SysTree) -> Self {
         let mut sampler = Sampler::new(files);
-        let before = sampler.look(|_| true);
+        let before = sampler.sample(|_| true);
         Self {
             files,
             sampler,
-            places: places(tree),
+            places: domain_cpus(tree),
             before,
             groups_of: BTreeMap::new(),
             computed_from: Default::default(),
@@ -54,8 +53,8 @@ impl<'a> DomainTraffic<'a> {
 
     /// Adds the traffic since the previous reading to the figures of the domains and of the host.
     pub fn add(&mut self, snapshot: &mut DomainsSnapshot, readings: &BTreeMap<u32, DomainReading>) {
-        let now = self.sampler.look(|_| true);
-        let groups = Moment::between(String::new(), &self.before, &now, |_| true);
+        let now = self.sampler.sample(|_| true);
+        let groups = UsageSnapshot::between(String::new(), &self.before, &now, |_| true);
         let present = (now.keys().cloned().collect(), readings.keys().copied().collect());
         let age = self.reading_number - self.computed_at;
         let has_changed = present != self.computed_from;
@@ -88,7 +87,7 @@ impl<'a> DomainTraffic<'a> {
 
 /// Returns the location of a monitoring domain: `node 1` if its number is that of a NUMA node or of an L3
 /// cache within one node; `L3 7` if the node is unknown or the cache spans several nodes.
-fn location_name(resource: &str, number: u32, places: &Places) -> String {
+fn location_name(resource: &str, number: u32, places: &DomainCpus) -> String {
     if resource == "MB" {
         return format!("node {number}");
     }
@@ -100,7 +99,12 @@ fn location_name(resource: &str, number: u32, places: &Places) -> String {
 
 /// Adds the traffic of these groups of `moment` to a domain's figures. If a group has no figure, the sum
 /// becomes absent, since it would be too small.
-fn add_domain_traffic(usage: &mut DomainUsage, groups: &[String], moment: &Moment, places: &Places) {
+fn add_domain_traffic(
+    usage: &mut DomainUsage,
+    groups: &[String],
+    moment: &UsageSnapshot,
+    places: &DomainCpus,
+) {
     let own = moment.groups.iter().filter(|group| groups.contains(&group.name));
     for (at, group) in own.enumerate() {
         usage.bandwidth = match (at, usage.bandwidth) {
@@ -116,9 +120,9 @@ fn add_domain_traffic(usage: &mut DomainUsage, groups: &[String], moment: &Momen
 }
 
 /// Adds the traffic of all groups with a figure to the host's figures, and the number of groups without one.
-fn add_host_traffic(host: &mut HostUsage, moment: &Moment, places: &Places) {
+fn add_host_traffic(host: &mut HostUsage, moment: &UsageSnapshot, places: &DomainCpus) {
     host.bandwidth = moment.all.memory;
-    host.groups_without_bandwidth = moment.all.without;
+    host.groups_without_bandwidth = moment.all.groups_without_rate;
     for (name, memory) in &moment.all.domains {
         let named =
             name.rsplit_once(' ').and_then(|(resource, number)| Some((resource, number.parse().ok()?)));
@@ -133,14 +137,14 @@ fn add_host_traffic(host: &mut HostUsage, moment: &Moment, places: &Places) {
 mod tests {
     use super::*;
     use manycore_linux::resctrl::{
-        rates::{Monitor, Reading},
-        watch::Readings,
+        rates::{MonitorReading, Reading},
+        watch::GroupReadings,
     };
 
     /// Returns a machine of two nodes, where cache 9 spans both.
-    fn two_nodes() -> Places {
+    fn two_nodes() -> DomainCpus {
         let cpus = |list: &str| list.parse().unwrap();
-        Places {
+        DomainCpus {
             nodes: BTreeMap::from([(0, cpus("0-3")), (1, cpus("4-7"))]),
             caches: BTreeMap::from([
                 ((3, 0), cpus("0-1")),
@@ -152,19 +156,19 @@ mod tests {
     }
 
     /// Returns a reading of three groups in which each of three caches has counted these bytes.
-    fn readings(at_ns: u64, bytes: u64) -> Look {
-        let monitor = |domain| Monitor {
+    fn readings(at_ns: u64, bytes: u64) -> MonitorReadings {
+        let monitor = |domain| MonitorReading {
             resource: "L3".to_owned(),
             domain,
             total: Some(Reading::Bytes(bytes)),
-            ..Monitor::default()
+            ..MonitorReading::default()
         };
-        let readings = Readings { at_ns, making: 1, monitors: [0, 1, 7].map(monitor).to_vec() };
+        let readings = GroupReadings { at_ns, instance: 1, monitors: [0, 1, 7].map(monitor).to_vec() };
         ["", "a", "b"].map(|name| (name.to_owned(), readings.clone())).into_iter().collect()
     }
 
-    fn moment(before: &Look, now: &Look) -> Moment {
-        Moment::between(String::new(), before, now, |_| true)
+    fn moment(before: &MonitorReadings, now: &MonitorReadings) -> UsageSnapshot {
+        UsageSnapshot::between(String::new(), before, now, |_| true)
     }
 
     #[test]
@@ -194,7 +198,7 @@ mod tests {
         add_host_traffic(&mut host, &moment(&before, &readings(1_000_000_000, 50)), &two_nodes());
         assert_eq!((host.bandwidth, host.groups_without_bandwidth), (Some(300.0), 1));
         // A domain's sum would be too small without a group.
-        let first = moment(&Look::new(), &readings(1, 5));
+        let first = moment(&MonitorReadings::new(), &readings(1, 5));
         let mut usage = DomainUsage::default();
         add_domain_traffic(&mut usage, &["a".to_owned()], &first, &two_nodes());
         assert_eq!((usage.bandwidth, usage.bandwidth_by_node["node 1"]), (None, None));

@@ -3,7 +3,7 @@
 use super::DomainIdentity;
 use crate::resctrl::{
     state::{VCPUS, of_libvirt},
-    watch::outer,
+    watch::parent_group,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,8 @@ pub fn groups_of_domain(
     let holds = |tasks: &BTreeSet<u32>| !tasks.is_empty() && tasks.is_subset(threads);
     let is_own = |name: &String| is_named_after(name, identity) || tasks.get(name).is_some_and(holds);
     let own: BTreeSet<&String> = tasks.keys().filter(|name| !name.is_empty() && is_own(name)).collect();
-    let is_inside = |name: &str| outer(name) != name && own.iter().any(|other| *other == outer(name));
+    let is_inside =
+        |name: &str| parent_group(name) != name && own.iter().any(|other| *other == parent_group(name));
     own.iter().filter(|name| !is_inside(name)).map(|name| (*name).clone()).collect()
 }
 

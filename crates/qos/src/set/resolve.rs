@@ -13,7 +13,7 @@ use manycore_linux::{
         state::{GroupRole, QosGroup, QosState},
     },
     targets::{Members, Target},
-    vms::{Domains, Wanted, bandwidth, usage::Identity},
+    vms::{DomainIdentity, ReadOptions, RunningDomains, resctrl_groups},
 };
 use manycore_text::names;
 use manycore_topology::{CpuSet, SysTree};
@@ -90,7 +90,7 @@ fn find(
     let members = match &options.target {
         LimitTarget::Group(name) => return Ok((Origin::Named(existing(state, name)?), None)),
         LimitTarget::Tasks(Target::Domain(name)) => {
-            let domain = Domains::new(system, Wanted::default()).find(name)?;
+            let domain = RunningDomains::new(system, ReadOptions::default()).find(name)?;
             if let Some(group) = libvirt_group(state, &domain)? {
                 return Ok((Origin::Libvirt(group), None));
             }
@@ -146,8 +146,8 @@ fn existing(state: &QosState, name: &str) -> Result<QosGroup> {
 ///
 /// # Errors
 /// [`Error::SeveralGroups`] if there are several groups, of which one has to be named.
-fn libvirt_group(state: &QosState, domain: &Identity) -> Result<Option<QosGroup>> {
-    let is_its = |group: &&QosGroup| bandwidth::is_named(&group.name, domain);
+fn libvirt_group(state: &QosState, domain: &DomainIdentity) -> Result<Option<QosGroup>> {
+    let is_its = |group: &&QosGroup| resctrl_groups::is_named_after(&group.name, domain);
     let mut its: Vec<&QosGroup> = state.control_groups().filter(is_its).collect();
     if its.len() > 1 {
         let groups = its.iter().map(|group| group.display_name().to_owned()).collect();
