@@ -15,7 +15,7 @@ const LAYERS: [(&str, &[&str]); 5] = [
 ];
 
 /// Uses within a layer.
-const ARROWS: [(&str, &str); 11] = [
+const ARROWS: [(&str, &str); 12] = [
     ("stats", "text"),
     ("topology", "text"),
     ("linux", "text"),
@@ -26,6 +26,7 @@ const ARROWS: [(&str, &str); 11] = [
     ("topo", "placement"),
     ("experiment", "workload"),
     ("analysis", "experiment"),
+    ("report", "experiment"),
     ("report", "analysis"),
 ];
 
