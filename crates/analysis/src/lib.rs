@@ -3,6 +3,40 @@
 //! [`Evaluation::of`] is a pure function of the record. Experiments are found by the ids in
 //! [`manycore_experiment::record::id`]. The part of an experiment that is missing from the record, or that was
 //! cut short, is empty.
+//!
+//! The evaluation is a pure function of the record. It holds the verdicts of all comparisons, the fits, and the
+//! findings. A verdict is the result of a single comparison. Experiments are found by the ids in
+//! `manycore_experiment::record::id`. An experiment that is missing or was cut short leaves its part empty.
+//!
+//! # Interim analyses
+//!
+//! `compare` and the confirmation of `tune` have up to three planned interim analyses: as many as leave enough pairs
+//! for an interval at the first one (36 pairs for three, 18 for two). The record holds their number (`analyses`), the
+//! one at which the experiment ended (`analysis`) and the margin (`equivalent`). A verdict in JSON has them with its
+//! level, so it can be computed again. An interrupted experiment has the level of the analysis that would have come
+//! next.
+//!
+//! # Findings
+//!
+//! Findings are sentences with the figures that they rest on, one file for each topic (`findings`). What the
+//! conditions support is decided in one place for all of them (`findings::carried`), from the CPU time that other
+//! work took over all samples of an experiment. Single treatments are too short for that, with ticks of 10 ms.
+//!
+//! How much of a CPU one worker needs (`demand` of the scaling) is its CPU time where some CPUs were idle. It is
+//! unknown where all were in use. Our own loads only compute.
+//!
+//! # Planning
+//!
+//! The minimum detectable effect and the number of pairs that an answer needs (`power_analysis`) follow from the width of
+//! the interval. Tests simulate whole runs with their analyses for four kinds of noise. The effect is found, and the
+//! recommended number of pairs gives an answer, in at least three of four runs in each case, and in about four of
+//! five over all.
+//!
+//! # Tuning
+//!
+//! A round of `tune` keeps half of its candidates, by the median over blocks of a candidate's rate relative to the
+//! block's mean. The best two and the present behaviour are then measured anew. Their tests are corrected with Holm's
+//! procedure.
 #![forbid(unsafe_code)]
 
 mod affinity;

@@ -6,6 +6,16 @@
 //! ```text
 //! process_scan (reads /proc) -> scan (two readings) -> AuditFacts -> find (pure) -> Finding -> text
 //! ```
+//!
+//! ```text
+//! process_scan (reads) -> Facts -> one pure file for each kind of finding -> Audit -> text
+//! ```
+//!
+//! `process_scan` reads the facts. Each kind of finding is one file that decides on plain facts and nothing else. A
+//! finding states the problem, the evidence and the fix. A merely unusual setting is not a finding: on an ordinary
+//! server there are none.
+//!
+//! Expensive files (`numa_maps`, `maps`, `environ`) are read only of processes for which they can matter.
 #![forbid(unsafe_code)]
 
 mod error;

@@ -1,10 +1,14 @@
-//! `manycore`: shows a machine, and measures how the machine and the work on it scale over its cores. Each
-//! figure comes with its interval and the conditions under which it was taken.
+//! The `manycore` program: command line, exit codes, output and signals. Everything else is in the libraries.
 //!
-//! The parts: [`cli`] is the command line. [`cmd`] has one file per verb. [`experiment`] runs trials and
-//! emits events but never prints. [`suite`] is what `eval` and `bench` measure. [`study`] measures the user's
-//! own commands. [`spawn`] starts light processes. [`metric`] reads figures from the output of commands.
-//! [`output`] writes results.
+//! | module | what it is |
+//! |---|---|
+//! | `cli` | the command line; help, completions and man pages are generated from it |
+//! | `cmd` | one file for each verb: options -> library call -> print |
+//! | `measuring` | what all verbs that measure do around the measurement: folder, progress, Ctrl-C, saving, printing |
+//! | `source`, `load` | machines, plans and records that the command line names |
+//! | `live` | verbs that show readings at equal times until they are interrupted |
+//! | `failure` | the reasons for which a run fails, and their exit codes |
+//! | `output` | standard output and standard error; replaces unprintable characters for terminals |
 #![forbid(unsafe_code)]
 
 pub mod cli;

@@ -1,4 +1,5 @@
-//! The CPUs that handle the interrupts of devices: which interrupts occurred where, and moving them.
+//! Which CPUs handle the interrupts of devices: shows it, plans a distribution over chosen CPUs, and applies it
+//! through the journal. Reading and writing the kernel's files is in `manycore_linux::interrupts`.
 #![forbid(unsafe_code)]
 
 mod device;

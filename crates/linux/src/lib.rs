@@ -1,4 +1,36 @@
-//! Linux interfaces, one module each: tasks, control groups, affinity, interrupts, resctrl, virtual machines.
+//! Linux interfaces, one module each.
+//!
+//! A module reads or sets one interface of the kernel and decides nothing. Files are read through a `SysTree` where a
+//! test or a saved capture can stand in for the running system. A process, thread or group that has ended meanwhile
+//! is an answer (`None`), and not an error. Files that root trusts are checked first (`trusted_file`).
+//!
+//! | interface | modules |
+//! |---|---|
+//! | tasks and their CPUs | `tasks`, `affinity`, `proc_events`, `targets`, `counters`, `clock` |
+//! | commands | `job` (runs one to its end), `child` (starts one that cannot outlive us) |
+//! | memory | `memory`, `memory_policy`, `process_memory`, `memory_lock`, `tmpfs`, `allocator` |
+//! | interrupts | `interrupts` |
+//! | resctrl | `resctrl`: state, capabilities, monitors, rates |
+//! | virtual machines | `vms`: running emulators and what they use |
+//! | files | `whole_file`, `line_file`, `scratch`, `trusted_file` |
+//!
+//! # Commands
+//!
+//! A command (`job`) starts in its placement: affinity and memory policy are set between fork and exec, and
+//! inherited. Its end is awaited through a pidfd, and its resource usage comes from `wait4`. This process is a
+//! subreaper. So processes that the command leaves behind become its children; they are ended and reported.
+//!
+//! # Dialects of resctrl
+//!
+//! Five kernels share the files of resctrl with different meanings: Intel RDT, AMD PQoS, Arm MPAM, and openEuler 6.6
+//! and 5.10. They are distinguished by the CPU's vendor and by the files: openEuler's kernels by lines that no other
+//! has, and its 5.10 by monitors that are files or by lines that depend on mount options. The monitor files of a
+//! group are kept open between readings.
+//!
+//! # Files that root reads
+//!
+//! Rules are read only where no other user can write the file or replace a part of its path (`trusted_file`). Events
+//! are written only to a regular file of our own with a single name, never through a link.
 #![deny(unsafe_code)]
 
 pub mod affinity;

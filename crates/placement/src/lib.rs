@@ -23,6 +23,22 @@
 //!
 //! [`Export`] writes a plan in the syntax of other programs. [`TaskAssignment`] distributes the tasks of a running
 //! command over the workers of a plan, and [`PlacementTrace`] says where they ran.
+//!
+//! # Assigning tasks to workers
+//!
+//! A command has tasks that work, and tasks that wait for them: the shell of a pipeline, or the thread that joins the
+//! workers. Tasks are therefore weighted by the CPU time that they use. A new task counts as working until it is seen
+//! to wait, and gets the worker with the fewest working tasks. If one worker has several working tasks and another
+//! has none, one task moves. A plan with enough workers ends with one working task on each.
+//!
+//! # Exports
+//!
+//! The syntax of each other program has one file in `export`. An export is pure text. So `tune` and `plan` print the
+//! same, and a plan for another machine needs nothing of this one. An export contains only what its program reads.
+//! What it cannot express is written as a comment in its own syntax; nothing is left out silently.
+//!
+//! A container or a unit is restricted to memory nodes only under the policy `bind`. Its cpuset is as hard a limit as
+//! `bind`, whereas the kernel's default policy would still use the next node when one is full.
 #![forbid(unsafe_code)]
 
 mod assignment;

@@ -1,9 +1,12 @@
-//! Renders model types as text, HTML, CSV, SVG and JSON. Nothing in this module measures.
+//! A record with its evaluation as text, JSON, CSV and an HTML page.
 //!
-//! Records: `sections` turns evaluated records into tables; `eval_text` and `html` lay out the same tables,
-//! and `html` adds the charts. Machines: `topo_text` and `topo_svg`. Plans: `plan_text`, and `plan_marks`
-//! in the picture of the machine. Virtual machines: `vm_text` and `vm_top_text`. Limits: `qos_text` and
-//! `qos_watch_text`. The guard: `guard_text`.
+//! `sections` turns evaluated records into tables, for one record or for several side by side. `record_text` and `html`
+//! lay out the same tables; `html` adds the charts. `csv` writes all samples and all results for other programs.
+//! Nothing in this crate measures or evaluates. The page is one file without scripts, fonts or pictures from
+//! elsewhere.
+//!
+//! `compare`, `scale`, `tune`, `eval`, `bench`, `qos prove` and `spawn` all end in a record, and all are shown by
+//! this crate.
 
 mod csv;
 mod html;

@@ -10,6 +10,37 @@
 //! // The interval is exact for any distribution: one outlier widens it to the extremes and no further.
 //! assert_eq!(estimate.interval, Some((1.28, 1.97)));
 //! ```
+//!
+//! # One procedure for estimate, interval and test
+//!
+//! The estimate is that of Hodges and Lehmann, of the log-ratios of pairs. Its interval is taken from the Walsh
+//! averages at the exact critical value of the signed-rank test. The interval at a level excludes 1 exactly where the
+//! test rejects at that level, so the two cannot contradict each other.
+//!
+//! A pair is two samples of one block. Its two sides are neighbours in time and their order is random. So the sign of
+//! the difference is a fair coin where the treatment has no effect, however the noise is correlated. Below six pairs
+//! there is no 95 % interval, and none is shown. Walsh averages are counted and not listed, so 100,000 pairs can be
+//! evaluated.
+//!
+//! # One rule for all verbs
+//!
+//! `verdict` decides. The interval excludes 1: **better** or **worse**. Otherwise it lies within a margin that was
+//! fixed before the measurement (2 % unless another is requested): **equivalent**. Otherwise: **inconclusive**. A
+//! result may be both different and within the margin. The answer is then the difference, with a sentence that it is
+//! too small to matter, and no advice follows from it. The noise floor (the difference between neighbouring runs of
+//! one variant) is information and decides nothing: it grows with the noise of the runs that it would classify.
+//!
+//! # Several tests
+//!
+//! Interim analyses have the levels of O'Brien and Fleming: 0.0005, 0.0141 and 0.0451 for three, 0.0052 and 0.0480
+//! for two. Several comparisons that must hold jointly are corrected with Holm's procedure, starting from the level
+//! of the analysis.
+//!
+//! # Scaling law
+//!
+//! The Universal Scalability Law is fitted from five worker counts on, up to the number of CPUs, because
+//! oversubscription is another regime. Its coefficients are not below 0. Their intervals are bootstrapped over raw
+//! slices.
 #![forbid(unsafe_code)]
 
 pub mod histogram;

@@ -3,6 +3,20 @@
 //! ```text
 //! Options, a specification -> Variants on this machine -> Study (experiments in random blocks) -> Record
 //! ```
+//!
+//! ```text
+//! Options, a specification -> variants on this machine -> Study (experiments in random blocks) -> Record
+//! ```
+//!
+//! A variant runs to its end for each sample (`subject`). A service stays alive, its placement is switched between
+//! samples, and the command is the load on it (`service`). Before anything is measured, every variant runs a few
+//! times outside of the record: a command that cannot work is found first, and a slow first run (a cold cache, a
+//! compiler) does not decide the plan.
+//!
+//! Memory policies need commands that start anew: a service keeps its memory while its CPUs are switched.
+//!
+//! Threads of a measured command are found by polling. That works without privileges, costs the same for every user,
+//! and leaves nothing behind.
 #![forbid(unsafe_code)]
 
 mod budget;

@@ -20,6 +20,13 @@
 //!
 //! The modules use each other in this order: [`capture`], [`sys_tree`], the readers (`read`), and beside them
 //! [`machine`], which is pure data. [`topology_tree`], [`distance`] and [`pairs`] derive facts from a [`Machine`].
+//!
+//! A saved machine (`capture`) is the text of the kernel's files that were read, and not the result. So a later
+//! version reads more from an old capture. Topology is read from sysfs here and compared with hwloc in tests. hwloc's
+//! binding for Rust would need the C library when the program is built.
+//!
+//! `synthetic` writes the files that Linux would show for an invented machine. `pairs` selects pairs of CPUs where
+//! there is no time for all of them.
 #![deny(unsafe_code)]
 
 pub mod capture;
