@@ -6,16 +6,15 @@
 
 pub mod contention;
 mod cycles;
-mod inverse;
 pub mod latency;
+mod matrix;
 mod prime;
-mod product;
 pub mod stream;
 mod sum;
 
 pub use cycles::ADDITIONS_PER_TICK;
+pub use matrix::product::operations as product_operations;
 pub use prime::{DEFAULT_MAX_PRIME, Prime};
-pub use product::operations as product_operations;
 
 /// Work that one worker repeats.
 pub trait Load {
@@ -78,8 +77,8 @@ impl Kind {
             Self::Prime => Box::new(Prime::default()),
             Self::Cycles => Box::new(cycles::Cycles::default()),
             Self::Sum => Box::new(sum::Sum::default()),
-            Self::Product => Box::new(product::Product::default()),
-            Self::Inverse => Box::new(inverse::Inverse::default()),
+            Self::Product => Box::new(matrix::product::Product::default()),
+            Self::Inverse => Box::new(matrix::inverse::Inverse::default()),
             Self::Stream => Box::new(stream::Worker::<stream::Own>::default()),
         }
     }
