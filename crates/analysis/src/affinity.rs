@@ -35,8 +35,8 @@ pub(crate) fn evaluate(experiment: &Experiment, floor: Option<f64>) -> Option<Pi
             DecisionRule::of(&experiment.parameters),
             floor,
         ),
-        cpu_checks: count(|sample| sample.around.checks),
-        off_cpu_checks: count(|sample| sample.around.elsewhere),
+        cpu_checks: count(|sample| sample.counters.cpu_checks),
+        off_cpu_checks: count(|sample| sample.counters.off_cpu_checks),
     })
 }
 

@@ -1,7 +1,7 @@
 //! Compares two variants, as `manycore compare` does.
 
 use super::{noise, power_analysis, with_factor};
-use manycore_experiment::record::{Better, Experiment, Metric, Sample};
+use manycore_experiment::record::{Direction, Experiment, Metric, Sample};
 use manycore_stats::{
     Estimate,
     verdict::{Answer, DecisionRule, Verdict},
@@ -109,7 +109,7 @@ fn compared(
     let values =
         |treatment: usize| -> Vec<f64> { experiment.samples_of(treatment).filter_map(value).collect() };
     let (a, b, ratios) = (values(a), values(b), experiment.log_ratios_of(a, b, value));
-    let better = |ratio: f64| if metric.better == Better::Higher { ratio } else { 1.0 / ratio };
+    let better = |ratio: f64| if metric.better == Direction::Higher { ratio } else { 1.0 / ratio };
     let rule =
         DecisionRule { margin: DecisionRule::of(&experiment.parameters).margin, ..DecisionRule::default() };
     let ratio = match primary {

@@ -219,7 +219,7 @@ fn unixbench(experiment: &Experiment) -> Option<UnixBench> {
     let rate = manycore_stats::mean(&logarithms)?.exp();
     let seconds = match experiment.method {
         Method::Slices { slice_ns, .. } => slice_ns as f64 / 1e9,
-        Method::Whole => return None,
+        Method::WholeRun => return None,
     };
     Some(UnixBench {
         passes,

@@ -86,7 +86,7 @@ struct Sums {
 impl Sums {
     /// Adds a sample whose workers could have used `width` CPUs at the same time.
     fn add(&mut self, sample: &Sample, width: f64, record: &Record) {
-        let around = &sample.around;
+        let around = &sample.counters;
         let span = around.span_ns as f64;
         let usable = record.machine.usable();
         let ticks = |ticks: &[u32]| {

@@ -169,7 +169,7 @@ mod tests {
         let named = |(name, _): &(&str, f64)| Treatment { name: (*name).to_owned(), ..Treatment::default() };
         let mut experiment = Experiment {
             id: String::new(),
-            method: Method::Whole,
+            method: Method::WholeRun,
             unit: "bytes".to_owned(),
             parameters: BTreeMap::new(),
             metrics: Vec::new(),

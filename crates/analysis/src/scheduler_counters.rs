@@ -37,40 +37,40 @@ pub struct SchedulerCounters {
 pub(crate) fn gather(experiment: &Experiment, index: usize, record: &Record) -> SchedulerCounters {
     let samples: Vec<&Sample> = experiment.samples_of(index).collect();
     let workers = experiment.treatments[index].workers;
-    let span: f64 = samples.iter().map(|sample| sample.around.span_ns as f64).sum();
+    let span: f64 = samples.iter().map(|sample| sample.counters.span_ns as f64).sum();
     let cpus = super::usable_cpus(&record.machine) as f64;
     let capacity = span * (workers as f64).min(cpus);
     let total = |pick: &dyn Fn(&Sample) -> Option<f64>| -> Option<f64> {
         let values: Option<Vec<f64>> = samples.iter().map(|sample| pick(sample)).collect();
         values.filter(|values| !values.is_empty()).map(|values| values.iter().sum())
     };
-    let cpu = total(&|sample| sample.around.cpu_ns.map(|ns| ns as f64));
-    let steal = total(&|sample| usable_ns(&sample.around.steal_ticks, record));
-    let busy = total(&|sample| usable_ns(&sample.around.busy_ticks, record));
+    let cpu = total(&|sample| sample.counters.cpu_ns.map(|ns| ns as f64));
+    let steal = total(&|sample| usable_ns(&sample.counters.steal_ticks, record));
+    let busy = total(&|sample| usable_ns(&sample.counters.busy_ticks, record));
     let share = |value: Option<f64>, of: f64| {
         value.map(|value| value / of).filter(|share| share.is_finite()).map(|share| share.clamp(0.0, 1.0))
     };
     let per_worker_second = |value: Option<f64>| {
         value.map(|value| value * 1e9 / (span * workers.max(1) as f64)).filter(|rate| rate.is_finite())
     };
-    let frequency = total(&|sample| sample.around.frequency_khz.map(|khz| khz as f64));
+    let frequency = total(&|sample| sample.counters.frequency_khz.map(|khz| khz as f64));
     SchedulerCounters {
         used: share(cpu, capacity),
         steal: busy.and_then(|busy| share(steal, busy)),
         other_work: share(busy.zip(cpu).map(|(busy, cpu)| busy - steal.unwrap_or(0.0) - cpu), span * cpus),
         run_delay: share(
-            total(&|sample| sample.around.run_delay_ns.map(|ns| ns as f64)),
+            total(&|sample| sample.counters.run_delay_ns.map(|ns| ns as f64)),
             span * workers.max(1) as f64,
         ),
-        throttled: share(total(&|sample| sample.around.throttled_ns.map(|ns| ns as f64)), capacity),
-        migrations: per_worker_second(total(&|sample| sample.around.migrations.map(|count| count as f64))),
+        throttled: share(total(&|sample| sample.counters.throttled_ns.map(|ns| ns as f64)), capacity),
+        migrations: per_worker_second(total(&|sample| sample.counters.migrations.map(|count| count as f64))),
         preemptions: per_worker_second(total(&|sample| {
-            sample.around.involuntary_switches.map(|count| count as f64)
+            sample.counters.involuntary_switches.map(|count| count as f64)
         })),
         frequency_khz: frequency.map(|sum| sum / samples.len() as f64),
         rate_per_cpu_second: cpu.and_then(|cpu| rate_per_cpu_second(&samples, cpu, span)),
-        cpu_pressure: share(total(&|sample| sample.around.pressure_ns.map(|ns| ns as f64)), span),
-        thermal_events: total(&|sample| sample.around.thermal_events.map(|count| count as f64))
+        cpu_pressure: share(total(&|sample| sample.counters.cpu_pressure_ns.map(|ns| ns as f64)), span),
+        thermal_events: total(&|sample| sample.counters.thermal_events.map(|count| count as f64))
             .map(|events| events as u64),
     }
 }

@@ -1,11 +1,11 @@
 //! Evaluation of synthetic machines whose true behaviour is known.
 
 use super::*;
-use manycore_experiment::record::{Around, Record};
+use manycore_experiment::record::{CounterDelta, Record};
 use manycore_stats::verdict::Answer;
-use manycore_testkit::{Trouble, World};
+use manycore_testkit::{SlowCause, SyntheticMachine};
 
-fn evaluate(world: &World) -> Evaluation {
+fn evaluate(world: &SyntheticMachine) -> Evaluation {
     let record = world.record();
     record.check().unwrap();
     Evaluation::of(&record)
@@ -17,8 +17,8 @@ fn texts(evaluation: &Evaluation, kind: FindingKind, topic: &str) -> Vec<String>
 }
 
 /// Returns a quiet guest, so that a test finds only what it adds.
-fn quiet() -> World {
-    World { noise: 0.005, steal: 0.0, ..World::guest() }
+fn quiet() -> SyntheticMachine {
+    SyntheticMachine { noise: 0.005, steal: 0.0, ..SyntheticMachine::guest() }
 }
 
 fn point(evaluation: &Evaluation, workers: usize) -> &ScalingPoint {
@@ -28,16 +28,16 @@ fn point(evaluation: &Evaluation, workers: usize) -> &ScalingPoint {
 
 #[test]
 fn a_known_effect_of_pinning_is_found_with_its_size() {
-    for (bound, answer) in [(1.10, Answer::BBetter), (0.90, Answer::ABetter), (1.0, Answer::Equivalent)] {
-        let verdict = evaluate(&World { bound, ..quiet() }).affinity.unwrap().verdict.unwrap();
-        assert_eq!(verdict.answer, answer, "{bound}");
-        assert!((verdict.ratio - bound).abs() < 0.01, "{verdict:?}");
+    for (pinned, answer) in [(1.10, Answer::BBetter), (0.90, Answer::ABetter), (1.0, Answer::Equivalent)] {
+        let verdict = evaluate(&SyntheticMachine { pinned, ..quiet() }).affinity.unwrap().verdict.unwrap();
+        assert_eq!(verdict.answer, answer, "{pinned}");
+        assert!((verdict.ratio - pinned).abs() < 0.01, "{verdict:?}");
     }
 }
 
 #[test]
 fn the_noise_floor_grows_with_the_noise() {
-    let floor = |noise| evaluate(&World { noise, ..quiet() }).noise[0].floor.unwrap();
+    let floor = |noise| evaluate(&SyntheticMachine { noise, ..quiet() }).noise[0].floor.unwrap();
     assert!(floor(0.1) > 5.0 * floor(0.005));
     assert_eq!(evaluate(&quiet()).noise.iter().map(|noise| noise.workers).collect::<Vec<_>>(), [1, 2]);
 }
@@ -46,19 +46,19 @@ fn the_noise_floor_grows_with_the_noise() {
 /// the 4.61x on four CPUs of a published table.
 #[test]
 fn each_cause_of_a_superlinear_point_is_named_and_no_other() {
-    for (trouble, cause) in [
-        (Trouble::Steal(0.15), "(steal)"),
-        (Trouble::RunDelay(0.15), "(run delay)"),
-        (Trouble::Throttle(0.15), "cgroup quota"),
-        (Trouble::Frequency(0.15), "faster with all at work"),
-        (Trouble::SlowCpu(0.15), "a second of CPU time did"),
+    for (slow_cause, cause) in [
+        (SlowCause::Steal(0.15), "(steal)"),
+        (SlowCause::RunDelay(0.15), "(run delay)"),
+        (SlowCause::Throttle(0.15), "cgroup quota"),
+        (SlowCause::Frequency(0.15), "faster with all at work"),
+        (SlowCause::SlowCpu(0.15), "a second of CPU time did"),
     ] {
         // Bare metal, because the kernel reports frequencies there.
-        let evaluation = evaluate(&World { trouble, hypervisor: None, ..quiet() });
+        let evaluation = evaluate(&SyntheticMachine { slow_cause, hypervisor: None, ..quiet() });
         let superlinear = point(&evaluation, 2).superlinear.as_ref().unwrap();
-        assert!(!superlinear.within_noise, "{trouble:?}");
-        assert_eq!(superlinear.causes.len(), 1, "{trouble:?}: {:?}", superlinear.causes);
-        assert!(superlinear.causes[0].contains(cause), "{trouble:?}: {:?}", superlinear.causes);
+        assert!(!superlinear.within_noise, "{slow_cause:?}");
+        assert_eq!(superlinear.causes.len(), 1, "{slow_cause:?}: {:?}", superlinear.causes);
+        assert!(superlinear.causes[0].contains(cause), "{slow_cause:?}: {:?}", superlinear.causes);
         let warnings = texts(&evaluation, FindingKind::Warning, "scaling");
         assert!(warnings.iter().all(|text| text.contains(cause)), "{warnings:?}");
         assert_eq!(warnings.len(), 2, "two workers and four on two CPUs");
@@ -67,7 +67,7 @@ fn each_cause_of_a_superlinear_point_is_named_and_no_other() {
 
 #[test]
 fn a_superlinear_point_without_a_recorded_cause_says_so() {
-    let evaluation = evaluate(&World { trouble: Trouble::Hidden(0.15), ..quiet() });
+    let evaluation = evaluate(&SyntheticMachine { slow_cause: SlowCause::Hidden(0.15), ..quiet() });
     assert_eq!(point(&evaluation, 2).superlinear.as_ref().unwrap().causes, Vec::<String>::new());
     assert!(texts(&evaluation, FindingKind::Warning, "scaling")[0].ends_with("the record shows no cause."));
 }
@@ -75,7 +75,7 @@ fn a_superlinear_point_without_a_recorded_cause_says_so() {
 #[test]
 fn noise_alone_gives_no_warning_of_superlinear_points() {
     for seed in 0..20 {
-        let evaluation = evaluate(&World { seed, ..World::guest() });
+        let evaluation = evaluate(&SyntheticMachine { seed, ..SyntheticMachine::guest() });
         let sure =
             evaluation.scaling.iter().flat_map(|scaling| &scaling.points).filter(|point| {
                 point.superlinear.as_ref().is_some_and(|superlinear| !superlinear.within_noise)
@@ -87,7 +87,7 @@ fn noise_alone_gives_no_warning_of_superlinear_points() {
 #[test]
 fn a_negligible_excess_is_noise() {
     for (lost, within) in [(0.04, false), (0.01, true)] {
-        let evaluation = evaluate(&World { trouble: Trouble::SlowCpu(lost), ..quiet() });
+        let evaluation = evaluate(&SyntheticMachine { slow_cause: SlowCause::SlowCpu(lost), ..quiet() });
         assert_eq!(point(&evaluation, 2).superlinear.as_ref().unwrap().within_noise, within, "{lost}");
     }
 }
@@ -106,11 +106,11 @@ fn efficiency_is_of_the_cpus_in_use() {
 #[test]
 fn the_law_is_fitted_from_five_points_up_to_the_cpus_only() {
     for (cpus, fitted) in [(2, false), (8, false), (16, true)] {
-        let evaluation = evaluate(&World { cpus, ..World::server() });
+        let evaluation = evaluate(&SyntheticMachine { cpus, ..SyntheticMachine::server() });
         assert_eq!(evaluation.scaling.as_ref().unwrap().usl.is_some(), fitted, "{cpus}");
         assert_eq!(evaluation.findings.iter().any(|f| f.text.contains("Universal Scalability Law")), fitted);
     }
-    let giant = evaluate(&World::giant());
+    let giant = evaluate(&SyntheticMachine::large_server());
     let fit = giant.scaling.as_ref().unwrap().usl.as_ref().unwrap();
     assert!((fit.law.contention - 0.002).abs() < 0.000_3, "{fit:?}");
     assert!(fit.contention.0 <= 0.002 && 0.002 <= fit.contention.1, "{fit:?}");
@@ -120,25 +120,26 @@ fn the_law_is_fitted_from_five_points_up_to_the_cpus_only() {
 #[test]
 fn twice_as_many_workers_are_advised_only_where_they_do_more() {
     let advice = |oversubscribed| {
-        texts(&evaluate(&World { oversubscribed, ..quiet() }), FindingKind::Advice, "scaling")
+        texts(&evaluate(&SyntheticMachine { oversubscribed, ..quiet() }), FindingKind::Advice, "scaling")
     };
     assert!(advice(0.9)[0].starts_with("Use 2 workers, as many as CPUs,"));
     assert!(advice(1.0)[0].starts_with("Use 2 workers, as many as CPUs,"));
     assert!(advice(1.2)[0].starts_with("Use more workers than CPUs"));
-    let unsure = evaluate(&World { oversubscribed: 1.2, blocks: 5, ..quiet() });
+    let unsure = evaluate(&SyntheticMachine { oversubscribed: 1.2, blocks: 5, ..quiet() });
     assert_eq!(texts(&unsure, FindingKind::Advice, "scaling"), Vec::<String>::new());
 }
 
 #[test]
 fn a_negligible_gain_is_not_advice_for_more_workers() {
-    let world = World { oversubscribed: 1.008, noise: 0.001, steal: 0.0, ..World::guest() };
+    let world =
+        SyntheticMachine { oversubscribed: 1.008, noise: 0.001, steal: 0.0, ..SyntheticMachine::guest() };
     let advice = texts(&evaluate(&world), FindingKind::Advice, "scaling");
     assert!(!advice.iter().any(|text| text.contains("more workers than CPUs")), "{advice:?}");
 }
 
 #[test]
 fn processes_on_other_cpus_give_a_warning_and_no_pinning_advice() {
-    let evaluation = evaluate(&World { elsewhere: 3, bound: 1.1, ..quiet() });
+    let evaluation = evaluate(&SyntheticMachine { off_cpu_checks: 3, pinned: 1.1, ..quiet() });
     assert_eq!(evaluation.affinity.as_ref().unwrap().off_cpu_checks, 3);
     assert!(texts(&evaluation, FindingKind::Warning, "affinity")[0].contains("seen on other CPUs"));
     assert_eq!(texts(&evaluation, FindingKind::Advice, "affinity"), Vec::<String>::new());
@@ -156,7 +157,7 @@ fn nothing_is_advised_without_data() {
 
 #[test]
 fn too_few_blocks_give_no_verdict() {
-    let evaluation = evaluate(&World { blocks: 5, ..quiet() });
+    let evaluation = evaluate(&SyntheticMachine { blocks: 5, ..quiet() });
     let known = |noise: &NoiseFloor| {
         noise.ratio.interval.is_some() || noise.floor.is_some() || noise.minimum_detectable_effect.is_some()
     };
@@ -197,7 +198,7 @@ fn the_peak_is_known_for_known_cores_only() {
     let known = evaluate(&quiet());
     let peak = known.matrix[0].peak.unwrap();
     assert!((peak - 2.6 * 32.0).abs() < 1.0, "{peak}");
-    let unknown = evaluate(&World { cpu_id: "Unknown/1/2".to_owned(), ..quiet() });
+    let unknown = evaluate(&SyntheticMachine { cpu_id: "Unknown/1/2".to_owned(), ..quiet() });
     assert_eq!(unknown.matrix[0].peak, None);
 }
 
@@ -219,7 +220,8 @@ fn a_peak_that_products_exceed_is_unknown() {
 
 #[test]
 fn findings_are_sorted_by_weight() {
-    let evaluation = evaluate(&World { trouble: Trouble::Steal(0.2), ..World::guest() });
+    let evaluation =
+        evaluate(&SyntheticMachine { slow_cause: SlowCause::Steal(0.2), ..SyntheticMachine::guest() });
     assert!(evaluation.findings.is_sorted_by_key(|finding| finding.kind));
 }
 
@@ -232,7 +234,8 @@ fn a_slice_without_a_cpu_is_no_clock_of_zero_hertz() {
     for sample in &mut clock.samples {
         let workers = clock.treatments[sample.treatment].workers as u64;
         let cpu_ns = if sample.treatment == 0 { 0 } else { sample.wall_ns * workers };
-        sample.around = Around { span_ns: sample.wall_ns, cpu_ns: Some(cpu_ns), ..Around::default() };
+        sample.counters =
+            CounterDelta { span_ns: sample.wall_ns, cpu_ns: Some(cpu_ns), ..CounterDelta::default() };
         if cpu_ns == 0 {
             sample.work = 0.0;
         }
@@ -249,11 +252,11 @@ fn no_share_of_time_is_above_one() {
     let mut record = quiet().record();
     let scaling = record.experiments.iter_mut().find(|experiment| experiment.id == id::SCALING).unwrap();
     for sample in &mut scaling.samples {
-        let span = sample.around.span_ns;
-        sample.around.run_delay_ns = Some(span * 8);
-        sample.around.throttled_ns = Some(span * 9);
-        sample.around.pressure_ns = Some(span * 2);
-        sample.around.busy_ticks = vec![1000; 2];
+        let span = sample.counters.span_ns;
+        sample.counters.run_delay_ns = Some(span * 8);
+        sample.counters.throttled_ns = Some(span * 9);
+        sample.counters.cpu_pressure_ns = Some(span * 2);
+        sample.counters.busy_ticks = vec![1000; 2];
     }
     let evaluation = Evaluation::of(&record);
     for point in &evaluation.scaling.unwrap().points {
@@ -279,14 +282,14 @@ fn no_share_of_time_is_above_one() {
 
 /// Returns a record in which other work took this share of both CPUs in all samples of the scaling
 /// experiment.
-fn beside_others(world: &World, share: f64) -> Record {
+fn beside_others(world: &SyntheticMachine, share: f64) -> Record {
     let mut record = world.record();
     let scaling = record.experiments.iter_mut().find(|experiment| experiment.id == id::SCALING).unwrap();
     for sample in &mut scaling.samples {
-        let span = sample.around.span_ns as f64;
-        sample.around.cpu_ns = Some((span * 2.0 * (1.0 - share)) as u64);
-        sample.around.busy_ticks = vec![(span / 1e7) as u32; 2];
-        sample.around.steal_ticks = vec![0; 2];
+        let span = sample.counters.span_ns as f64;
+        sample.counters.cpu_ns = Some((span * 2.0 * (1.0 - share)) as u64);
+        sample.counters.busy_ticks = vec![(span / 1e7) as u32; 2];
+        sample.counters.steal_ticks = vec![0; 2];
     }
     record
 }
@@ -294,7 +297,7 @@ fn beside_others(world: &World, share: f64) -> Record {
 /// Regression test: "use more workers than CPUs" was advised at 91 % load by other work.
 #[test]
 fn no_advice_with_other_work() {
-    let world = World { oversubscribed: 1.3, bound: 1.1, ..quiet() };
+    let world = SyntheticMachine { oversubscribed: 1.3, pinned: 1.1, ..quiet() };
     let kinds = |share: f64| -> Vec<FindingKind> {
         Evaluation::of(&beside_others(&world, share)).findings.iter().map(|finding| finding.kind).collect()
     };
@@ -324,7 +327,7 @@ fn no_advice_with_other_work() {
 #[test]
 fn a_lock_is_the_best_only_where_that_is_shown() {
     let best = |blocks: usize, alike: bool| {
-        let mut record = World { blocks, ..quiet() }.record();
+        let mut record = SyntheticMachine { blocks, ..quiet() }.record();
         let lock = record.experiments.iter_mut().find(|e| e.id == format!("{}lock", id::CONTENTION)).unwrap();
         if alike {
             let [spin, mutex] = ["spin, 2 free", "mutex, 2 free"].map(|name| lock.treatment(name).unwrap());
@@ -370,7 +373,7 @@ fn a_lock_that_was_never_acquired_is_reported_in_words() {
 /// The noise of a machine is a condition of its figures, which a table shows.
 #[test]
 fn noise_is_not_a_finding() {
-    let evaluation = evaluate(&World::guest());
+    let evaluation = evaluate(&SyntheticMachine::guest());
     assert!(!evaluation.noise.is_empty());
     assert!(evaluation.findings.iter().all(|finding| finding.topic != "noise"));
     assert!(evaluation.findings.iter().all(|finding| !finding.text.contains("within the noise")));

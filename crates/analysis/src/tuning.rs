@@ -80,7 +80,7 @@ pub fn rank_treatments(experiment: &Experiment) -> Vec<(usize, f64)> {
                     rates.iter().find(|(index, _)| *index == treatment).map(|(_, rate)| rate - mean)
                 })
                 .collect();
-            let score = median(&relative).filter(|_| !experiment.always_failed(treatment));
+            let score = median(&relative).filter(|_| !experiment.all_failed(treatment));
             (treatment, score.unwrap_or(f64::NEG_INFINITY))
         })
         .collect();

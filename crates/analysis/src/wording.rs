@@ -1,6 +1,6 @@
 //! Formats figures in sentences.
 
-use manycore_experiment::record::{Better, Metric};
+use manycore_experiment::record::{Direction, Metric};
 use manycore_stats::Estimate;
 
 pub(crate) use manycore_text::units::{interval, percent};
@@ -29,10 +29,10 @@ impl ChangeWording {
         let what = metric.filter(|_| !usual).map(|metric| format!(" in {}", metric.name)).unwrap_or_default();
         let comparatives = if usual { ["faster", "slower"] } else { ["better", "worse"] };
         let (verb, infinitive, more, less) = match metric {
-            Some(metric) if metric.better == Better::Lower && is_time(metric) => {
+            Some(metric) if metric.better == Direction::Lower && is_time(metric) => {
                 ("takes", "take", "longer", "less time")
             }
-            Some(metric) if metric.better == Better::Lower => ("has", "have", "more", "less"),
+            Some(metric) if metric.better == Direction::Lower => ("has", "have", "more", "less"),
             _ => ("does", "do", "more", "less"),
         };
         Self { verb, infinitive, more, less, comparatives, what }
@@ -81,32 +81,32 @@ fn is_time(metric: &Metric) -> bool {
 mod tests {
     use super::*;
 
-    fn change(name: &str, unit: &str, better: Better) -> ChangeWording {
+    fn change(name: &str, unit: &str, better: Direction) -> ChangeWording {
         ChangeWording::of(Some(&Metric { name: name.to_owned(), unit: unit.to_owned(), better }))
     }
 
     /// Regression test: B took twice the time and was reported as "50 % slower".
     #[test]
     fn percentages_follow_the_metric() {
-        let wall = change("wall", "s", Better::Lower);
+        let wall = change("wall", "s", Direction::Lower);
         assert_eq!(wall.point(2.0), "takes 100 % longer");
         assert_eq!(wall.point(0.5), "takes 50 % less time");
         assert_eq!(wall.comparative(false), "slower");
-        let requests = change("requests", "requests/s", Better::Higher);
+        let requests = change("requests", "requests/s", Direction::Higher);
         assert_eq!(requests.point(0.5), "does 50 % less in requests");
         assert_eq!(requests.comparative(false), "worse");
         assert_eq!(
-            change("p99", "ms", Better::Lower).possible(1.04),
+            change("p99", "ms", Direction::Lower).possible(1.04),
             "B may take 4.0 % longer than A in p99"
         );
-        assert_eq!(change("memory", "MiB", Better::Lower).point(1.1), "has 10 % more in memory");
+        assert_eq!(change("memory", "MiB", Direction::Lower).point(1.1), "has 10 % more in memory");
         assert_eq!(ChangeWording::of(None).point(1.1), "does 10 % more");
     }
 
     /// Regression test: "12 % faster (95 %: -366 to 80 %)".
     #[test]
     fn no_end_of_an_interval_is_a_negative_share() {
-        let wall = change("wall", "s", Better::Lower);
+        let wall = change("wall", "s", Direction::Lower);
         assert_eq!(wall.bounds((1.95, 2.06)), "95 to 106 % longer");
         assert_eq!(wall.bounds((0.8, 0.9)), "10 to 20 % less time");
         assert_eq!(wall.bounds((0.97, 1.12)), "3.0 % less time to 12 % longer");

@@ -10,13 +10,13 @@
 mod common;
 
 use manycore_analysis::{Comparison, compare, is_conclusive_enough};
-use manycore_experiment::record::{Experiment, Method, Treatment};
 use manycore_experiment::{
-    crew::Crew,
-    engine::{Budget, Design, Interim, Rng, Subject, run_until},
-    live::{Live, Order, Trial},
-    observe::Observer,
-    pace::Pace,
+    counters::CounterReader,
+    engine::{Budget, ExperimentSpec, Rng, Subject, run},
+    pool_subject::{PoolSubject, Trial, WorkerOrder},
+    record::{Experiment, Method, Treatment},
+    sampling::SamplingMode,
+    worker_pool::WorkerPool,
 };
 use manycore_linux::clock::now_ns;
 use manycore_stats::{
@@ -28,7 +28,7 @@ use manycore_study::{
     subject::{CommandSubject, RunSettings, Variant},
 };
 use manycore_text::units::percent;
-use manycore_workload::Kind;
+use manycore_workload::LoadKind;
 use rand::SeedableRng;
 use std::{
     collections::BTreeMap,
@@ -114,8 +114,8 @@ impl Drop for OtherWork {
 }
 
 fn subject(variants: Vec<Variant>) -> CommandSubject {
-    let observer = Rc::new(Observer::new(&common::machine()));
-    CommandSubject::new(variants, RunSettings::default(), None, observer, now_ns()).expect("a subject")
+    let counter_reader = Rc::new(CounterReader::new(&common::machine()));
+    CommandSubject::new(variants, RunSettings::default(), None, counter_reader, now_ns()).expect("a subject")
 }
 
 /// Runs what `manycore compare` runs with these commands and this budget.
@@ -133,31 +133,22 @@ fn compare_commands(a: &str, b: &str, budget: Budget, seed: u64, early: bool) ->
 
 fn judged(subject: &mut CommandSubject, budget: Budget, analyses: usize, seed: u64) -> Comparison {
     let metrics = subject.metrics();
-    let design = Design { metrics, ..design(budget, Method::Whole) };
+    let spec = ExperimentSpec { metrics, analyses, ..spec(budget, Method::WholeRun) };
     let mut stop = |experiment: &Experiment| is_conclusive_enough(experiment, None);
-    let interim = Interim { planned: analyses, enough: &mut stop };
-    let (experiment, ending) =
-        run_until(design, subject, &mut Rng::seed_from_u64(seed), interim, &mut |_| {});
+    let (experiment, ending) = run(spec, subject, &mut Rng::seed_from_u64(seed), &mut stop, &mut |_| {});
     ending.expect("it is measured to its end");
     compare(&experiment).expect("both variants")
 }
 
-fn design(budget: Budget, method: Method) -> Design {
+fn spec(budget: Budget, method: Method) -> ExperimentSpec {
     let treatment = |side: &str| Treatment {
         name: side.to_owned(),
         workers: 1,
         factors: BTreeMap::from([("side".to_owned(), side.to_owned())]),
         latency: None,
     };
-    Design {
-        id: "compare".to_owned(),
-        method,
-        unit: "runs".to_owned(),
-        parameters: BTreeMap::new(),
-        metrics: Vec::new(),
-        treatments: ["A", "B"].map(treatment).to_vec(),
-        budget,
-    }
+    let treatments = ["A", "B"].map(treatment).to_vec();
+    ExperimentSpec { treatments, budget, ..ExperimentSpec::new("compare", method, "runs") }
 }
 
 /// Returns mean and standard deviation of the times of each command, as hyperfine reports them.
@@ -322,27 +313,37 @@ fn attained_power() {
 /// more additions that count as the same work.
 fn load() {
     let tries = number("TRIES", 10);
-    let observer = Rc::new(Observer::new(&common::machine()));
+    let counter_reader = Rc::new(CounterReader::new(&common::machine()));
     let cpus = manycore_linux::affinity::allowed().expect("an affinity");
     let mut found = 0;
     let mut ratios = Vec::new();
     for attempt in 0..tries {
         let trial = |parameter: u64| Trial {
-            orders: vec![Order { worker: 0, cpus: cpus.clone(), parameter, ticks: 0, watch: None }],
+            orders: vec![WorkerOrder {
+                worker: 0,
+                cpus: cpus.clone(),
+                parameter,
+                ticks: 0,
+                expected_cpu: None,
+            }],
             servers: Vec::new(),
             unit_per_tick: 1.0,
         };
-        let (slice, settle) = (Duration::from_millis(50), Duration::from_millis(2));
-        let crew = Crew::hire(Kind::Sum, 1, 0).expect("a worker");
+        let (slice, settling_time) = (Duration::from_millis(50), Duration::from_millis(2));
+        let pool = WorkerPool::start(LoadKind::Sum, 1, 0).expect("a worker");
         // Sums of 10,000 and of 10,100 numbers.
         let trials = vec![trial(10_000), trial(10_100)];
-        let mut live =
-            Live::new(crew, Rc::clone(&observer), Pace::Slices { slice, settle }, trials, now_ns());
+        let mut live = PoolSubject::new(
+            pool,
+            Rc::clone(&counter_reader),
+            SamplingMode::Slices { slice, settling_time },
+            trials,
+            now_ns(),
+        );
         let method = Method::Slices { slice_ns: 50_000_000, settle_ns: 2_000_000 };
         let mut rng = Rng::seed_from_u64(attempt as u64);
-        let interim = Interim { planned: 1, enough: &mut |_| false };
         let (experiment, ending) =
-            run_until(design(Budget::seconds(20.0), method), &mut live, &mut rng, interim, &mut |_| {});
+            run(spec(Budget::seconds(20.0), method), &mut live, &mut rng, &mut |_| false, &mut |_| {});
         ending.expect("it is measured to its end");
         let comparison = compare(&experiment).expect("both variants");
         found += usize::from(comparison.verdict.answer == Answer::ABetter);

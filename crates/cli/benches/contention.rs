@@ -5,19 +5,19 @@
 mod common;
 
 use clap::Parser;
-use manycore_experiment::record::Sample;
 use manycore_experiment::{
     command,
-    crew::Crew,
+    counters::CounterReader,
     engine::Subject,
-    live::{Live, Order, Trial},
-    observe::Observer,
-    pace::Pace,
+    pool_subject::{PoolSubject, Trial, WorkerOrder},
+    record::Sample,
+    sampling::SamplingMode,
+    worker_pool::WorkerPool,
 };
 use manycore_linux::clock::now_ns;
 use manycore_stats::Estimate;
 use manycore_topology::CpuSet;
-use manycore_workload::contention::{Counters, Pipes, Shared};
+use manycore_workload::contention::{Counters, Pipes, SharedObject};
 use std::{
     path::Path,
     process::{Command, ExitCode},
@@ -34,7 +34,7 @@ const SECONDS: f64 = 60.0;
 
 /// Our load (treatment 0) and the program in C (1).
 struct Both<'a> {
-    ours: Live,
+    ours: PoolSubject,
     program: &'a Path,
     load: &'a str,
     cpus: CpuSet,
@@ -47,14 +47,14 @@ impl Subject for Both<'_> {
         if treatment == 0 {
             return self.ours.measure(0);
         }
-        self.ours.rest()?;
+        self.ours.stop_all()?;
         let mut taskset = Command::new("taskset");
         let seconds = SAMPLE.as_secs_f64();
         taskset
             .args(["-c", &self.cpus.to_string()])
             .arg(self.program)
             .args([self.load, &seconds.to_string()]);
-        let printed = command::run(&mut taskset)?.text;
+        let printed = command::run(&mut taskset)?.stdout;
         let rate: f64 = printed.trim().parse().expect("a rate");
         Ok(Sample { wall_ns: SAMPLE.as_nanos() as u64, work: rate * seconds, ..Sample::default() })
     }
@@ -78,8 +78,8 @@ fn main() -> ExitCode {
     assert!(built.is_ok_and(|status| status.success()), "gcc builds contention.c");
     let all = common::machine().usable();
     let one = CpuSet::single(all.first().expect("a CPU"));
-    let counter: fn() -> Arc<dyn Shared> = || Arc::new(Counters::new(1));
-    let pipe: fn() -> Arc<dyn Shared> = || Arc::new(Pipes::new(1).expect("pipes"));
+    let counter: fn() -> Arc<dyn SharedObject> = || Arc::new(Counters::new(1));
+    let pipe: fn() -> Arc<dyn SharedObject> = || Arc::new(Pipes::new(1).expect("pipes"));
     for (load, cpus, open) in
         [("counter", &all, counter), ("counter", &one, counter), ("pipe", &all, pipe), ("pipe", &one, pipe)]
     {
@@ -89,24 +89,24 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn ratio(program: &Path, load: &str, cpus: &CpuSet, object: Arc<dyn Shared>, seconds: f64) -> Estimate {
+fn ratio(program: &Path, load: &str, cpus: &CpuSet, object: Arc<dyn SharedObject>, seconds: f64) -> Estimate {
     let team = object.team(0, 1);
-    let order = Order {
+    let order = WorkerOrder {
         worker: team.workers[0],
         cpus: cpus.clone(),
         parameter: team.parameter,
         ticks: 0,
-        watch: None,
+        expected_cpu: None,
     };
     let trial = Trial {
         orders: vec![order],
         servers: team.servers.iter().map(|&server| (server, cpus.clone())).collect(),
         unit_per_tick: object.per_tick() as f64,
     };
-    let pace = Pace::Slices { slice: SAMPLE, settle: Duration::from_millis(10) };
-    let observer = Rc::new(Observer::new(&common::machine()));
-    let crew = Crew::sharing(object).expect("workers");
-    let ours = Live::new(crew, observer, pace, vec![trial], now_ns());
+    let mode = SamplingMode::Slices { slice: SAMPLE, settling_time: Duration::from_millis(10) };
+    let counter_reader = Rc::new(CounterReader::new(&common::machine()));
+    let pool = WorkerPool::with_shared_object(object).expect("workers");
+    let ours = PoolSubject::new(pool, counter_reader, mode, vec![trial], now_ns());
     let mut both = Both { ours, program, load, cpus: cpus.clone() };
     let experiment = common::compare(&["ours", "C"], &mut both, seconds);
     Estimate::of(&experiment.log_ratios(1, 0)).expect("pairs").map(f64::exp)

@@ -3,17 +3,16 @@
 
 mod common;
 
-use manycore_experiment::record::Sample;
-use manycore_experiment::{Error, Result};
 use manycore_experiment::{
-    command,
+    Error, Result, command,
     engine::{Rng, Subject},
-    rally::Rallies,
+    ping_pong::PingPongSubject,
+    record::Sample,
 };
 use manycore_linux::clock::now_ns;
 use manycore_stats::Estimate;
 use manycore_topology::{CpuId, TopologyDistance, pairs::Pair};
-use manycore_workload::latency::Visit;
+use manycore_workload::latency::PingPongTime;
 use rand::SeedableRng;
 use std::{path::Path, process::Command, time::Duration};
 
@@ -69,10 +68,11 @@ int main(int argc, char **argv) {
 "#;
 
 /// Time for bursts: about that of the C program's 200.
-const VISIT: Visit = Visit { length: Duration::from_millis(4), patience: Duration::from_secs(1) };
+const VISIT: PingPongTime =
+    PingPongTime { length: Duration::from_millis(4), timeout: Duration::from_secs(1) };
 
 struct Both<'a> {
-    ours: Rallies,
+    ours: PingPongSubject,
     theirs: &'a Path,
     pair: Pair,
 }
@@ -86,7 +86,7 @@ impl Subject for Both<'_> {
         } else {
             let [a, b] = self.pair.map(|cpu| cpu.to_string());
             let output = command::run(Command::new(self.theirs).args([a, b]))?;
-            output.text.trim().parse().map_err(|error| Error::Failed(format!("{error:?}")))?
+            output.stdout.trim().parse().map_err(|error| Error::Failed(format!("{error:?}")))?
         };
         if ns <= 0.0 {
             return Err(Error::Failed("the CPUs were not available".to_owned()));
@@ -116,7 +116,8 @@ fn main() {
         println!("SKIPPED: only one CPU may be used");
     }
     for (distance, pair) in examples {
-        let ours = Rallies::new(vec![pair], VISIT, Rng::seed_from_u64(1), 0, u64::MAX).expect("threads");
+        let ours =
+            PingPongSubject::new(vec![pair], VISIT, Rng::seed_from_u64(1), 0, u64::MAX).expect("threads");
         let mut both = Both { ours, theirs: &program, pair };
         let experiment = common::compare(&["manycore", "C"], &mut both, 10.0);
         let figures = |treatment: usize| -> Vec<f64> {

@@ -4,12 +4,10 @@
 mod common;
 
 use manycore_evaluate::python::best_kernel;
-use manycore_experiment::record::Sample;
-use manycore_experiment::{Error, Result};
-use manycore_experiment::{command, engine::Subject};
+use manycore_experiment::{Error, Result, command, engine::Subject, record::Sample};
 use manycore_linux::clock::now_ns;
 use manycore_stats::Estimate;
-use manycore_workload::{Kind, Load};
+use manycore_workload::{Load, LoadKind};
 use std::{path::PathBuf, process::Command};
 
 /// Prints the BLAS in use and the seconds of the products, without the first one.
@@ -58,7 +56,7 @@ impl All {
         command.args(["-c", SCRIPT, &self.size.to_string(), &self.repeats.to_string()]);
         command.env("OPENBLAS_NUM_THREADS", "1").envs(kernel.map(|kernel| ("OPENBLAS_CORETYPE", kernel)));
         let output = command::run(&mut command)?;
-        match output.text.trim().split_once(' ') {
+        match output.stdout.trim().split_once(' ') {
             Some(("True", seconds)) => seconds.parse().map_err(|error| Error::Failed(format!("{error:?}"))),
             _ => Err(Error::unavailable("NumPy does not use OpenBLAS here")),
         }
@@ -78,7 +76,7 @@ fn main() {
         let mut trial = Command::new(python);
         python.is_file()
             && command::run(trial.args(["-c", SCRIPT, "8", "1"]))
-                .is_ok_and(|output| output.text.starts_with("True "))
+                .is_ok_and(|output| output.stdout.starts_with("True "))
     };
     let Some(python) = std::env::split_paths(&path).map(|folder| folder.join("python3")).find(has_openblas)
     else {
@@ -91,7 +89,7 @@ fn main() {
     let flags = common::machine().system.cpu_flags;
     let kernels: Vec<_> = std::iter::once(None).chain(best_kernel(&flags).map(Some)).collect();
     for (size, repeats, seconds) in [(500, 40, 30.0), (1000, 8, 60.0), (2000, 2, 150.0)] {
-        let mut load = Kind::Product.load();
+        let mut load = LoadKind::Product.load();
         load.prepare(size);
         let mut all = All { python: python.clone(), load, size, repeats, kernels: kernels.clone() };
         let names: Vec<&str> =

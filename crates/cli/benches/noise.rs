@@ -4,17 +4,17 @@
 
 mod common;
 
-use manycore_experiment::pace::slices;
-use manycore_experiment::record::{Experiment, Sample};
 use manycore_experiment::{
-    crew::Crew,
+    counters::CounterReader,
     engine::Subject,
-    live::{Live, Order, Trial},
-    observe::Observer,
+    pool_subject::{PoolSubject, Trial, WorkerOrder},
+    record::{Experiment, Sample},
+    sampling::slices,
+    worker_pool::WorkerPool,
 };
 use manycore_linux::clock::now_ns;
 use manycore_stats::{median, quantile};
-use manycore_workload::{DEFAULT_MAX_PRIME, Kind};
+use manycore_workload::{DEFAULT_MAX_PRIME, LoadKind};
 use std::rc::Rc;
 
 const WINDOW_NS: u64 = 60_000_000_000;
@@ -26,24 +26,24 @@ const MINUTES: f64 = 8.0;
 fn main() {
     let minutes = std::env::var("MINUTES").ok().and_then(|text| text.parse().ok()).unwrap_or(MINUTES);
     let machine = common::machine();
-    let mut load = Kind::Prime.load();
+    let mut load = LoadKind::Prime.load();
     load.prepare(DEFAULT_MAX_PRIME);
-    let order = Order {
+    let order = WorkerOrder {
         worker: 0,
         cpus: machine.online.clone(),
         parameter: DEFAULT_MAX_PRIME,
         ticks: 0,
-        watch: None,
+        expected_cpu: None,
     };
     let trial = Trial {
         orders: vec![order],
         servers: Vec::new(),
         unit_per_tick: 1.0 / load.ticks_per_event() as f64,
     };
-    let crew = Crew::hire(Kind::Prime, 1, 0).expect("a worker");
-    let mut live: Box<dyn Subject<Error = manycore_experiment::Error>> = Box::new(Live::new(
-        crew,
-        Rc::new(Observer::new(&machine)),
+    let pool = WorkerPool::start(LoadKind::Prime, 1, 0).expect("a worker");
+    let mut live: Box<dyn Subject<Error = manycore_experiment::Error>> = Box::new(PoolSubject::new(
+        pool,
+        Rc::new(CounterReader::new(&machine)),
         slices(&machine),
         vec![trial.clone(), trial],
         now_ns(),

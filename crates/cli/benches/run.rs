@@ -42,7 +42,7 @@ fn delays(program: &str, hold: &str) -> Vec<f64> {
         "--threads",
         &threads,
     ]);
-    let run = run.args(["--looks", "10"]).output().expect("the probe starts");
+    let run = run.args(["--checks", "10"]).output().expect("the probe starts");
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     let stay: PlacementTrace =
         serde_json::from_slice(&std::fs::read(&out).expect("a file")).expect("where its threads ran");

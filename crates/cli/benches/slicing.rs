@@ -4,18 +4,18 @@
 
 mod common;
 
-use manycore_experiment::pace::slices;
-use manycore_experiment::record::Sample;
 use manycore_experiment::{
-    crew::Crew,
+    counters::CounterReader,
     engine::Subject,
-    live::{Live, Order, Trial},
-    observe::Observer,
+    pool_subject::{PoolSubject, Trial, WorkerOrder},
+    record::Sample,
+    sampling::slices,
+    worker_pool::WorkerPool,
 };
 use manycore_linux::{affinity, clock::now_ns};
 use manycore_stats::Estimate;
 use manycore_topology::CpuSet;
-use manycore_workload::{DEFAULT_MAX_PRIME, Kind};
+use manycore_workload::{DEFAULT_MAX_PRIME, LoadKind};
 use std::rc::Rc;
 
 /// Slices per sample.
@@ -25,7 +25,7 @@ const SLICES_EACH: usize = 10;
 const RUN_NS: u64 = 500_000_000;
 
 struct Both {
-    live: Live,
+    live: PoolSubject,
     cpu: CpuSet,
 }
 
@@ -38,7 +38,7 @@ impl Both {
             sum.work += sample.work;
             sum.wall_ns += sample.wall_ns;
         }
-        self.live.rest()?;
+        self.live.stop_all()?;
         Ok(sum)
     }
 
@@ -47,7 +47,7 @@ impl Both {
         let cpu = self.cpu.clone();
         let run = std::thread::spawn(move || {
             affinity::restrict(0, &cpu).expect("the CPU of the slices");
-            let mut load = Kind::Prime.load();
+            let mut load = LoadKind::Prime.load();
             load.prepare(DEFAULT_MAX_PRIME);
             let (began, mut events) = (now_ns(), 0.0);
             loop {
@@ -77,7 +77,7 @@ impl Subject for Both {
 
 fn main() {
     let machine = common::machine();
-    let mut load = Kind::Prime.load();
+    let mut load = LoadKind::Prime.load();
     load.prepare(DEFAULT_MAX_PRIME);
     let unit_per_tick = 1.0 / load.ticks_per_event() as f64;
     // Both variants use one CPU, the coordinator another one: two CPUs of a guest may differ in speed.
@@ -85,19 +85,20 @@ fn main() {
     let [coordinator, .., cpu] = &cpus[..] else { return println!("SKIPPED: needs two CPUs") };
     affinity::restrict(0, coordinator).expect("a CPU of ours");
     let trial = |worker| Trial {
-        orders: vec![Order {
+        orders: vec![WorkerOrder {
             worker,
             cpus: cpu.clone(),
             parameter: DEFAULT_MAX_PRIME,
             ticks: 0,
-            watch: None,
+            expected_cpu: None,
         }],
         servers: Vec::new(),
         unit_per_tick,
     };
     let trials = vec![trial(0), trial(1)];
-    let crew = Crew::hire(Kind::Prime, 2, 0).expect("two workers");
-    let live = Live::new(crew, Rc::new(Observer::new(&machine)), slices(&machine), trials, now_ns());
+    let pool = WorkerPool::start(LoadKind::Prime, 2, 0).expect("two workers");
+    let live =
+        PoolSubject::new(pool, Rc::new(CounterReader::new(&machine)), slices(&machine), trials, now_ns());
     let experiment =
         common::compare(&["uninterrupted", "sliced"], &mut Both { live, cpu: cpu.clone() }, 60.0);
     let ratio = Estimate::of(&experiment.log_ratios(0, 1)).expect("pairs").map(f64::exp);

@@ -4,14 +4,14 @@
 
 mod common;
 
-use manycore_experiment::record::{Sample, id::TIMES_CACHES};
 use manycore_experiment::{
     command,
-    crew::Crew,
+    counters::CounterReader,
     engine::Subject,
-    live::{Live, Order, Trial},
-    observe::Observer,
-    pace::Pace,
+    pool_subject::{PoolSubject, Trial, WorkerOrder},
+    record::{Sample, id::TIMES_CACHES},
+    sampling::SamplingMode,
+    worker_pool::WorkerPool,
 };
 use manycore_linux::clock::now_ns;
 use manycore_stats::{Estimate, median};
@@ -91,22 +91,22 @@ impl<'a> Field<'a> {
         Self { machine, cpus, array, streams }
     }
 
-    fn ours(&self, work: Work) -> Live {
-        let order = |(worker, &cpu): (usize, &CpuId)| Order {
+    fn ours(&self, work: Work) -> PoolSubject {
+        let order = |(worker, &cpu): (usize, &CpuId)| WorkerOrder {
             worker,
             cpus: CpuSet::single(cpu),
             parameter: Streams::parameter(0, work),
             ticks: 0,
-            watch: None,
+            expected_cpu: None,
         };
         let trial = Trial {
             orders: self.cpus.iter().enumerate().map(order).collect(),
             servers: Vec::new(),
             unit_per_tick: work.per_tick() as f64,
         };
-        let crew = Crew::of(self.streams.members(self.cpus.len())).expect("workers");
-        let pace = Pace::Slices { slice: SAMPLE, settle: Duration::from_millis(10) };
-        Live::new(crew, Rc::new(Observer::new(self.machine)), pace, vec![trial], now_ns())
+        let pool = WorkerPool::from_members(self.streams.members(self.cpus.len())).expect("workers");
+        let mode = SamplingMode::Slices { slice: SAMPLE, settling_time: Duration::from_millis(10) };
+        PoolSubject::new(pool, Rc::new(CounterReader::new(self.machine)), mode, vec![trial], now_ns())
     }
 
     fn list(&self) -> String {
@@ -133,7 +133,8 @@ impl<'a> Field<'a> {
             println!("SKIPPED: likwid-bench is not installed");
             return;
         };
-        let known: Vec<&str> = known.text.lines().filter_map(|line| line.split_whitespace().next()).collect();
+        let known: Vec<&str> =
+            known.stdout.lines().filter_map(|line| line.split_whitespace().next()).collect();
         for (work, names) in LIKWID {
             let can = |name: &&&str| {
                 let flag = name.rsplit('_').next().unwrap_or_default();
@@ -158,7 +159,7 @@ impl<'a> Field<'a> {
         program.args(["-c", &self.list(), "likwid-bench", "-t", name, "-w", &size]);
         program.args(["-s", &time.as_secs().max(1).to_string()]);
         let run = command::run(&mut program).expect("likwid-bench runs");
-        let line = run.text.lines().find_map(|line| line.strip_prefix("MByte/s:"));
+        let line = run.stdout.lines().find_map(|line| line.strip_prefix("MByte/s:"));
         line.and_then(|rate| rate.trim().parse::<f64>().ok()).expect("a rate") * 1e6
     }
 
@@ -221,7 +222,7 @@ impl Drop for Started {
 
 /// Our load (treatment 0) and the other program (1).
 struct Both<'a> {
-    ours: Live,
+    ours: PoolSubject,
     theirs: Box<dyn FnMut(Duration) -> f64 + 'a>,
 }
 
@@ -232,7 +233,7 @@ impl Subject for Both<'_> {
         if treatment == 0 {
             return self.ours.measure(0);
         }
-        self.ours.rest()?;
+        self.ours.stop_all()?;
         let rate = (self.theirs)(SAMPLE);
         let work = rate * SAMPLE.as_secs_f64();
         Ok(Sample { wall_ns: SAMPLE.as_nanos() as u64, work, ..Sample::default() })

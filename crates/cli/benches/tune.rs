@@ -8,11 +8,9 @@ mod common;
 use manycore_analysis::{Evaluation, TuneResult, rank_treatments};
 use manycore_experiment::{
     Record,
+    counters::CounterReader,
+    engine::{Budget, ExperimentSpec, Rng, Subject, run},
     record::{Method, Treatment},
-};
-use manycore_experiment::{
-    engine::{Budget, Design, Rng, Subject, run},
-    observe::Observer,
 };
 use manycore_linux::clock::now_ns;
 use manycore_stats::Estimate;
@@ -23,7 +21,7 @@ use manycore_study::{
 };
 use manycore_text::units::percent;
 use rand::SeedableRng;
-use std::{collections::BTreeMap, fs, path::Path, process::Command, rc::Rc};
+use std::{fs, path::Path, process::Command, rc::Rc};
 
 /// Budget of each search.
 const BUDGET: &str = "12s";
@@ -98,25 +96,23 @@ fn exhaustive(name: &str, answer: &str, tuning: &TuneResult, field: &[Candidate]
     let searched = tuning.candidates.iter().map(|candidate| candidate.trials).max().unwrap_or(0);
     let blocks = searched + confirmed;
     let variants = field.iter().map(|candidate| candidate.variant.clone()).collect();
-    let observer = Rc::new(Observer::new(&common::machine()));
-    let mut subject =
-        CommandSubject::new(variants, RunSettings::default(), None, observer, now_ns()).expect("a subject");
+    let counter_reader = Rc::new(CounterReader::new(&common::machine()));
+    let mut subject = CommandSubject::new(variants, RunSettings::default(), None, counter_reader, now_ns())
+        .expect("a subject");
     subject.measure(0).expect("it runs");
     let treatment = |candidate: &Candidate| Treatment {
         name: candidate.name.clone(),
         workers: candidate.workers,
         ..Treatment::default()
     };
-    let design = Design {
-        id: "exhaustive".to_owned(),
-        method: Method::Whole,
-        unit: "runs".to_owned(),
-        parameters: BTreeMap::new(),
+    let spec = ExperimentSpec {
         metrics: subject.metrics(),
         treatments: field.iter().map(treatment).collect(),
         budget: Budget { seconds: f64::MAX, least_blocks: blocks, most_blocks: blocks },
+        ..ExperimentSpec::new("exhaustive", Method::WholeRun, "runs")
     };
-    let (experiment, ending) = run(design, &mut subject, &mut Rng::seed_from_u64(2), &mut |_| {});
+    let (experiment, ending) =
+        run(spec, &mut subject, &mut Rng::seed_from_u64(2), &mut |_| false, &mut |_| {});
     ending.expect("it is measured to its end");
     let best = rank_treatments(&experiment)[0].0;
     let chosen = experiment.treatment(answer).expect("the answer is a candidate");

@@ -4,6 +4,7 @@ mod irq;
 mod qos;
 
 use crate::output;
+use manycore_evaluate::LoadOption;
 use std::{fmt::Display, process::ExitCode};
 
 /// The reason for which a run failed. Each variant has one documented exit code and one message for standard
@@ -143,11 +144,12 @@ macro_rules! from_errors {
     (@Invalid $message:ident) => { Self::Input($message) };
     (@Unavailable $message:ident) => { Self::Missing($message) };
     (@Failed $message:ident) => { Self::Measured($message) };
+    (@InvalidMetric $message:ident) => { Self::Input($message) };
+    (@UnreadableOutput $message:ident) => { Self::Measured($message) };
 }
 
 from_errors! {
-    manycore_experiment::Error: Unavailable Failed;
-    manycore_evaluate::Error: Invalid Unavailable Failed;
+    manycore_experiment::Error: Unavailable Failed InvalidMetric UnreadableOutput;
 }
 
 impl From<manycore_control::Error> for Failure {
@@ -186,5 +188,35 @@ impl From<manycore_study::Error> for Failure {
             | E::ServiceEnded { .. }
             | E::NothingMeasured => Self::Measured(error.to_string()),
         }
+    }
+}
+
+impl From<manycore_evaluate::Error> for Failure {
+    fn from(error: manycore_evaluate::Error) -> Self {
+        use manycore_evaluate::Error as Cause;
+        match error {
+            Cause::InvalidOption { option, reason } => Self::Input(format!("{} {reason}", flag(option))),
+            Cause::Conflict { option, other, reason } => {
+                Self::Input(format!("{} cannot be combined with {}: {reason}", flag(option), flag(other)))
+            }
+            Cause::UnknownLoad { .. } => Self::Input(format!("{error} ('manycore bench' lists all)")),
+            Cause::Unavailable(message) => Self::Missing(message),
+            Cause::Failed(message) => Self::Measured(message),
+            Cause::Interrupted => Self::Interrupted(error.to_string()),
+        }
+    }
+}
+
+/// Returns the flag of `bench` that sets an option.
+fn flag(option: LoadOption) -> &'static str {
+    match option {
+        LoadOption::Cpus => "--cpus",
+        LoadOption::Workers => "--workers",
+        LoadOption::Seconds => "--seconds",
+        LoadOption::Kernels => "--kernel",
+        LoadOption::Array => "--array",
+        LoadOption::Nodes => "--nodes",
+        LoadOption::Unixbench => "--unixbench",
+        LoadOption::UnixbenchFolder => "--unixbench-dir",
     }
 }

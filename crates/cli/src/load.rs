@@ -90,11 +90,11 @@ pub fn observation(path: &Path) -> Outcome<Observation> {
 mod tests {
     use super::*;
     use manycore_report::{self, NamedEvaluation};
-    use manycore_testkit::World;
+    use manycore_testkit::SyntheticMachine;
     use proptest::prelude::*;
 
     fn small() -> String {
-        let record = World { blocks: 6, ..World::guest() }.record();
+        let record = SyntheticMachine { blocks: 6, ..SyntheticMachine::guest() }.record();
         serde_json::to_string(&record).unwrap()
     }
 
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_record_survives_the_way_through_a_file() {
-        let record = World::server().record();
+        let record = SyntheticMachine::server().record();
         let read = parse_record(serde_json::to_string(&record).unwrap().as_bytes()).unwrap();
         assert!(read == record, "every number must be read back unchanged");
     }

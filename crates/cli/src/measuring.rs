@@ -93,7 +93,7 @@ impl Listener for Run<'_> {
             Event::Left(left) => self.progress.left(left),
             Event::Note(text) if !self.to.quiet => output::note(text),
             Event::Note(_) => {}
-            Event::Missed(missed) => self.progress.note(&format!("{}: {}", missed.what, missed.why)),
+            Event::NotMeasured(missed) => self.progress.note(&format!("{}: {}", missed.what, missed.why)),
             // So that not even SIGKILL loses the parts that are done; a full disk is reported at the end.
             Event::Measured(record) if record.experiments.is_empty() && record.spawnings.is_empty() => {}
             Event::Measured(record) => drop(self.folder.write_record(record)),

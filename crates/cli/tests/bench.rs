@@ -183,7 +183,7 @@ fn no_signal_leaves_an_object_behind() {
 }
 
 #[test]
-fn a_worker_that_is_killed_ends_the_load_with_its_name() {
+fn a_killed_worker_is_reported() {
     let _alone = alone();
     let before = objects();
     for load in ["sem-sysv", "msg", "pipe"] {
@@ -201,7 +201,7 @@ fn a_worker_that_is_killed_ends_the_load_with_its_name() {
 }
 
 #[test]
-fn names_are_listed_and_near_ones_are_told() {
+fn names_are_listed_and_similar_ones_suggested() {
     let list = manycore().arg("bench").assert().success();
     let list = String::from_utf8_lossy(&list.get_output().stdout).into_owned();
     assert!(["counter", "pipe", "sem-sysv", "matrix"].iter().all(|name| list.contains(name)), "{list}");
@@ -244,7 +244,7 @@ fn options_that_mean_nothing_here_are_refused() {
 }
 
 #[test]
-fn a_limit_of_the_process_is_told_with_its_cure() {
+fn a_process_limit_is_reported_with_its_fix() {
     let folder = tempfile::tempdir().unwrap();
     // Eight workers share 32 pipe ends. The first limit is too small for these; the second allows them and
     // little else.
@@ -281,8 +281,8 @@ fn pipes_are_measured_beside_a_context1() {
         .success();
     let judged: Value = serde_json::from_slice(&run.get_output().stdout).unwrap();
     let load = &judged["contention"][0];
-    assert_eq!(load["peer"], "UnixBench's context1");
-    let peer = &load["peers"][0];
+    assert_eq!(load["other_program"], "UnixBench's context1");
+    let peer = &load["against_other"][0];
     // A busy machine makes fewer pairs in the time, and fewer than six have no interval.
     if peer["pairs"].as_u64() >= Some(6) {
         // How fast the two are is a matter of `make bench`.
@@ -294,7 +294,7 @@ fn pipes_are_measured_beside_a_context1() {
 }
 
 #[test]
-fn a_limit_of_the_system_is_told_with_its_cure() {
+fn a_system_limit_is_reported_with_its_fix() {
     let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     // In a namespace of its own, so that the limit affects no other process.

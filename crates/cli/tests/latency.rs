@@ -74,7 +74,7 @@ fn every_pair_has_a_plausible_figure() {
     let samples = experiment["samples"].as_array().unwrap();
     assert!(samples.iter().all(|sample| sample["values"].as_array().unwrap().len() == 3));
     // Either CPU may serve, so the samples cover both directions. They have no counters of all CPUs.
-    assert!(samples.iter().all(|sample| sample["around"]["busy_ticks"].is_null()));
+    assert!(samples.iter().all(|sample| sample["counters"]["busy_ticks"].is_null()));
     assert!(fs::read_to_string(folder.path().join("report.html")).unwrap().contains("chart-latency-map-1"));
 }
 
@@ -89,7 +89,7 @@ fn one_cpu_alone_has_no_pair_and_that_is_no_failure() {
     let record = record(folder.path());
     assert_eq!(record["experiments"], serde_json::json!([]));
     let why = record["missed"][0]["why"].as_str().unwrap();
-    assert_eq!(why, format!("core-to-core latency needs two CPUs, and only CPU {first} may be used"));
+    assert_eq!(why, format!("core-to-core latency needs two CPUs, but only CPU {first} may be used"));
 }
 
 #[test]

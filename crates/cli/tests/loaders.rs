@@ -4,8 +4,10 @@
 
 use clap::Parser;
 use manycore::source;
-use manycore_experiment::Error;
-use manycore_experiment::{engine::Subject, live::Live, loaders, observe::Observer, pace::Pace};
+use manycore_experiment::{
+    Error, counters::CounterReader, engine::Subject, memory_loaders, pool_subject::PoolSubject,
+    sampling::SamplingMode,
+};
 use manycore_linux::{affinity, clock::now_ns};
 use manycore_topology::{CpuId, CpuSet};
 use manycore_workload::stream::{Kernel, Stores, Task, Work};
@@ -28,11 +30,12 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn live(cpus: &[CpuId], task: Task) -> Live {
-    let (crew, trial) = loaders::hire(cpus, task).unwrap();
-    let observer = Rc::new(Observer::new(&source::live().unwrap()));
-    let pace = Pace::Slices { slice: Duration::from_millis(100), settle: Duration::from_millis(10) };
-    Live::new(crew, observer, pace, vec![trial], now_ns())
+fn live(cpus: &[CpuId], task: Task) -> PoolSubject {
+    let (pool, trial) = memory_loaders::start(cpus, task).unwrap();
+    let counter_reader = Rc::new(CounterReader::new(&source::live().unwrap()));
+    let mode =
+        SamplingMode::Slices { slice: Duration::from_millis(100), settling_time: Duration::from_millis(10) };
+    PoolSubject::new(pool, counter_reader, mode, vec![trial], now_ns())
 }
 
 /// Returns the bytes of the process that are bound to `node`: those on that node, and those elsewhere
@@ -60,11 +63,11 @@ fn every_process_has_its_cpu_and_its_memory() {
     let work = Work { kernel: Kernel::Triad, stores: Stores::NonTemporal };
     let mut task = Task { work, node: Some(node), bytes: BYTES };
     let mut team = live(&cpus, task);
-    if let Err(Error::Failed(why)) = team.get_ready() {
+    if let Err(Error::Failed(why)) = team.prepare() {
         eprintln!("SKIPPED: memory cannot be bound here: {why}");
         task.node = None;
         team = live(&cpus, task);
-        team.get_ready().unwrap();
+        team.prepare().unwrap();
     }
     let ids = team.worker_ids();
     assert_eq!(ids.len(), cpus.len());
@@ -89,7 +92,7 @@ fn every_process_has_its_cpu_and_its_memory() {
 fn a_node_that_is_not_there_is_told() {
     let cpu = source::live().unwrap().usable().first().unwrap();
     let task = Task { work: Work::READ, node: Some(1023), bytes: BYTES };
-    match live(&[cpu], task).get_ready() {
+    match live(&[cpu], task).prepare() {
         Err(Error::Failed(why)) => assert!(why.contains("worker process 0 ended"), "{why}"),
         other => panic!("{other:?}"),
     }

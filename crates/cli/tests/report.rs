@@ -5,7 +5,7 @@ mod common;
 
 use common::{interrupted, manycore, save, stolen_guest, write};
 use manycore_experiment::{record::Record, spawning::Work};
-use manycore_testkit::World;
+use manycore_testkit::SyntheticMachine;
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 use tempfile::TempDir;
 
@@ -34,7 +34,7 @@ fn a_guest_with_a_slow_baseline_reads_well() {
 #[test]
 fn records_side_by_side_read_well() {
     let folder = TempDir::new().unwrap();
-    let server = World { blocks: 12, ..World::server() }.record();
+    let server = SyntheticMachine { blocks: 12, ..SyntheticMachine::server() }.record();
     let paths = [save(&folder, "server", &server), save(&folder, "half", &interrupted())];
     insta::assert_snapshot!(text(&[&paths[0], &paths[1]]));
 }
@@ -42,14 +42,14 @@ fn records_side_by_side_read_well() {
 #[test]
 fn preempted_fifo_waiters_read_well() {
     let folder = TempDir::new().unwrap();
-    let record = World { blocks: 12, ..World::guest() }.bench("lock");
+    let record = SyntheticMachine { blocks: 12, ..SyntheticMachine::guest() }.bench("lock");
     insta::assert_snapshot!(text(&[&save(&folder, "lock", &record)]));
 }
 
 #[test]
 fn light_processes_read_well() {
     let folder = TempDir::new().unwrap();
-    let guest = World::guest();
+    let guest = SyntheticMachine::guest();
     for (name, work) in [("idle", Work::Idle), ("spin", Work::Spin), ("io", Work::Io)] {
         let text = text(&[&save(&folder, name, &guest.spawn(work))]);
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
@@ -62,8 +62,8 @@ fn light_processes_read_well() {
 #[test]
 fn light_processes_have_tables_for_other_programs() {
     let folder = TempDir::new().unwrap();
-    let record = save(&folder, "idle", &World::guest().spawn(Work::Idle));
-    let spin = save(&folder, "spin", &World::guest().spawn(Work::Spin));
+    let record = save(&folder, "idle", &SyntheticMachine::guest().spawn(Work::Idle));
+    let spin = save(&folder, "spin", &SyntheticMachine::guest().spawn(Work::Spin));
     let tables = folder.path().join("tables");
     manycore().arg("report").args([record, spin]).arg("--csv").arg(&tables).assert().success();
     for name in ["spawn", "spawn_ceilings", "spawn_cpus"] {
@@ -80,7 +80,7 @@ fn light_processes_have_tables_for_other_programs() {
 #[test]
 fn light_processes_are_evaluated_as_json() {
     let folder = TempDir::new().unwrap();
-    let record = save(&folder, "idle", &World::guest().spawn(Work::Idle));
+    let record = save(&folder, "idle", &SyntheticMachine::guest().spawn(Work::Idle));
     let output = manycore().arg("report").arg(record).args(["--format", "json"]).assert().success();
     let judged: serde_json::Value = serde_json::from_slice(&output.get_output().stdout).unwrap();
     let beam = &judged["light_processes"][0];
@@ -91,7 +91,7 @@ fn light_processes_are_evaluated_as_json() {
 
 #[test]
 fn impossible_light_processes_are_rejected() {
-    let mut record = World::guest().spawn(Work::Spin);
+    let mut record = SyntheticMachine::guest().spawn(Work::Spin);
     record.spawnings[0].runs[0].spin.as_mut().unwrap().busy[3].pop();
     assert_eq!(
         refused("r.json", &serde_json::to_vec(&record).unwrap()),
@@ -104,10 +104,18 @@ fn every_line_fits_a_hundred_columns() {
     let folder = TempDir::new().unwrap();
     let mut paths: Vec<_> = (1..6)
         .map(|seed| {
-            save(&folder, &format!("run-{seed}"), &World { seed, blocks: 8, ..World::guest() }.record())
+            save(
+                &folder,
+                &format!("run-{seed}"),
+                &SyntheticMachine { seed, blocks: 8, ..SyntheticMachine::guest() }.record(),
+            )
         })
         .collect();
-    paths.push(save(&folder, "giant", &World { blocks: 8, ..World::giant() }.record()));
+    paths.push(save(
+        &folder,
+        "giant",
+        &SyntheticMachine { blocks: 8, ..SyntheticMachine::large_server() }.record(),
+    ));
     let paths: Vec<&Path> = paths.iter().map(AsRef::as_ref).collect();
     let report = text(&paths);
     let long: Vec<&str> = report.lines().filter(|line| line.chars().count() > 100).collect();

@@ -5,7 +5,7 @@ mod common;
 
 use common::{interrupted, manycore, save, stolen_guest};
 use manycore_experiment::{record::Record, spawning::Work};
-use manycore_testkit::World;
+use manycore_testkit::SyntheticMachine;
 use std::{
     fs,
     path::Path,
@@ -114,14 +114,14 @@ fn a_page_of_two_cpus_has_all_charts_and_an_empty_console() {
 
 #[test]
 fn a_page_of_320_cpus_has_all_charts_and_an_empty_console() {
-    check(&[("giant", World { blocks: 8, ..World::giant() }.record())], &ALL);
+    check(&[("giant", SyntheticMachine { blocks: 8, ..SyntheticMachine::large_server() }.record())], &ALL);
 }
 
 #[test]
 fn a_page_of_three_records_has_a_map_for_each() {
     let records = [
         ("guest", stolen_guest()),
-        ("server", World { blocks: 8, ..World::server() }.record()),
+        ("server", SyntheticMachine { blocks: 8, ..SyntheticMachine::server() }.record()),
         ("half", interrupted()),
     ];
     let maps = ["chart-cpus-2", "chart-cpus-3", "chart-affinity-2", "chart-latency-map-2"];
@@ -138,13 +138,16 @@ fn a_page_of_half_a_run_has_the_charts_of_that_half() {
 #[test]
 fn a_page_of_light_processes_has_their_bytes_and_a_map_for_each_runtime() {
     let maps = ["chart-spawn-bytes", "chart-spawn-cpus-1-1", "chart-spawn-cpus-1-2", "chart-spawn-cpus-1-3"];
-    check(&[("spin", World::guest().spawn(Work::Spin))], &maps);
-    check(&[("idle", World::guest().spawn(Work::Idle))], &maps[..1]);
+    check(&[("spin", SyntheticMachine::guest().spawn(Work::Spin))], &maps);
+    check(&[("idle", SyntheticMachine::guest().spawn(Work::Idle))], &maps[..1]);
 }
 
 #[test]
 fn a_page_of_light_processes_on_320_cpus_beside_another_fits() {
-    let records = [("giant", World::giant().spawn(Work::Spin)), ("guest", World::guest().spawn(Work::Io))];
+    let records = [
+        ("giant", SyntheticMachine::large_server().spawn(Work::Spin)),
+        ("guest", SyntheticMachine::guest().spawn(Work::Io)),
+    ];
     let maps = ["chart-spawn-bytes", "chart-spawn-cpus-1-1", "chart-spawn-cpus-1-2", "chart-spawn-cpus-1-3"];
     check(&records, &maps);
 }

@@ -30,7 +30,7 @@ fn each_thread_gets_its_own_cpu_and_is_seen_there() {
     let printed = String::from_utf8_lossy(&run.stdout).into_owned();
     assert_eq!(run.status.code(), Some(0), "{printed}{}", String::from_utf8_lossy(&run.stderr));
     assert!(
-        printed.contains("2 of 2 threads pinned") && printed.contains("; 0 samples elsewhere"),
+        printed.contains("2 of 2 threads pinned") && printed.contains("; 0 checks on another CPU"),
         "{printed}"
     );
     let mut bound: Vec<u32> = printed
@@ -236,7 +236,7 @@ fn threads_are_found_by_scans_in_a_pid_namespace() {
     unshare.args(["--pid", "--fork", "--mount-proc"]).arg(program);
     unshare.args(["run", "--place", "close", "--workers", "2", "--"]).arg(program);
     unshare
-        .args(["probe", "--threads", "2", "--looks", "10000"])
+        .args(["probe", "--threads", "2", "--checks", "10000"])
         .env("MANYCORE_STATE", house.path("journals"));
     // In its own process group, so that signals to this one do not reach the namespace.
     let run = unshare.process_group(0).output().unwrap();

@@ -1,23 +1,22 @@
 //! Processes that each sum an array in cache: unpinned against pinned to a CPU.
 
-use crate::error::Result;
-use crate::{Plan, Stage, parameters, pilot};
-use manycore_experiment::record::{Treatment, id};
+use crate::{Suite, error::Result, parameters, pilot};
 use manycore_experiment::{
-    crew::Crew,
-    engine::Budget,
-    live::{Order, Trial},
-    pace::Pace,
+    engine::{Budget, ExperimentSpec},
+    pool_subject::{Trial, WorkerOrder},
+    record::{Treatment, id},
+    sampling::SamplingMode,
+    worker_pool::WorkerPool,
 };
 use manycore_topology::{CpuId, CpuSet};
-use manycore_workload::Kind;
+use manycore_workload::LoadKind;
 use std::collections::BTreeMap;
 
 /// Processes on each CPU; the published evaluation has 20 on two CPUs.
 const PER_CPU: usize = 10;
 
 /// Largest number of CPUs, so that a heat map of the processes stays readable.
-const MOST_CPUS: usize = 16;
+const MAX_CPUS: usize = 16;
 
 /// Rounds of each variant: A1 to A10 and B1 to B10. A larger budget makes them longer.
 const ROUNDS: usize = 10;
@@ -26,15 +25,15 @@ const ROUNDS: usize = 10;
 const MEASURED: f64 = 0.8;
 
 /// Smallest number of CPU checks of each process in a round, as in the published evaluation.
-const LOOKS: u64 = 10_000;
+const CPU_CHECKS: u64 = 10_000;
 
 /// Size in bytes of the array if the cache sizes are unknown.
 const UNKNOWN_CACHE: u64 = 32 << 10;
 
-pub(super) fn measure(stage: &mut Stage) -> Result {
-    let cpus = spread(&stage.session.record.machine.usable(), MOST_CPUS);
+pub(super) fn measure(suite: &mut Suite) -> Result {
+    let cpus = spread(&suite.machine().usable(), MAX_CPUS);
     let shared: CpuSet = cpus.iter().copied().collect();
-    let bytes = stage
+    let bytes = suite
         .session
         .record
         .machine
@@ -44,18 +43,18 @@ pub(super) fn measure(stage: &mut Stage) -> Result {
         .unwrap_or(UNKNOWN_CACHE)
         / 2;
     // The processes of a CPU share it during a round, and both variants have their rounds.
-    let seconds = stage.profile.affinity * MEASURED / (2 * ROUNDS * PER_CPU) as f64;
-    let ticks = LOOKS.max((seconds / pilot(Kind::Sum, bytes)) as u64);
+    let seconds = suite.profile.affinity * MEASURED / (2 * ROUNDS * PER_CPU) as f64;
+    let ticks = CPU_CHECKS.max((seconds / pilot(LoadKind::Sum, bytes)) as u64);
     let processes = cpus.len() * PER_CPU;
     let trial = |name: &str| {
         let order = |worker: usize| {
             let cpu = cpus[worker % cpus.len()];
-            Order {
+            WorkerOrder {
                 worker,
                 cpus: if name == "bound" { CpuSet::single(cpu) } else { shared.clone() },
                 parameter: bytes,
                 ticks,
-                watch: Some(cpu),
+                expected_cpu: Some(cpu),
             }
         };
         let treatment =
@@ -65,21 +64,19 @@ pub(super) fn measure(stage: &mut Stage) -> Result {
             Trial { orders: (0..processes).map(order).collect(), servers: Vec::new(), unit_per_tick: 1.0 },
         )
     };
-    let plan = Plan {
-        id: id::AFFINITY,
-        pace: Pace::Whole,
-        unit: "sums",
+    let mode = SamplingMode::FixedWork;
+    let spec = ExperimentSpec {
         parameters: parameters([
             ("processes", processes.to_string()),
             ("cpus", shared.to_string()),
             ("array_bytes", bytes.to_string()),
             ("sums", ticks.to_string()),
         ]),
-        trials: vec![trial("free"), trial("bound")],
-        budget: Budget { least_blocks: ROUNDS, most_blocks: ROUNDS, seconds: stage.profile.affinity },
-        part: (0.0, 1.0),
+        budget: Budget { least_blocks: ROUNDS, most_blocks: ROUNDS, seconds: suite.profile.affinity },
+        ..ExperimentSpec::new(id::AFFINITY, mode.method(), "sums")
     };
-    stage.crew_experiment(Crew::hire(Kind::Sum, 0, processes)?, plan)
+    let pool = WorkerPool::start(LoadKind::Sum, 0, processes)?;
+    suite.pool_experiment(pool, mode, spec, vec![trial("free"), trial("bound")], (0.0, 1.0))
 }
 
 /// Returns at most `most` of `cpus`, evenly spread over them.

@@ -1,18 +1,21 @@
 //! Core-to-core latency: the time in which a cache line gets from one CPU to another, for every pair.
 
-use crate::error::{Error, Result};
-use crate::{Stage, parameters};
-use manycore_experiment::record::{Method, Treatment, id};
+use crate::{
+    Suite,
+    error::{Error, Result},
+    parameters,
+};
 use manycore_experiment::{
-    engine::{Budget, Design, Rng},
-    rally::{Rallies, metrics},
+    engine::{Budget, ExperimentSpec, Rng},
+    ping_pong::{PingPongSubject, metrics},
+    record::{Method, Treatment, id},
 };
 use manycore_linux::clock::now_ns;
 use manycore_topology::{
-    CpuSet, Machine, TopologyDistance,
+    Machine, TopologyDistance,
     pairs::{Pair, PairSelection, possible, select},
 };
-use manycore_workload::latency::{ROUND_TRIPS, Visit};
+use manycore_workload::latency::{PingPongTime, ROUND_TRIPS};
 use rand::{RngExt, SeedableRng};
 use std::time::Duration;
 
@@ -23,47 +26,39 @@ const ROUNDS: usize = 50;
 const VISIT: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(10)];
 
 /// Seconds of the shortest visit, including the set-up: two threads change their CPU and wake up.
-const SHORTEST: f64 = 0.001_3;
+const MIN_VISIT_SECONDS: f64 = 0.001_3;
 
 /// A visit without a burst after this time was prevented from using its CPUs.
-const PATIENCE: Duration = Duration::from_millis(100);
+const VISIT_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Multiple of the budget after which no further visit begins, in case visits take longer than planned.
-const OVERTIME: f64 = 3.0;
+const MAX_BUDGET_FACTOR: f64 = 3.0;
 
 /// Returns the seconds that [`ROUNDS`] rounds over `cpus` CPUs take at most.
 pub(super) fn enough_seconds(cpus: usize) -> f64 {
     possible(cpus) as f64 * ROUNDS as f64 * VISIT[1].as_secs_f64() * 1.2
 }
 
-pub(super) fn measure(stage: &mut Stage) -> Result {
-    let cpus = stage.session.record.machine.usable();
-    measure_pairs(stage, &cpus, stage.profile.latency, (0.0, 1.0))
-}
-
-/// Measures pairs of `cpus` for `seconds`, which is the part of the section's time from `part.0` to `part.1`.
-/// If a round over all pairs would take longer, [`choose`] selects pairs, and the record states what was left
-/// out.
-pub(super) fn measure_pairs(stage: &mut Stage, cpus: &CpuSet, seconds: f64, part: (f64, f64)) -> Result {
+/// Measures pairs of CPUs. If one round over all pairs takes longer than the budget, [`select`] selects the
+/// pairs, and the record holds the rule and what was left out.
+pub(super) fn measure(suite: &mut Suite) -> Result {
+    let (cpus, seconds) = (suite.machine().usable(), suite.profile.latency);
     if cpus.len() < 2 {
         return Err(Error::unavailable(format!(
-            "core-to-core latency needs two CPUs, and only CPU {cpus} may be used"
+            "core-to-core latency needs two CPUs, but only CPU {cpus} may be used"
         )));
     }
     let PairSelection { pairs, possible, rule } =
-        select(&stage.session.record.machine, cpus, ((seconds / SHORTEST) as usize).max(1));
+        select(suite.machine(), &cpus, ((seconds / MIN_VISIT_SECONDS) as usize).max(1));
     if let Some(rule) = &rule {
         let (measured, left_out) = (pairs.len(), possible - pairs.len());
-        stage.session.miss(
+        suite.session.record_missing(
             &format!("core-to-core latency of {left_out} of {possible} pairs of CPUs"),
             &format!("a larger budget measures all of them; these {measured} were measured: {rule}"),
         );
     }
-    let visit = Visit { length: length(seconds, pairs.len()), patience: PATIENCE };
-    let design = Design {
-        id: id::LATENCY.to_owned(),
-        method: Method::Whole,
-        unit: "transfers".to_owned(),
+    let visit = PingPongTime { length: length(seconds, pairs.len()), timeout: VISIT_TIMEOUT };
+    let spec = ExperimentSpec {
         metrics: metrics(),
         parameters: parameters([
             ("cpus", cpus.to_string()),
@@ -73,14 +68,15 @@ pub(super) fn measure_pairs(stage: &mut Stage, cpus: &CpuSet, seconds: f64, part
         .into_iter()
         .chain(rule.map(|rule| ("rule".to_owned(), rule)))
         .collect(),
-        treatments: pairs.iter().map(|&pair| treatment(&stage.session.record.machine, pair)).collect(),
+        treatments: pairs.iter().map(|&pair| treatment(suite.machine(), pair)).collect(),
         budget: Budget { most_blocks: ROUNDS, ..Budget::seconds(seconds) },
+        ..ExperimentSpec::new(id::LATENCY, Method::WholeRun, "transfers")
     };
-    let end_ns = now_ns() + (seconds * OVERTIME * 1e9) as u64;
-    let rng = Rng::seed_from_u64(stage.session.rng.random());
-    let mut rallies = Rallies::new(pairs, visit, rng, stage.session.origin_ns, end_ns)?;
-    let ending = stage.experiment(design, &mut rallies, part);
-    tell_silent(stage);
+    let end_ns = now_ns() + (seconds * MAX_BUDGET_FACTOR * 1e9) as u64;
+    let rng = Rng::seed_from_u64(suite.session.rng.random());
+    let mut subject = PingPongSubject::new(pairs, visit, rng, suite.session.origin_ns, end_ns)?;
+    let ending = suite.experiment(spec, &mut subject, (0.0, 1.0));
+    record_unmeasured_pairs(suite);
     ending
 }
 
@@ -106,14 +102,16 @@ fn treatment(machine: &Machine, [a, b]: Pair) -> Treatment {
 }
 
 /// Notes the pairs that have no figure.
-fn tell_silent(stage: &mut Stage) {
-    let Some(experiment) = stage.session.record.experiments.last().filter(|last| last.id == id::LATENCY)
+fn record_unmeasured_pairs(suite: &mut Suite) {
+    let Some(experiment) = suite.session.record.experiments.last().filter(|last| last.id == id::LATENCY)
     else {
         return;
     };
     let mut silent = vec![true; experiment.treatments.len()];
-    for sample in
-        experiment.samples.iter().filter(|sample| sample.work > 0.0 && sample.around.elsewhere.is_none())
+    for sample in experiment
+        .samples
+        .iter()
+        .filter(|sample| sample.work > 0.0 && sample.counters.off_cpu_checks.is_none())
     {
         silent[sample.treatment] = false;
     }
@@ -126,7 +124,7 @@ fn tell_silent(stage: &mut Stage) {
         .collect();
     if let Some(first) = names.first() {
         let what = format!("core-to-core latency of {} pairs of CPUs, such as {first}", names.len());
-        stage.session.miss(
+        suite.session.record_missing(
             &what,
             "the two CPUs were not available at the same time: offline, busy with other tasks, or no longer allowed",
         );

@@ -1,17 +1,16 @@
 //! Matrix products of 500 to 2000 rows: on one core, and in one process on each core at once.
 
-use crate::error::Result;
-use crate::{Plan, Stage, parameters, pilot, treatment};
-use manycore_experiment::record::id;
+use crate::{Suite, error::Result, parameters, pilot, treatment};
 use manycore_experiment::{
-    crew::Crew,
-    engine::Budget,
-    live::{Order, Trial},
-    pace::Pace,
+    engine::{Budget, ExperimentSpec},
+    pool_subject::{Trial, WorkerOrder},
+    record::id,
+    sampling::SamplingMode,
+    worker_pool::WorkerPool,
 };
 use manycore_text::units;
 use manycore_topology::CpuSet;
-use manycore_workload::{Kind, product_operations};
+use manycore_workload::{LoadKind, product_operations};
 
 /// Sizes of the published evaluation.
 const SIZES: [u64; 4] = [500, 1000, 1500, 2000];
@@ -25,19 +24,19 @@ const MEMORY_SHARE: f64 = 0.5;
 /// Matrices of a product: two factors and a result.
 const MATRICES: u64 = 3;
 
-pub(super) fn measure(stage: &mut Stage) -> Result {
-    let cores = cores(stage);
-    let sizes = fitting(stage, cores.len() as u64);
-    let second = pilot(Kind::Product, SIZES[0]) / product_operations(SIZES[0]) as f64;
+pub(super) fn measure(suite: &mut Suite) -> Result {
+    let cores = cores(suite);
+    let sizes = fitting(suite, cores.len() as u64);
+    let second = pilot(LoadKind::Product, SIZES[0]) / product_operations(SIZES[0]) as f64;
     let trial = |size: u64, cores: &[CpuSet]| {
         let operations = product_operations(size) as f64;
         let ticks = (SAMPLE_SECONDS / (second * operations)).ceil().max(1.0) as u64;
-        let order = |(worker, cpus): (usize, &CpuSet)| Order {
+        let order = |(worker, cpus): (usize, &CpuSet)| WorkerOrder {
             worker,
             cpus: cpus.clone(),
             parameter: size,
             ticks,
-            watch: None,
+            expected_cpu: None,
         };
         Trial {
             orders: cores.iter().enumerate().map(order).collect(),
@@ -55,22 +54,20 @@ pub(super) fn measure(stage: &mut Stage) -> Result {
             trials.push((all, trial(size, &cores)));
         }
     }
-    let plan = Plan {
-        id: id::MATRIX,
-        pace: Pace::Whole,
-        unit: "flop",
+    let mode = SamplingMode::FixedWork;
+    let spec = ExperimentSpec {
         parameters: parameters([("library", "gemm".to_owned())]),
-        trials,
-        budget: Budget::seconds(stage.profile.matrix),
-        part: (0.0, 1.0),
+        budget: Budget::seconds(suite.profile.matrix),
+        ..ExperimentSpec::new(id::MATRIX, mode.method(), "flop")
     };
-    stage.crew_experiment(Crew::hire(Kind::Product, 0, cores.len())?, plan)
+    let pool = WorkerPool::start(LoadKind::Product, 0, cores.len())?;
+    suite.pool_experiment(pool, mode, spec, trials, (0.0, 1.0))
 }
 
 /// Returns the usable CPUs of each core.
-fn cores(stage: &Stage) -> Vec<CpuSet> {
-    let allowed = stage.session.record.machine.usable();
-    let cores: Vec<CpuSet> = stage
+fn cores(suite: &Suite) -> Vec<CpuSet> {
+    let allowed = suite.machine().usable();
+    let cores: Vec<CpuSet> = suite
         .session
         .record
         .machine
@@ -83,13 +80,13 @@ fn cores(stage: &Stage) -> Vec<CpuSet> {
 }
 
 /// Returns the sizes whose matrices fit into memory with a process on each core. Larger sizes are noted.
-fn fitting(stage: &mut Stage, processes: u64) -> Vec<u64> {
-    let available = stage.session.record.conditions.memory_available_bytes.unwrap_or(u64::MAX);
+fn fitting(suite: &mut Suite, processes: u64) -> Vec<u64> {
+    let available = suite.session.record.conditions.memory_available_bytes.unwrap_or(u64::MAX);
     let (fit, too_large): (Vec<u64>, Vec<u64>) = SIZES
         .into_iter()
         .partition(|size| (bytes(*size, processes) as f64) < available as f64 * MEMORY_SHARE);
     for size in too_large {
-        stage.session.miss(
+        suite.session.record_missing(
             &format!("matrix product of {size} on all cores"),
             &format!(
                 "{processes} processes would need {}, and {} are available",

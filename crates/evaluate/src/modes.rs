@@ -1,16 +1,15 @@
 //! Four tasks of k inversions of M times its transpose: serial, in threads, and in processes.
 
-use crate::error::Result;
-use crate::{Plan, Stage, parameters, pilot, treatment};
-use manycore_experiment::record::id;
+use crate::{Suite, error::Result, parameters, pilot, treatment};
 use manycore_experiment::{
-    crew::Crew,
-    engine::Budget,
-    live::{Order, Trial},
-    pace::Pace,
+    engine::{Budget, ExperimentSpec},
+    pool_subject::{Trial, WorkerOrder},
+    record::id,
+    sampling::SamplingMode,
+    worker_pool::WorkerPool,
 };
 use manycore_topology::CpuSet;
-use manycore_workload::Kind;
+use manycore_workload::LoadKind;
 
 /// Number of tasks, as in the published evaluation.
 pub(super) const TASKS: usize = 4;
@@ -25,12 +24,12 @@ const SIZE: u64 = 300;
 const SERIAL_SECONDS: f64 = 0.3;
 
 /// Smallest number of blocks from which an interval can be computed.
-pub(super) const LEAST_BLOCKS: usize = 6;
+pub(super) const MIN_BLOCKS: usize = 6;
 
-pub(super) fn measure(stage: &mut Stage) -> Result {
+pub(super) fn measure(suite: &mut Suite) -> Result {
     let (size, repeats) =
-        if stage.profile.published { PUBLISHED } else { (SIZE, repeats(pilot(Kind::Inverse, SIZE))) };
-    let cpus = stage.session.record.machine.usable();
+        if suite.profile.published { PUBLISHED } else { (SIZE, repeats(pilot(LoadKind::Inverse, SIZE))) };
+    let cpus = suite.machine().usable();
     let trial = |mode: &str| {
         // Threads are workers 0 to 3, processes 4 to 7.
         let (workers, tasks_each) = match mode {
@@ -43,25 +42,23 @@ pub(super) fn measure(stage: &mut Stage) -> Result {
         let trial = Trial { orders, servers: Vec::new(), unit_per_tick: 1.0 / repeats as f64 };
         (treatment(mode.to_owned(), workers, ("mode", mode.to_owned())), trial)
     };
-    let plan = Plan {
-        id: id::MODES,
-        pace: Pace::Whole,
-        unit: "tasks",
+    let mode = SamplingMode::FixedWork;
+    let spec = ExperimentSpec {
         parameters: parameters([
             ("program", "manycore".to_owned()),
             ("tasks", TASKS.to_string()),
             ("n", size.to_string()),
             ("k", repeats.to_string()),
         ]),
-        trials: ["serial", "threads", "processes"].map(trial).into(),
-        budget: Budget { least_blocks: LEAST_BLOCKS, ..Budget::seconds(stage.profile.modes) },
-        part: (0.0, 1.0),
+        budget: Budget { least_blocks: MIN_BLOCKS, ..Budget::seconds(suite.profile.modes) },
+        ..ExperimentSpec::new(id::MODES, mode.method(), "tasks")
     };
-    stage.crew_experiment(Crew::hire(Kind::Inverse, TASKS, TASKS)?, plan)
+    let pool = WorkerPool::start(LoadKind::Inverse, TASKS, TASKS)?;
+    suite.pool_experiment(pool, mode, spec, ["serial", "threads", "processes"].map(trial).into(), (0.0, 1.0))
 }
 
-fn order(worker: usize, cpus: &CpuSet, parameter: u64, ticks: u64) -> Order {
-    Order { worker, cpus: cpus.clone(), parameter, ticks, watch: None }
+fn order(worker: usize, cpus: &CpuSet, parameter: u64, ticks: u64) -> WorkerOrder {
+    WorkerOrder { worker, cpus: cpus.clone(), parameter, ticks, expected_cpu: None }
 }
 
 /// Returns the inversions per task with which four tasks take [`SERIAL_SECONDS`]. The argument is the seconds

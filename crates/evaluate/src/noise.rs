@@ -1,14 +1,16 @@
 //! A against A: the differences that this machine shows between two identical treatments.
 
-use crate::error::Result;
-use crate::{Plan, Stage, parameters, scaling::prime_trial, treatment};
-use manycore_experiment::pace::slices;
-use manycore_experiment::record::id;
-use manycore_experiment::{crew::Crew, engine::Budget};
-use manycore_workload::{DEFAULT_MAX_PRIME, Kind};
+use crate::{Suite, error::Result, parameters, scaling::prime_trial, treatment};
+use manycore_experiment::{
+    engine::{Budget, ExperimentSpec},
+    record::id,
+    sampling::slices,
+    worker_pool::WorkerPool,
+};
+use manycore_workload::{DEFAULT_MAX_PRIME, LoadKind};
 
-pub(super) fn measure(stage: &mut Stage) -> Result {
-    let cpus = stage.session.record.machine.usable();
+pub(super) fn measure(suite: &mut Suite) -> Result {
+    let cpus = suite.machine().usable();
     let counts = if cpus.len() > 1 { vec![1, cpus.len()] } else { vec![1] };
     let trials = counts
         .iter()
@@ -18,14 +20,12 @@ pub(super) fn measure(stage: &mut Stage) -> Result {
             (treatment(name, workers, ("side", side.to_owned())), prime_trial(workers, &cpus))
         })
         .collect();
-    let plan = Plan {
-        id: id::NOISE,
-        pace: slices(&stage.session.record.machine),
-        unit: "events",
+    let mode = slices(suite.machine());
+    let spec = ExperimentSpec {
         parameters: parameters([("max_prime", DEFAULT_MAX_PRIME.to_string())]),
-        trials,
-        budget: Budget::seconds(stage.profile.noise),
-        part: (0.0, 1.0),
+        budget: Budget::seconds(suite.profile.noise),
+        ..ExperimentSpec::new(id::NOISE, mode.method(), "events")
     };
-    stage.crew_experiment(Crew::hire(Kind::Prime, cpus.len(), 0)?, plan)
+    let pool = WorkerPool::start(LoadKind::Prime, cpus.len(), 0)?;
+    suite.pool_experiment(pool, mode, spec, trials, (0.0, 1.0))
 }

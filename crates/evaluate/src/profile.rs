@@ -1,4 +1,4 @@
-//! The time budget of each section, and the length of slices.
+//! The time budget of each section.
 
 use crate::{latency, scaling::worker_counts};
 
@@ -126,10 +126,10 @@ impl Profile {
 }
 
 /// Seconds of prime events for each number of workers in the published evaluation.
-pub const PUBLISHED_SECONDS: f64 = 30.0;
+pub(crate) const PUBLISHED_SECONDS: f64 = 30.0;
 
 /// Seconds of UnixBench's ten passes.
-pub const UNIXBENCH_SECONDS: f64 = 100.0;
+pub(crate) const UNIXBENCH_SECONDS: f64 = 100.0;
 
 #[cfg(test)]
 mod tests {

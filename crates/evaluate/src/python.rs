@@ -1,17 +1,17 @@
 //! The parallel modes in Python with NumPy: with one BLAS thread, and with the default number of them.
 
-use crate::error::{Error, Result};
 use crate::{
-    Stage,
-    modes::{LEAST_BLOCKS, PUBLISHED, TASKS, repeats},
-    optional, parameters, treatment,
+    Suite, as_optional,
+    error::{Error, Result},
+    modes::{MIN_BLOCKS, PUBLISHED, TASKS, repeats},
+    parameters, treatment,
 };
-use manycore_experiment::record::{Method, Sample, Treatment};
 use manycore_experiment::{
     command,
-    engine::{Budget, Design, Subject},
+    counters::CounterReader,
+    engine::{Budget, ExperimentSpec, Subject},
     interrupt,
-    observe::Observer,
+    record::{Method, Sample, Treatment},
 };
 use manycore_linux::clock::now_ns;
 use std::{
@@ -34,13 +34,13 @@ const BLAS_THREADS: [&str; 5] = [
     "VECLIB_MAXIMUM_THREADS",
 ];
 
-pub(super) fn measure(stage: &mut Stage) -> Result {
+pub(super) fn measure(suite: &mut Suite) -> Result {
     let (python, probe) = find()?;
-    let (size, repeats) = if stage.profile.published { PUBLISHED } else { (SIZE, repeats(probe.seconds)) };
+    let (size, repeats) = if suite.profile.published { PUBLISHED } else { (SIZE, repeats(probe.seconds)) };
     let settings = [("modes-python-1", "1", true), ("modes-python", "default", false)];
     // At the published size, a block takes hours with a reference BLAS. One block has to be enough then.
-    let least_blocks = if stage.profile.published { 1 } else { LEAST_BLOCKS };
-    let described = describe(stage, &python, &probe);
+    let least_blocks = if suite.profile.published { 1 } else { MIN_BLOCKS };
+    let described = describe(suite, &python, &probe);
     for (index, (id, threads, one_thread)) in settings.into_iter().enumerate() {
         let modes = ["serial", "threads", "processes"];
         let workers = |mode: &str| if mode == "serial" { 1 } else { TASKS };
@@ -48,11 +48,7 @@ pub(super) fn measure(stage: &mut Stage) -> Result {
             .iter()
             .map(|mode| treatment((*mode).to_owned(), workers(mode), ("mode", (*mode).to_owned())))
             .collect();
-        let design = Design {
-            id: id.to_owned(),
-            method: Method::Whole,
-            unit: "tasks".to_owned(),
-            metrics: Vec::new(),
+        let spec = ExperimentSpec {
             parameters: described
                 .iter()
                 .cloned()
@@ -63,7 +59,8 @@ pub(super) fn measure(stage: &mut Stage) -> Result {
                 ]))
                 .collect(),
             treatments,
-            budget: Budget { least_blocks, ..Budget::seconds(stage.profile.python / 2.0) },
+            budget: Budget { least_blocks, ..Budget::seconds(suite.profile.python / 2.0) },
+            ..ExperimentSpec::new(id, Method::WholeRun, "tasks")
         };
         let mut subject = Python {
             interpreter: python.clone(),
@@ -71,18 +68,18 @@ pub(super) fn measure(stage: &mut Stage) -> Result {
             one_thread,
             size,
             repeats,
-            observer: Rc::clone(&stage.session.observer),
-            origin_ns: stage.session.origin_ns,
+            counter_reader: Rc::clone(&suite.session.counter_reader),
+            origin_ns: suite.session.origin_ns,
         };
         let half = index as f64 / 2.0;
-        stage.experiment(design, &mut subject, (half, half + 0.5)).map_err(optional)?;
+        suite.experiment(spec, &mut subject, (half, half + 0.5)).map_err(as_optional)?;
     }
     Ok(())
 }
 
 /// Describes Python, and the speed of its BLAS on one thread: with the default kernel, and with the kernel
 /// that suits this CPU (an OpenBLAS that is older than the CPU selects its oldest kernel).
-fn describe(stage: &Stage, python: &Path, probe: &Printed) -> Vec<(String, String)> {
+fn describe(suite: &Suite, python: &Path, probe: &Printed) -> Vec<(String, String)> {
     let mut described = parameters([
         ("program", "python".to_owned()),
         ("python", probe.python.clone()),
@@ -91,12 +88,12 @@ fn describe(stage: &Stage, python: &Path, probe: &Printed) -> Vec<(String, Strin
         ("tasks", TASKS.to_string()),
     ]);
     described.extend(probe.gflops.map(|gflops| ("blas_gflops".to_owned(), format!("{gflops:.1}"))));
-    let kernel = best_kernel(&stage.session.record.machine.system.cpu_flags)
+    let kernel = best_kernel(&suite.machine().system.cpu_flags)
         .filter(|_| probe.blas.contains("openblas") && std::env::var_os("OPENBLAS_CORETYPE").is_none());
     let told = kernel.and_then(|kernel| {
         let mut command = script(python, "probe", 1, SIZE, 1);
         command.envs(BLAS_THREADS.map(|name| (name, "1"))).env("OPENBLAS_CORETYPE", kernel);
-        Some((kernel, parse(&command::run(&mut command).ok()?.text)?.gflops?))
+        Some((kernel, parse(&command::run(&mut command).ok()?.stdout)?.gflops?))
     });
     if let Some((kernel, gflops)) = told {
         described.insert("blas_kernel".to_owned(), kernel.to_owned());
@@ -121,7 +118,7 @@ struct Python {
     one_thread: bool,
     size: u64,
     repeats: u64,
-    observer: Rc<Observer>,
+    counter_reader: Rc<CounterReader>,
     origin_ns: u64,
 }
 
@@ -133,19 +130,19 @@ impl Subject for Python {
         if self.one_thread {
             command.envs(BLAS_THREADS.map(|name| (name, "1")));
         }
-        let before = self.observer.snapshot(&[], now_ns());
+        let before = self.counter_reader.snapshot(&[], now_ns());
         let start_ns = now_ns() - self.origin_ns;
         let output = command::run(&mut command)?;
-        let around = self.observer.between(&before, &self.observer.snapshot(&[], now_ns()));
-        let seconds = parse(&output.text)
-            .ok_or_else(|| Error::Failed(format!("Python printed no result: {:?}", output.text)))?
+        let counters = self.counter_reader.delta(&before, &self.counter_reader.snapshot(&[], now_ns()));
+        let seconds = parse(&output.stdout)
+            .ok_or_else(|| Error::Failed(format!("Python printed no result: {:?}", output.stdout)))?
             .seconds;
         Ok(Sample {
             start_ns,
             // The time of the tasks only. The start of the interpreter is not part of any mode.
             wall_ns: (seconds * 1e9) as u64,
             work: TASKS as f64,
-            around,
+            counters,
             ..Sample::default()
         })
     }
@@ -193,7 +190,7 @@ fn find() -> Result<(PathBuf, Printed)> {
         }
         if let Ok(output) =
             command::run(script(&python, "probe", 1, SIZE, 1).envs(BLAS_THREADS.map(|name| (name, "1"))))
-            && let Some(probe) = parse(&output.text)
+            && let Some(probe) = parse(&output.stdout)
         {
             return Ok((python, probe));
         }

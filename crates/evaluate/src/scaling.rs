@@ -1,31 +1,35 @@
 //! Prime events with 1, 2, 4, ... all CPUs and twice as many workers, and the clock of the CPUs, one at a
 //! time and all at once.
 
-use crate::error::{Error, Result};
-use crate::{Plan, Stage, free, parameters, profile::PUBLISHED_SECONDS, treatment};
-use manycore_experiment::pace::SLICE;
-use manycore_experiment::pace::slices;
-use manycore_experiment::record::id;
+use crate::{
+    Suite,
+    error::{Error, Result},
+    parameters,
+    profile::PUBLISHED_SECONDS,
+    treatment, unpinned_orders,
+};
 use manycore_experiment::{
-    crew::Crew,
-    engine::Budget,
-    live::{Order, Trial},
+    engine::{Budget, ExperimentSpec},
+    pool_subject::{Trial, WorkerOrder},
+    record::id,
+    sampling::{SLICE, slices},
+    worker_pool::WorkerPool,
 };
 use manycore_topology::{CpuId, CpuSet};
-use manycore_workload::{ADDITIONS_PER_TICK, DEFAULT_MAX_PRIME, Kind};
+use manycore_workload::{ADDITIONS_PER_TICK, DEFAULT_MAX_PRIME, LoadKind};
 
 /// Largest number of CPUs whose clock is measured one at a time.
-const MOST_ALONE: usize = 8;
+const MAX_ALONE: usize = 8;
 
-pub(super) fn measure(stage: &mut Stage) -> Result {
-    let total = stage.profile.clock + stage.profile.scaling;
-    let until_clock = stage.profile.clock / total;
-    match clock(stage, (0.0, until_clock)) {
+pub(super) fn measure(suite: &mut Suite) -> Result {
+    let total = suite.profile.clock + suite.profile.scaling;
+    let until_clock = suite.profile.clock / total;
+    match clock(suite, (0.0, until_clock)) {
         // The clock explains the scaling, but the section is useful without it.
-        Err(Error::Failed(why)) => stage.session.miss("clock of the CPUs", &why),
+        Err(Error::Failed(why)) => suite.session.record_missing("clock of the CPUs", &why),
         other => other?,
     }
-    let cpus = stage.session.record.machine.usable();
+    let cpus = suite.machine().usable();
     let counts = worker_counts(cpus.len());
     let trials = counts
         .iter()
@@ -35,17 +39,15 @@ pub(super) fn measure(stage: &mut Stage) -> Result {
         })
         .collect();
     let published = (PUBLISHED_SECONDS / SLICE.as_secs_f64()).ceil() as usize;
-    let least_blocks = if stage.profile.published { published } else { 1 };
-    let plan = Plan {
-        id: id::SCALING,
-        pace: slices(&stage.session.record.machine),
-        unit: "events",
+    let least_blocks = if suite.profile.published { published } else { 1 };
+    let mode = slices(suite.machine());
+    let spec = ExperimentSpec {
         parameters: parameters([("max_prime", DEFAULT_MAX_PRIME.to_string())]),
-        trials,
-        budget: Budget { least_blocks, ..Budget::seconds(stage.profile.scaling) },
-        part: (until_clock, 1.0),
+        budget: Budget { least_blocks, ..Budget::seconds(suite.profile.scaling) },
+        ..ExperimentSpec::new(id::SCALING, mode.method(), "events")
     };
-    stage.crew_experiment(Crew::hire(Kind::Prime, cpus.len() * 2, 0)?, plan)
+    let pool = WorkerPool::start(LoadKind::Prime, cpus.len() * 2, 0)?;
+    suite.pool_experiment(pool, mode, spec, trials, (until_clock, 1.0))
 }
 
 /// Numbers of workers, up to the number of CPUs, that a scalability law needs.
@@ -67,28 +69,31 @@ pub(super) fn worker_counts(cpus: usize) -> Vec<usize> {
 
 /// Returns a trial of `workers` workers at prime events, unpinned on `cpus`.
 pub(super) fn prime_trial(workers: usize, cpus: &CpuSet) -> Trial {
-    let mut load = Kind::Prime.load();
+    let mut load = LoadKind::Prime.load();
     load.prepare(DEFAULT_MAX_PRIME);
     Trial {
-        orders: free(workers, cpus, DEFAULT_MAX_PRIME),
+        orders: unpinned_orders(workers, cpus, DEFAULT_MAX_PRIME),
         servers: Vec::new(),
         unit_per_tick: 1.0 / load.ticks_per_event() as f64,
     }
 }
 
 /// Measures additions per second of CPUs one at a time, and of all of them at once.
-fn clock(stage: &mut Stage, part: (f64, f64)) -> Result {
-    let cpus: Vec<CpuId> = stage.session.record.machine.usable().iter().collect();
-    let order = |worker: usize| Order {
+fn clock(suite: &mut Suite, part: (f64, f64)) -> Result {
+    let cpus: Vec<CpuId> = suite.machine().usable().iter().collect();
+    let order = |worker: usize| WorkerOrder {
         worker,
         cpus: CpuSet::single(cpus[worker]),
         parameter: ADDITIONS_PER_TICK,
         ticks: 0,
-        watch: None,
+        expected_cpu: None,
     };
-    let trial =
-        |orders: Vec<Order>| Trial { orders, servers: Vec::new(), unit_per_tick: ADDITIONS_PER_TICK as f64 };
-    let step = cpus.len().div_ceil(MOST_ALONE).max(1);
+    let trial = |orders: Vec<WorkerOrder>| Trial {
+        orders,
+        servers: Vec::new(),
+        unit_per_tick: ADDITIONS_PER_TICK as f64,
+    };
+    let step = cpus.len().div_ceil(MAX_ALONE).max(1);
     let mut trials: Vec<_> = (0..cpus.len())
         .step_by(step)
         .map(|worker| {
@@ -100,16 +105,13 @@ fn clock(stage: &mut Stage, part: (f64, f64)) -> Result {
         let all = treatment("together".to_owned(), cpus.len(), ("together", "all".to_owned()));
         trials.push((all, trial((0..cpus.len()).map(order).collect())));
     }
-    let plan = Plan {
-        id: id::CLOCK,
-        pace: slices(&stage.session.record.machine),
-        unit: "additions",
-        parameters: parameters([]),
-        trials,
-        budget: Budget::seconds(stage.profile.clock),
-        part,
+    let mode = slices(suite.machine());
+    let spec = ExperimentSpec {
+        budget: Budget::seconds(suite.profile.clock),
+        ..ExperimentSpec::new(id::CLOCK, mode.method(), "additions")
     };
-    stage.crew_experiment(Crew::hire(Kind::Cycles, cpus.len(), 0)?, plan)
+    let pool = WorkerPool::start(LoadKind::Cycles, cpus.len(), 0)?;
+    suite.pool_experiment(pool, mode, spec, trials, part)
 }
 
 #[cfg(test)]

@@ -1,23 +1,27 @@
 //! Our prime events and those of sysbench, in interleaved samples with the same parameters.
 
-use crate::error::{Error, Result};
-use crate::{Stage, beside::Both, optional, parameters, scaling::prime_trial, treatment};
-use manycore_experiment::pace::settle;
-use manycore_experiment::record::{Method, id};
+use crate::{
+    Suite, as_optional,
+    error::{Error, Result},
+    parameters,
+    peer_subject::PeerSubject,
+    scaling::prime_trial,
+    treatment,
+};
 use manycore_experiment::{
     command,
-    crew::Crew,
-    engine::{Budget, Design},
-    live::Live,
-    pace::Pace,
+    engine::{Budget, ExperimentSpec},
+    record::{Method, id},
+    sampling::{SamplingMode, settling_time},
+    worker_pool::WorkerPool,
 };
-use manycore_workload::{DEFAULT_MAX_PRIME, Kind};
+use manycore_workload::{DEFAULT_MAX_PRIME, LoadKind};
 use std::{process::Command, rc::Rc, time::Duration};
 
 /// Length of a sample of either program.
 const SAMPLE: Duration = Duration::from_millis(250);
 
-pub(super) fn measure(stage: &mut Stage) -> Result {
+pub(super) fn measure(suite: &mut Suite) -> Result {
     let version =
         command::run(Command::new("sysbench").arg("--version")).map_err(|failure| match failure.into() {
             Error::Unavailable(_) => Error::unavailable(
@@ -25,37 +29,33 @@ pub(super) fn measure(stage: &mut Stage) -> Result {
             ),
             other => other,
         })?;
-    let pilot = parse(&command::run(&mut sysbench(1, 200))?.text)?;
-    let cpus = stage.session.record.machine.usable();
+    let pilot = parse(&command::run(&mut sysbench(1, 200))?.stdout)?;
+    let cpus = suite.machine().usable();
     let counts = if cpus.len() > 1 { vec![1, cpus.len()] } else { vec![1] };
     let sides: Vec<(usize, &'static str)> = counts
         .iter()
         .flat_map(|&workers| ["manycore", "sysbench"].map(|program| (workers, program)))
         .collect();
     let trials = sides.iter().map(|&(workers, _)| prime_trial(workers, &cpus)).collect();
-    let pace = Pace::Slices { slice: SAMPLE, settle: settle(&stage.session.record.machine) };
-    let crew = Crew::hire(Kind::Prime, cpus.len(), 0)?;
-    let ours = Live::new(crew, Rc::clone(&stage.session.observer), pace, trials, stage.session.origin_ns);
+    let mode = SamplingMode::Slices { slice: SAMPLE, settling_time: settling_time(suite.machine()) };
+    let pool = WorkerPool::start(LoadKind::Prime, cpus.len(), 0)?;
+    let ours = suite.pool_subject(pool, mode, trials);
     let events_per_second = pilot.events / pilot.seconds;
-    let mut subject = Both {
+    let mut subject = PeerSubject {
         ours,
         sides: sides.clone(),
-        theirs: Box::new(move |workers| {
+        run_peer: Box::new(move |workers| {
             let events = (events_per_second * workers as f64 * SAMPLE.as_secs_f64()).ceil() as u64;
-            let printed = parse(&command::run(&mut sysbench(workers, events))?.text)?;
+            let printed = parse(&command::run(&mut sysbench(workers, events))?.stdout)?;
             Ok((printed.events, printed.seconds))
         }),
-        observer: Rc::clone(&stage.session.observer),
-        origin_ns: stage.session.origin_ns,
+        counter_reader: Rc::clone(&suite.session.counter_reader),
+        origin_ns: suite.session.origin_ns,
     };
-    let design = Design {
-        id: id::SYSBENCH.to_owned(),
-        method: Method::Whole,
-        unit: "events".to_owned(),
-        metrics: Vec::new(),
+    let spec = ExperimentSpec {
         parameters: parameters([
             ("max_prime", DEFAULT_MAX_PRIME.to_string()),
-            ("version", version.text.trim().to_owned()),
+            ("version", version.stdout.trim().to_owned()),
         ]),
         treatments: sides
             .iter()
@@ -63,9 +63,10 @@ pub(super) fn measure(stage: &mut Stage) -> Result {
                 treatment(format!("{program} {workers}"), workers, ("program", program.to_owned()))
             })
             .collect(),
-        budget: Budget::seconds(stage.profile.sysbench),
+        budget: Budget::seconds(suite.profile.sysbench),
+        ..ExperimentSpec::new(id::SYSBENCH, Method::WholeRun, "events")
     };
-    stage.experiment(design, &mut subject, (0.0, 1.0)).map_err(optional)
+    suite.experiment(spec, &mut subject, (0.0, 1.0)).map_err(as_optional)
 }
 
 fn sysbench(threads: usize, events: u64) -> Command {

@@ -1,7 +1,9 @@
 //! Runs programs to their end and captures their output.
 
-use crate::error::{Error, Result};
-use crate::interrupt;
+use crate::{
+    error::{Error, Result},
+    interrupt,
+};
 use manycore_linux::child;
 use std::{
     io::Read,
@@ -10,14 +12,14 @@ use std::{
 };
 
 /// Longest pause between two checks of whether the program has ended. The first pauses are shorter.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The output and the wall time of a program.
-pub struct Output {
+pub struct CommandOutput {
     /// Everything that it wrote to standard output.
-    pub text: String,
+    pub stdout: String,
     /// Everything that it wrote to standard error.
-    pub complaints: String,
+    pub stderr: String,
     /// Wall time from start to end.
     pub wall: Duration,
 }
@@ -25,25 +27,25 @@ pub struct Output {
 /// Runs `command` to its end and captures its output.
 ///
 /// # Errors
-/// [`Error::Unavailable`] where it cannot be started, [`Error::Failed`] with its last words where it fails,
-/// [`Error::Interrupted`] after a signal; then it is killed with all that it started.
-pub fn run(command: &mut Command) -> Result<Output> {
+/// [`Error::Unavailable`] if it cannot be started. [`Error::Failed`] with the last line of its standard error if
+/// it fails. [`Error::Interrupted`] after a signal; the program is then killed with all its children.
+pub fn run(command: &mut Command) -> Result<CommandOutput> {
     let name = command.get_program().to_string_lossy().into_owned();
     let began = Instant::now();
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child =
         child::spawn(command).map_err(|error| Error::unavailable(format!("cannot start {name}: {error}")))?;
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let reader = std::thread::spawn(move || read(stdout));
-    let complaints = std::thread::spawn(move || read(stderr));
+    let stdout = std::thread::spawn(move || read(stdout));
+    let stderr = std::thread::spawn(move || read(stderr));
     let status = wait(&mut child)?;
     let wall = began.elapsed();
-    let text = reader.join().unwrap_or_default();
-    let complaints = complaints.join().unwrap_or_default();
+    let stdout = stdout.join().unwrap_or_default();
+    let stderr = stderr.join().unwrap_or_default();
     if status.success() {
-        return Ok(Output { text, complaints, wall });
+        return Ok(CommandOutput { stdout, stderr, wall });
     }
-    let last = complaints.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+    let last = stderr.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no message on standard error");
     Err(Error::Failed(format!("{name} failed ({status}): {last}")))
 }
 
@@ -60,7 +62,7 @@ fn wait(child: &mut Child) -> Result<std::process::ExitStatus> {
             return Err(failure);
         }
         std::thread::sleep(pause);
-        pause = (pause * 2).min(LOOK);
+        pause = (pause * 2).min(POLL_INTERVAL);
     }
 }
 
@@ -77,8 +79,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn output_is_kept_and_failures_are_told_with_their_last_words() {
-        assert_eq!(run(Command::new("echo").arg("hello")).unwrap().text, "hello\n");
+    fn output_is_kept_and_failures_carry_the_last_line() {
+        assert_eq!(run(Command::new("echo").arg("hello")).unwrap().stdout, "hello\n");
         let failed = run(Command::new("sh").args(["-c", "echo first >&2; echo boom >&2; exit 3"]));
         let Err(Error::Failed(message)) = failed else { panic!("it did not fail") };
         assert_eq!(message, "sh failed (exit status: 3): boom");

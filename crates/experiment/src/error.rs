@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 /// Why an experiment failed.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// A needed right, file, program or resource is missing.
     #[error("{0}")]
@@ -11,6 +11,12 @@ pub enum Error {
     /// A measured command or a worker failed.
     #[error("{0}")]
     Failed(String),
+    /// The definition of a metric is wrong; the message says what was found and what was expected.
+    #[error("{0}")]
+    InvalidMetric(String),
+    /// The output of a command does not have the requested figures; the message says what was found instead.
+    #[error("{0}")]
+    UnreadableOutput(String),
     /// The work was interrupted by a signal.
     #[error("interrupted")]
     Interrupted,

@@ -12,9 +12,9 @@ use std::{
 static REQUESTED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
 /// Longest sleep between two checks of the flag.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The flag: a signal handler sets it, and work that checks it ends early.
+/// Returns the flag: a signal handler sets it, and work that checks it ends early.
 pub fn flag() -> Arc<AtomicBool> {
     Arc::clone(REQUESTED.get_or_init(Arc::default))
 }
@@ -35,7 +35,7 @@ pub fn check() -> Result {
 /// Sleeps for `time`.
 ///
 /// # Errors
-/// [`Error::Interrupted`] as soon as a signal was seen.
+/// [`Error::Interrupted`] soon after a signal.
 pub fn sleep(time: Duration) -> Result {
     let end = Instant::now() + time;
     loop {
@@ -44,6 +44,6 @@ pub fn sleep(time: Duration) -> Result {
         if left.is_zero() {
             return Ok(());
         }
-        std::thread::sleep(left.min(LOOK));
+        std::thread::sleep(left.min(POLL_INTERVAL));
     }
 }

@@ -6,7 +6,7 @@
 mod check;
 pub mod id;
 
-pub use check::Invalid;
+pub use check::InvalidRecord;
 
 use crate::spawning::Spawning;
 use manycore_topology::machine::Machine;
@@ -18,7 +18,7 @@ pub const RECORD_SCHEMA: &str = "manycore/record/1";
 
 /// Largest absolute logarithm of a ratio of two samples, about ln(1e10). Where one sample has no work, the
 /// two count as this far apart.
-const FARTHEST: f64 = 23.0;
+const MAX_LOG_RATIO: f64 = 23.0;
 
 /// One run of a measuring verb.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -45,9 +45,9 @@ pub struct Record {
     /// The memory of the machine.
     pub machine: Machine,
     /// The state of the machine at the start.
-    pub conditions: Conditions,
+    pub conditions: StartConditions,
     /// Requested measurements that were not possible, and why.
-    pub missed: Vec<Missed>,
+    pub missed: Vec<NotMeasured>,
     /// Notes about the measured commands.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub notes: Vec<String>,
@@ -60,7 +60,7 @@ pub struct Record {
 
 /// A requested measurement that was not possible.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Missed {
+pub struct NotMeasured {
     /// What is missing: `Python with NumPy`.
     pub what: String,
     /// Why, and what would make it available.
@@ -69,8 +69,8 @@ pub struct Missed {
 
 /// The state of a machine at one moment. A value is `None` where the machine does not report it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Conditions {
-    /// Returns the load averages over 1, 5 and 15 minutes.
+pub struct StartConditions {
+    /// Load averages over 1, 5 and 15 minutes.
     pub load: Option<[f64; 3]>,
     /// The smaller of `MemAvailable` and what the control groups leave, in bytes.
     pub memory_available_bytes: Option<u64>,
@@ -101,7 +101,8 @@ pub enum Method {
         settle_ns: u64,
     },
     /// Each sample is one piece of work, from start to end.
-    Whole,
+    #[serde(rename = "whole")]
+    WholeRun,
 }
 
 /// A set of treatments measured in blocks. Each block contains every treatment once, in random order.
@@ -133,13 +134,13 @@ pub struct Metric {
     /// Unit of the values: `s`, `MiB`, `requests/s`. Empty where it is unknown.
     pub unit: String,
     /// Which direction is better.
-    pub better: Better,
+    pub better: Direction,
 }
 
 /// Which direction of a metric is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Better {
+pub enum Direction {
     /// For rates.
     Higher,
     /// For times and sizes.
@@ -158,12 +159,12 @@ pub struct Treatment {
     pub factors: BTreeMap<String, String>,
     /// Distribution of event times over all samples, where the load has events.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub latency: Option<Latency>,
+    pub latency: Option<EventTimes>,
 }
 
 /// Distribution of event times.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Latency {
+pub struct EventTimes {
     /// Number of events.
     pub count: u64,
     /// Sum of their times in nanoseconds.
@@ -199,15 +200,15 @@ pub struct Sample {
     /// shell. Empty where all succeeded.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub exits: Vec<i32>,
-    /// Counters around the sample.
+    /// Changes of the kernel's counters around the sample.
     #[serde(default)]
-    pub around: Around,
+    pub counters: CounterDelta,
 }
 
 /// Changes of the kernel's counters from just before a sample to just after it. `None` where the kernel
 /// does not count.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Around {
+pub struct CounterDelta {
     /// Time covered, in nanoseconds; slightly longer than the sample.
     pub span_ns: u64,
     /// CPU time of the workers in nanoseconds (their CPU-time clocks).
@@ -243,13 +244,13 @@ pub struct Around {
     pub frequency_khz: Option<u64>,
     /// Time in which at least one task waited for a CPU (PSI `some total`), in nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub pressure_ns: Option<u64>,
+    pub cpu_pressure_ns: Option<u64>,
     /// Number of times that workers checked which CPU they ran on.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub checks: Option<u64>,
+    pub cpu_checks: Option<u64>,
     /// Number of checks that found a worker on another CPU than its own.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub elsewhere: Option<u64>,
+    pub off_cpu_checks: Option<u64>,
 }
 
 impl Experiment {
@@ -265,7 +266,7 @@ impl Experiment {
 
     /// Returns whether a treatment has samples and all of them failed. Its measurements then do not show
     /// its work.
-    pub fn always_failed(&self, treatment: usize) -> bool {
+    pub fn all_failed(&self, treatment: usize) -> bool {
         let mut samples = self.samples_of(treatment).peekable();
         samples.peek().is_some() && samples.all(Sample::failed)
     }
@@ -283,9 +284,9 @@ impl Experiment {
 
     /// Returns the logarithms of ratios like [`log_ratios`](Self::log_ratios), but of any `value` of the
     /// samples. A block counts where both samples have the value and their ratio is defined. Empty where a
-    /// treatment [always failed](Self::always_failed), because there is nothing to compare.
+    /// treatment [always failed](Self::all_failed), because there is nothing to compare.
     pub fn log_ratios_of(&self, a: usize, b: usize, value: impl Fn(&Sample) -> Option<f64>) -> Vec<f64> {
-        if self.always_failed(a) || self.always_failed(b) {
+        if self.all_failed(a) || self.all_failed(b) {
             return Vec::new();
         }
         let by_block: BTreeMap<usize, f64> =
@@ -296,13 +297,14 @@ impl Experiment {
     }
 }
 
-/// Returns the natural logarithm of `b` over `a`, limited to ±[`FARTHEST`].
+/// Returns the natural logarithm of `b` over `a`, limited to ±[`MAX_LOG_RATIO`].
 ///
-/// A sample of 0 is the strongest one against its side, and without it that side would look better than it is. So a
-/// 0 beside a positive value keeps its place at the end of the ranks. Two zeros have no ratio: absent.
+/// A sample of 0 is the strongest evidence against its treatment, and leaving it out would make the
+/// treatment look better than it is. So a 0 paired with a positive value is ranked last. Two zeros have no
+/// ratio: `None`.
 pub fn log_ratio(a: f64, b: f64) -> Option<f64> {
     let ratio = b / a;
-    (ratio >= 0.0).then(|| ratio.ln().clamp(-FARTHEST, FARTHEST))
+    (ratio >= 0.0).then(|| ratio.ln().clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO))
 }
 
 impl Sample {
@@ -319,8 +321,8 @@ impl Sample {
     /// Returns the work per second of the workers' CPU time. `None` where CPU time was not counted. Work is
     /// counted within the sample, CPU time over the slightly longer span.
     pub fn rate_per_cpu_second(&self) -> Option<f64> {
-        let cpu_ns = self.around.cpu_ns.filter(|&ns| ns > 0)?;
-        Some(self.rate() * self.around.span_ns as f64 / cpu_ns as f64)
+        let cpu_ns = self.counters.cpu_ns.filter(|&ns| ns > 0)?;
+        Some(self.rate() * self.counters.span_ns as f64 / cpu_ns as f64)
     }
 }
 
@@ -358,7 +360,7 @@ mod tests {
         let samples = pairs.iter().enumerate();
         Experiment {
             id: "test".to_owned(),
-            method: Method::Whole,
+            method: Method::WholeRun,
             unit: "events".to_owned(),
             parameters: BTreeMap::new(),
             metrics: Vec::new(),
@@ -375,7 +377,7 @@ mod tests {
     fn a_sample_without_work_is_a_sample() {
         let ratios =
             experiment(&[(1.0, 0.0), (1.0, 1.0), (0.0, 1.0), (0.0, 0.0), (2.0, 0.0)]).log_ratios(0, 1);
-        assert_eq!(ratios, [-FARTHEST, 0.0, FARTHEST, -FARTHEST]);
+        assert_eq!(ratios, [-MAX_LOG_RATIO, 0.0, MAX_LOG_RATIO, -MAX_LOG_RATIO]);
         assert!(ratios.iter().all(|ratio| ratio.is_finite()));
     }
 

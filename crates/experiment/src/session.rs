@@ -1,11 +1,11 @@
-//! One run of a verb that measures: the record that grows, its clock, its random order, and who is informed.
+//! One run of a verb that measures: its record, its clock, its random order, and the listener to its events.
 
 use crate::{
     Record,
-    engine::{self, Design, Interim, Progress, Rng, Subject},
-    observe::Observer,
-    opening,
-    record::{Experiment, Missed},
+    counters::CounterReader,
+    engine::{self, ExperimentSpec, Progress, Rng, Subject},
+    new_record::new_record,
+    record::{Experiment, NotMeasured},
 };
 use manycore_linux::clock;
 use manycore_stats::verdict::parameter;
@@ -23,8 +23,8 @@ pub enum Event<'a> {
     /// A remark for the user.
     Note(&'a str),
     /// Something could not be measured.
-    Missed(&'a Missed),
-    /// A part has ended; this is all that was measured until now.
+    NotMeasured(&'a NotMeasured),
+    /// A part has ended; this is all that has been measured so far.
     Measured(&'a Record),
 }
 
@@ -42,11 +42,11 @@ impl<F: FnMut(Event)> Listener for F {
 
 /// A run under way.
 pub struct Session<'a> {
-    /// Returns the record so far.
+    /// Everything measured so far.
     pub record: Record,
     /// Reads the kernel's counters around samples.
-    pub observer: Rc<Observer>,
-    /// The generator of all random orders.
+    pub counter_reader: Rc<CounterReader>,
+    /// Source of all random orders.
     pub rng: Rng,
     /// Start of the run on the clock of [`clock::now_ns`].
     pub origin_ns: u64,
@@ -56,7 +56,7 @@ pub struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Begins a run of `verb` on `machine`, which is this one.
+    /// Begins a run of `verb` on `machine`, the running machine.
     pub fn begin(
         verb: &str,
         machine: Machine,
@@ -64,10 +64,10 @@ impl<'a> Session<'a> {
         margin: f64,
         listener: &'a mut dyn Listener,
     ) -> Self {
-        let observer = Rc::new(Observer::new(&machine));
+        let counter_reader = Rc::new(CounterReader::new(&machine));
         Self {
-            record: opening::open(verb, machine, seed, &observer),
-            observer,
+            record: new_record(verb, machine, seed, &counter_reader),
+            counter_reader,
             rng: Rng::seed_from_u64(seed),
             origin_ns: clock::now_ns(),
             margin,
@@ -86,9 +86,9 @@ impl<'a> Session<'a> {
     }
 
     /// Records something that could not be measured.
-    pub fn miss(&mut self, what: &str, why: &str) {
-        let missed = Missed { what: what.to_owned(), why: why.to_owned() };
-        self.listener.event(Event::Missed(&missed));
+    pub fn record_missing(&mut self, what: &str, why: &str) {
+        let missed = NotMeasured { what: what.to_owned(), why: why.to_owned() };
+        self.listener.event(Event::NotMeasured(&missed));
         self.record.missed.push(missed);
     }
 
@@ -98,19 +98,19 @@ impl<'a> Session<'a> {
         self.listener.event(Event::Measured(&self.record));
     }
 
-    /// Runs an experiment and keeps it in the record; returns it, where it has samples, and how it ended.
-    /// `left` returns the time that the run still needs.
+    /// Runs an experiment, until `enough` holds at one of its analyses, and keeps it in the record. Returns it,
+    /// if it has samples, and how it ended. `left` returns the time that the run still needs.
     pub fn run<S: Subject + ?Sized>(
         &mut self,
-        mut design: Design,
+        mut spec: ExperimentSpec,
         subject: &mut S,
-        interim: Interim,
+        enough: &mut dyn FnMut(&Experiment) -> bool,
         left: &dyn Fn(Progress) -> Duration,
     ) -> (Option<&Experiment>, Result<(), S::Error>) {
-        design.parameters.insert(parameter::MARGIN.to_owned(), self.margin.to_string());
+        spec.parameters.insert(parameter::MARGIN.to_owned(), self.margin.to_string());
         let listener = &mut *self.listener;
         let mut watch = |progress: Progress| listener.event(Event::Left(left(progress)));
-        let (experiment, ending) = engine::run_until(design, subject, &mut self.rng, interim, &mut watch);
+        let (experiment, ending) = engine::run(spec, subject, &mut self.rng, enough, &mut watch);
         if experiment.samples.is_empty() {
             return (None, ending);
         }

@@ -3,20 +3,20 @@
 
 use manycore_experiment::{
     Record,
-    record::Latency,
+    record::EventTimes,
     spawning::{Run, Work},
 };
-use manycore_testkit::World;
+use manycore_testkit::SyntheticMachine;
 
 fn broken(change: impl FnOnce(&mut Record)) -> String {
-    let mut record = World::guest().record();
+    let mut record = SyntheticMachine::guest().record();
     record.check().unwrap();
     change(&mut record);
     record.check().unwrap_err().to_string()
 }
 
 #[test]
-fn what_cannot_have_been_measured_is_named_with_its_place() {
+fn impossible_values_are_rejected_with_their_position() {
     for (message, expected) in [
         (broken(|r| r.experiments[0].samples[3].wall_ns = 0), "experiment \"noise\": sample 3: wall_ns is 0"),
         (
@@ -28,8 +28,8 @@ fn what_cannot_have_been_measured_is_named_with_its_place() {
             "experiment \"noise\": sample 0: per_worker has 9 entries for 1 workers",
         ),
         (
-            broken(|r| r.experiments[0].samples[0].around.checks = Some(u64::MAX)),
-            "experiment \"noise\": sample 0: checks is 18446744073709551615",
+            broken(|r| r.experiments[0].samples[0].counters.cpu_checks = Some(u64::MAX)),
+            "experiment \"noise\": sample 0: cpu_checks is 18446744073709551615",
         ),
         (broken(|r| r.schema.clear()), "schema is \"\", not \"manycore/record/1\""),
         (broken(|r| r.machine.online = "0-2000000".parse().unwrap()), "machine: 2000001 CPUs are online"),
@@ -38,7 +38,7 @@ fn what_cannot_have_been_measured_is_named_with_its_place() {
     }
     assert!(broken(|r| r.experiments[0].samples[0].work = -1.0).contains("negative"));
     assert!(broken(|r| r.experiments[0].treatments[0].workers = 0).contains("0 workers"));
-    let scaling = |r: &mut Record, change: fn(&mut Latency)| {
+    let scaling = |r: &mut Record, change: fn(&mut EventTimes)| {
         let scaling = r.experiments.iter_mut().find(|e| e.id == "scaling").unwrap();
         change(scaling.treatments[0].latency.as_mut().unwrap());
     };
@@ -48,7 +48,7 @@ fn what_cannot_have_been_measured_is_named_with_its_place() {
 }
 
 fn broken_spawn(work: Work, change: impl FnOnce(&mut Run)) -> String {
-    let mut record: Record = World::guest().spawn(work);
+    let mut record: Record = SyntheticMachine::guest().spawn(work);
     record.check().unwrap();
     change(&mut record.spawnings[1].runs[0]);
     record.check().unwrap_err().to_string()
@@ -85,8 +85,8 @@ fn light_processes_that_cannot_have_been_measured_are_named() {
 }
 
 #[test]
-fn runtimes_that_cannot_be_are_named() {
-    let mut record = World::guest().spawn(Work::Idle);
+fn impossible_runtimes_are_rejected() {
+    let mut record = SyntheticMachine::guest().spawn(Work::Idle);
     record.spawnings[0].schedulers.quota_cpus = Some(f64::NAN);
     assert_eq!(record.check().unwrap_err().to_string(), "light processes of beam: quota_cpus is Some(NaN)");
     record.spawnings[0].schedulers.quota_cpus = None;

@@ -156,7 +156,7 @@ fn estimate(estimate: Option<&Estimate>) -> Vec<String> {
 mod tests {
     use super::*;
     use manycore_experiment::{Record, spawning::Work};
-    use manycore_testkit::World;
+    use manycore_testkit::SyntheticMachine;
 
     fn names(record: Record) -> Vec<String> {
         csv(&[NamedEvaluation::new("it".to_owned(), record)]).into_iter().map(|(name, _)| name).collect()
@@ -164,16 +164,16 @@ mod tests {
 
     #[test]
     fn light_processes_have_tables_of_their_own() {
-        assert_eq!(names(World::guest().spawn(Work::Idle)), ["spawn.csv", "spawn_ceilings.csv"]);
+        assert_eq!(names(SyntheticMachine::guest().spawn(Work::Idle)), ["spawn.csv", "spawn_ceilings.csv"]);
         assert_eq!(
-            names(World::guest().spawn(Work::Spin)),
+            names(SyntheticMachine::guest().spawn(Work::Spin)),
             ["spawn.csv", "spawn_ceilings.csv", "spawn_cpus.csv"]
         );
     }
 
     #[test]
     fn every_table_has_a_listed_name() {
-        let full = World { blocks: 12, ..World::guest() }.record();
+        let full = SyntheticMachine { blocks: 12, ..SyntheticMachine::guest() }.record();
         let of_studies = ["tuning.csv", "spawn.csv", "spawn_ceilings.csv", "spawn_cpus.csv"];
         let expected: Vec<&str> = NAMES.iter().copied().filter(|name| !of_studies.contains(name)).collect();
         assert_eq!(names(full.clone()), expected);

@@ -129,7 +129,7 @@ impl Measurement<'_> {
 
     /// Records that something of a runtime could not be measured.
     fn record_missed(&mut self, runtime: Runtime, why: &Error) {
-        self.session.miss(&format!("runtime {}", runtime.name()), &why.to_string());
+        self.session.record_missing(&format!("runtime {}", runtime.name()), &why.to_string());
     }
 
     /// Makes small runs from which the memory of larger ones is predicted.

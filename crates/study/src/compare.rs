@@ -1,9 +1,9 @@
 //! Whether B is better than A, by how much, and whether the difference is real.
 
 use crate::{
-    Options, Plot, Study, analyses_for,
+    Options, Study, analyses_for,
     error::{Error, Result},
-    format_command,
+    format_command, runs,
     subject::Variant,
     with_workers,
 };
@@ -11,6 +11,7 @@ use manycore_analysis::is_conclusive_enough;
 use manycore_control::placement::place_workers;
 use manycore_experiment::{
     Record,
+    engine::ExperimentSpec,
     record::{Treatment, id},
     session::{Event, Listener},
 };
@@ -77,15 +78,13 @@ fn measure(options: &Options, comparison: &Comparison, study: &mut Study, names:
         factors: BTreeMap::from([("side".to_owned(), letter.to_owned())]),
         latency: None,
     };
-    let plot = Plot {
-        id: id::COMPARE.to_owned(),
-        title: "pairs of A and B",
-        treatments: names.iter().zip(["A", "B"]).map(treatment).collect(),
-        parameters: BTreeMap::new(),
-        budget,
-        analyses,
-    };
-    study.experiment(plot, &mut |experiment| is_conclusive_enough(experiment, comparison.precision)).map(drop)
+    let treatments = names.iter().zip(["A", "B"]).map(treatment).collect();
+    let spec = ExperimentSpec { treatments, budget, analyses, ..runs(id::COMPARE) };
+    study
+        .experiment("pairs of A and B", spec, &mut |experiment| {
+            is_conclusive_enough(experiment, comparison.precision)
+        })
+        .map(drop)
 }
 
 /// Both variants, with names that differ.

@@ -1,8 +1,8 @@
 //! The figures of one run: those in its output, and its resource usage.
 
 use manycore_experiment::{
-    metric::{self, Reader},
-    record::{Better, Metric},
+    metric::{self, MetricReader},
+    record::{Direction, Metric},
 };
 use manycore_linux::job::{Job, MOST_OUTPUT};
 use manycore_stats::median;
@@ -27,7 +27,7 @@ pub struct ResourceUsage {
 /// # Errors
 /// What is wrong with the output, phrased as the end of a sentence about the command.
 pub(crate) fn figures(
-    readers: &[Reader],
+    readers: &[MetricReader],
     jobs: &[Job],
     used: &ResourceUsage,
     since: SystemTime,
@@ -41,15 +41,15 @@ pub(crate) fn figures(
         let values: Option<Vec<f64>> = each.iter().map(of_copy).collect();
         let values = values.ok_or_else(|| format!("not every copy printed {}", metric.name))?;
         let together = match metric.better {
-            Better::Higher => values.iter().sum(),
-            Better::Lower => median(&values).unwrap_or(f64::NAN),
+            Direction::Higher => values.iter().sum(),
+            Direction::Lower => median(&values).unwrap_or(f64::NAN),
         };
         found.push((metric.clone(), together));
     }
     let lower = |name: &str, unit: &str| Metric {
         name: name.to_owned(),
         unit: unit.to_owned(),
-        better: Better::Lower,
+        better: Direction::Lower,
     };
     found.push((lower("wall", "s"), used.wall_ns as f64 / 1e9));
     found.push((lower("cpu", "s"), used.cpu_ns as f64 / 1e9));
@@ -58,7 +58,7 @@ pub(crate) fn figures(
     Ok(found)
 }
 
-fn read(readers: &[Reader], job: &Job, since: SystemTime) -> Result<Vec<(Metric, f64)>, String> {
+fn read(readers: &[MetricReader], job: &Job, since: SystemTime) -> Result<Vec<(Metric, f64)>, String> {
     if job.output_truncated() {
         return Err(format!(
             "it wrote more than {} MiB, the limit for output with metrics",
@@ -66,7 +66,8 @@ fn read(readers: &[Reader], job: &Job, since: SystemTime) -> Result<Vec<(Metric,
         ));
     }
     let text = String::from_utf8_lossy(job.output());
-    metric::read_all(readers, &metric::Output { stdout: &text, stderr: &job.stderr_tail(), since })
+    let output = metric::RunOutput { stdout: &text, stderr: &job.stderr_tail(), since };
+    metric::read_all(readers, &output).map_err(|error| error.to_string())
 }
 
 /// The metrics of an experiment and which of them is primary; fixed by its first run.
@@ -107,7 +108,7 @@ impl Figures {
             return Err("it printed other metrics than in the run before".to_owned());
         }
         match &found[0] {
-            (metric, value) if *value > 0.0 || (*value == 0.0 && metric.better == Better::Higher) => {
+            (metric, value) if *value > 0.0 || (*value == 0.0 && metric.better == Direction::Higher) => {
                 Ok(found.into_iter().map(|(_, value)| value).collect())
             }
             (metric, value) => Err(format!("{} is {value}, which cannot be compared", metric.name)),
@@ -121,8 +122,8 @@ impl Figures {
         let seconds = wall_ns as f64 / 1e9;
         match self.metrics.first().map(|primary| (primary.name.as_str(), primary.better)) {
             Some(("wall", _)) | None => copies as f64,
-            Some((_, Better::Higher)) => values[0] * seconds,
-            Some((_, Better::Lower)) => copies as f64 * seconds / values[0],
+            Some((_, Direction::Higher)) => values[0] * seconds,
+            Some((_, Direction::Lower)) => copies as f64 * seconds / values[0],
         }
     }
 }
@@ -131,14 +132,18 @@ impl Figures {
 mod tests {
     use super::*;
 
-    fn found(values: &[(&str, Better, f64)]) -> Vec<(Metric, f64)> {
+    fn found(values: &[(&str, Direction, f64)]) -> Vec<(Metric, f64)> {
         let metric = |name: &str, better| Metric { name: name.to_owned(), unit: String::new(), better };
         values.iter().map(|&(name, better, value)| (metric(name, better), value)).collect()
     }
 
     #[test]
     fn the_primary_metric_comes_first_and_sets_the_work() {
-        let run = [("rps", Better::Higher, 50.0), ("p99", Better::Lower, 4.0), ("wall", Better::Lower, 2.0)];
+        let run = [
+            ("rps", Direction::Higher, 50.0),
+            ("p99", Direction::Lower, 4.0),
+            ("wall", Direction::Lower, 2.0),
+        ];
         for (primary, values, work) in [
             (None, [50.0, 4.0, 2.0], 100.0),
             (Some("p99"), [4.0, 50.0, 2.0], 1.5),
@@ -154,22 +159,25 @@ mod tests {
     #[test]
     fn a_rate_of_zero_is_a_sample() {
         let mut figures = Figures::new(None);
-        let values = figures.ordered(found(&[("requests", Better::Higher, 0.0)])).unwrap();
+        let values = figures.ordered(found(&[("requests", Direction::Higher, 0.0)])).unwrap();
         assert_eq!(figures.work(&values, 2_000_000_000, 1), 0.0);
     }
 
     #[test]
     fn metrics_stay_the_same_and_the_first_can_be_compared() {
         let mut figures = Figures::new(None);
-        figures.ordered(found(&[("a", Better::Higher, 1.0)])).unwrap();
-        assert!(figures.ordered(found(&[("b", Better::Higher, 1.0)])).unwrap_err().contains("other metrics"));
-        for (better, value) in [(Better::Higher, -1.0), (Better::Lower, 0.0), (Better::Lower, -1.0)] {
+        figures.ordered(found(&[("a", Direction::Higher, 1.0)])).unwrap();
+        assert!(
+            figures.ordered(found(&[("b", Direction::Higher, 1.0)])).unwrap_err().contains("other metrics")
+        );
+        for (better, value) in [(Direction::Higher, -1.0), (Direction::Lower, 0.0), (Direction::Lower, -1.0)]
+        {
             let refused = Figures::new(None).ordered(found(&[("a", better, value)])).unwrap_err();
             assert!(refused.contains("cannot be compared"), "{better:?} {value}: {refused}");
         }
         let mut named = Figures::new(Some("p99".to_owned()));
         assert_eq!(
-            named.ordered(found(&[("a", Better::Higher, 1.0)])).unwrap_err(),
+            named.ordered(found(&[("a", Direction::Higher, 1.0)])).unwrap_err(),
             "no metric is called \"p99\"; found a"
         );
     }

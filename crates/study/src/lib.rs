@@ -37,15 +37,15 @@ pub use error::{Error, Result};
 
 use manycore_experiment::{
     Record,
-    engine::{Budget, Design, Interim, Subject as _},
-    metric::Reader,
-    record::{Better, Experiment, Method, Metric, Treatment},
+    engine::{Budget, ExperimentSpec, Subject as _},
+    metric::MetricReader,
+    record::{Direction, Experiment, Method, Metric},
     session::{Event, Listener, Session},
 };
 use manycore_linux::{child, clock, job, memory_policy::MemoryPolicy};
 use manycore_topology::{CpuSet, Machine};
 use service::{Readiness, Service};
-use std::{collections::BTreeMap, rc::Rc, time::Duration};
+use std::{rc::Rc, time::Duration};
 use subject::{CommandSubject, RunSettings, Variant};
 
 /// How commands are measured.
@@ -60,7 +60,7 @@ pub struct Options {
     /// Runs of each variant before the one that is timed for planning.
     pub warmups: usize,
     /// Readers of the output.
-    pub readers: Vec<Reader>,
+    pub readers: Vec<MetricReader>,
     /// Name of the metric that decides; the first one where it is absent.
     pub primary: Option<String>,
     /// A service that is placed instead of the command; the command is the load on it.
@@ -75,20 +75,10 @@ pub struct Options {
     pub seed: u64,
 }
 
-/// The specification of one experiment of a study.
-pub(crate) struct Plot {
-    /// Id in the record.
-    pub(crate) id: String,
-    /// Displayed title.
-    pub(crate) title: &'static str,
-    /// Treatments, one for each variant of the subject.
-    pub(crate) treatments: Vec<Treatment>,
-    /// Further parameters for the record.
-    pub(crate) parameters: BTreeMap<String, String>,
-    /// When to stop.
-    pub(crate) budget: Budget,
-    /// Planned interim analyses, the last one counted.
-    pub(crate) analyses: usize,
+/// Returns the specification of an experiment on whole runs of commands. Its metrics and the unit of its work
+/// follow from the subject.
+pub(crate) fn runs(id: impl Into<String>) -> ExperimentSpec {
+    ExperimentSpec::new(id, Method::WholeRun, "")
 }
 
 /// One run of a verb that measures commands.
@@ -159,29 +149,21 @@ impl<'a> Study<'a> {
     /// Those of the subject. The samples so far are kept in the record.
     pub(crate) fn experiment(
         &mut self,
-        plot: Plot,
+        title: &str,
+        spec: ExperimentSpec,
         enough: &mut dyn FnMut(&Experiment) -> bool,
     ) -> Result<&Experiment> {
         let metrics = self.subject.metrics();
         let unit = metrics.first().map_or_else(|| "runs".to_owned(), unit);
-        let design = Design {
-            id: plot.id,
-            method: Method::Whole,
-            unit,
-            parameters: plot.parameters,
-            metrics,
-            treatments: plot.treatments,
-            budget: plot.budget,
-        };
-        let (began, seconds) = (clock::now_ns(), plot.budget.seconds.min(1e9));
+        let (began, seconds) = (clock::now_ns(), spec.budget.seconds.min(1e9));
+        let spec = ExperimentSpec { unit, metrics, ..spec };
         self.session.tell(Event::Left(Duration::from_secs_f64(seconds)));
-        self.session.tell(Event::Section(plot.title));
+        self.session.tell(Event::Section(title));
         let left = |_| {
             let spent = (clock::now_ns() - began) as f64 / 1e9;
             Duration::from_secs_f64((seconds - spent).max(0.0))
         };
-        let interim = Interim { planned: plot.analyses, enough };
-        let (_, ending) = self.session.run(design, &mut self.subject, interim, &left);
+        let (_, ending) = self.session.run(spec, &mut self.subject, enough, &left);
         ending?;
         let last = self.session.record.experiments.last();
         last.ok_or(Error::NothingMeasured)
@@ -216,7 +198,7 @@ fn subject(session: &Session, options: &Options, variants: Vec<Variant>) -> Resu
         load_cpus,
     };
     let service = options.service.as_ref().map(start).transpose()?;
-    CommandSubject::new(variants, settings, service, Rc::clone(&session.observer), session.origin_ns)
+    CommandSubject::new(variants, settings, service, Rc::clone(&session.counter_reader), session.origin_ns)
 }
 
 /// CPUs of the load beside a service: those requested, or those that no variant of the service has.
@@ -243,8 +225,8 @@ fn load_cpus(machine: &Machine, options: &Options, variants: &[Variant]) -> Resu
 fn unit(primary: &Metric) -> String {
     match (primary.name.as_str(), primary.better, primary.unit.strip_suffix("/s")) {
         ("wall", ..) => "runs".to_owned(),
-        (_, Better::Higher, Some(counted)) => counted.to_owned(),
-        (name, Better::Higher, None) => format!("{name} s"),
-        (name, Better::Lower, _) => format!("s/{name}"),
+        (_, Direction::Higher, Some(counted)) => counted.to_owned(),
+        (name, Direction::Higher, None) => format!("{name} s"),
+        (name, Direction::Lower, _) => format!("s/{name}"),
     }
 }

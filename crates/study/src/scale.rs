@@ -1,14 +1,16 @@
 //! What more workers, or more copies at once, bring a command.
 
 use crate::{
-    Options, Plot, Study,
+    Options, Study,
     error::{Error, Result},
+    runs,
     subject::Variant,
     with_workers,
 };
 use manycore_control::placement::place_workers;
 use manycore_experiment::{
     Record,
+    engine::ExperimentSpec,
     record::{Treatment, id},
     session::Listener,
 };
@@ -59,18 +61,16 @@ fn measure(options: &Options, scale: &Scale, study: &mut Study, counts: &[usize]
         factors: BTreeMap::from([("place".to_owned(), scale.place.to_string())]),
         latency: None,
     };
-    let plot = Plot {
-        id: id::SCALING.to_owned(),
-        title: "rounds of all numbers of workers",
+    let spec = ExperimentSpec {
         treatments: counts.iter().map(treatment).collect(),
         parameters: BTreeMap::from([
             ("place".to_owned(), scale.place.to_string()),
             ("counted".to_owned(), several.to_owned()),
         ]),
         budget,
-        analyses: 1,
+        ..runs(id::SCALING)
     };
-    study.experiment(plot, &mut |_| false).map(drop)
+    study.experiment("rounds of all numbers of workers", spec, &mut |_| false).map(drop)
 }
 
 /// Returns the numbers of workers in ascending order. They always include 1, the baseline.

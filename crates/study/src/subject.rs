@@ -8,11 +8,11 @@ use crate::{
 };
 use manycore_control::placement::{AffinityEnforcer, WorkerCpus};
 use manycore_experiment::{
+    counters::CounterReader,
     engine::Subject,
     interrupt,
-    metric::Reader,
-    observe::Observer,
-    record::{Around, Metric, Sample},
+    metric::MetricReader,
+    record::{CounterDelta, Metric, Sample},
 };
 use manycore_linux::{
     affinity,
@@ -57,7 +57,7 @@ pub struct Variant {
 #[derive(Clone, Debug)]
 pub struct RunSettings {
     /// Readers of the output.
-    pub readers: Vec<Reader>,
+    pub readers: Vec<MetricReader>,
     /// Name of the primary metric. `None` means the first metric of the first reader, or wall time.
     pub primary: Option<String>,
     /// Time limit for one run.
@@ -86,7 +86,7 @@ pub struct CommandSubject {
     variants: Vec<Variant>,
     settings: RunSettings,
     service: Option<Service>,
-    observer: Rc<Observer>,
+    counter_reader: Rc<CounterReader>,
     origin_ns: u64,
     inherited: CpuSet,
     figures: Figures,
@@ -104,12 +104,12 @@ impl CommandSubject {
         variants: Vec<Variant>,
         settings: RunSettings,
         service: Option<Service>,
-        observer: Rc<Observer>,
+        counter_reader: Rc<CounterReader>,
         origin_ns: u64,
     ) -> Result<Self> {
         let inherited = affinity::allowed().map_err(Error::system("read the affinity of this process"))?;
         let (figures, notes) = (Figures::new(settings.primary.clone()), BTreeSet::new());
-        Ok(Self { variants, settings, service, observer, origin_ns, inherited, figures, notes })
+        Ok(Self { variants, settings, service, counter_reader, origin_ns, inherited, figures, notes })
     }
 
     /// Returns the metrics of the values of samples. They are empty before the first run.
@@ -208,14 +208,14 @@ impl CommandSubject {
         let known: BTreeSet<u32> = tasks::children(std::process::id()).into_iter().collect();
         let enforcer = if variant.copies > 1 { AffinityEnforcer::for_copies } else { AffinityEnforcer::new };
         let mut enforcer = enforcer(&place, &self.inherited);
-        let before = self.observer.snapshot(&[], now_ns());
+        let before = self.counter_reader.snapshot(&[], now_ns());
         let service_before = self.service_ns();
         let (since, began) = (SystemTime::now(), now_ns());
         let mut jobs = self.start(&variant, &place).inspect_err(|_| drop(self.end_strays(&known)))?;
         let waited = self.wait(&mut jobs, &mut enforcer, &name);
         let service_ns =
             self.service_ns().zip(service_before).map(|(after, before)| after.saturating_sub(before));
-        let around = self.observer.between(&before, &self.observer.snapshot(&[], now_ns()));
+        let counters = self.counter_reader.delta(&before, &self.counter_reader.snapshot(&[], now_ns()));
         if let Err(failure) = waited {
             drop(jobs);
             self.end_strays(&known);
@@ -244,7 +244,7 @@ impl CommandSubject {
             per_worker: if variant.copies > 1 { each.collect() } else { Vec::new() },
             exits: exits(&ended),
             values,
-            around: Around { cpu_ns: Some(used.cpu_ns + service_ns.unwrap_or(0)), ..around },
+            counters: CounterDelta { cpu_ns: Some(used.cpu_ns + service_ns.unwrap_or(0)), ..counters },
             ..Sample::default()
         })
     }

@@ -1,15 +1,16 @@
 //! Searches workers, placement, SMT and memory for what serves a command best, and proves it.
 
 use crate::{
-    Options, Plot, Study, analyses_for,
+    Options, Study, analyses_for,
     candidates::{self, Candidate},
     error::{Error, Result},
+    runs,
     subject::Variant,
 };
 use manycore_analysis::{BASELINE, Evaluation, is_confirmed, rank_treatments};
 use manycore_experiment::{
     Record,
-    engine::{Budget, Subject as _},
+    engine::{Budget, ExperimentSpec, Subject as _},
     record::{Treatment, id},
     session::{Event, Listener},
 };
@@ -79,9 +80,9 @@ fn race(options: &Options, study: &mut Study, candidates: &[Candidate]) -> Resul
     let rounds = rounds(left.len());
     for round in 1..=rounds {
         let budget = part(total * SEARCH_SHARE / rounds as f64, pairs);
-        let plot = plot(format!("{}{round}", id::TUNE), today, &left, budget, 1);
+        let spec = spec(&format!("{}{round}", id::TUNE), today, &left, budget, 1);
         study.subject.set_variants(variants(today, &left));
-        let experiment = study.experiment(plot, &mut |_| false)?;
+        let experiment = study.experiment("candidates in interleaved rounds", spec, &mut |_| false)?;
         let keep = left.len().div_ceil(2).max(FINALISTS.min(left.len()));
         // Today's behaviour is treatment 0 and stays in every round.
         let best = rank_treatments(experiment).into_iter().filter(|(index, _)| *index > 0).take(keep);
@@ -93,10 +94,9 @@ fn race(options: &Options, study: &mut Study, candidates: &[Candidate]) -> Resul
         Some(_) => 1,
         None => analyses_for(total * (1.0 - SEARCH_SHARE) / (one * (left.len() + 1) as f64)),
     };
-    let plot =
-        plot(id::TUNE_CONFIRM.to_owned(), today, &left, part(total * (1.0 - SEARCH_SHARE), pairs), analyses);
+    let spec = spec(id::TUNE_CONFIRM, today, &left, part(total * (1.0 - SEARCH_SHARE), pairs), analyses);
     study.subject.set_variants(variants(today, &left));
-    study.experiment(plot, &mut is_confirmed).map(drop)
+    study.experiment("confirmation of the finalists", spec, &mut is_confirmed).map(drop)
 }
 
 /// A part of the budget, or the number of rounds that was requested, however long they take.
@@ -119,7 +119,7 @@ fn run_each_once<'a>(study: &mut Study, candidates: &'a [Candidate]) -> Result<(
         match study.subject.measure(0) {
             Ok(_) => started.push(candidate),
             Err(error) if error.is_of_command() => {
-                study.session.miss(&candidate.name, &error.to_string());
+                study.session.record_missing(&candidate.name, &error.to_string());
                 failure = Some(error);
             }
             Err(error) => return Err(error),
@@ -147,7 +147,7 @@ fn variants(today: &Candidate, left: &[&Candidate]) -> Vec<Variant> {
     std::iter::once(today).chain(left.iter().copied()).map(|candidate| candidate.variant.clone()).collect()
 }
 
-fn plot(id: String, today: &Candidate, left: &[&Candidate], budget: Budget, analyses: usize) -> Plot {
+fn spec(id: &str, today: &Candidate, left: &[&Candidate], budget: Budget, analyses: usize) -> ExperimentSpec {
     let treatment = |(index, candidate): (usize, &Candidate)| {
         let role = if index == 0 { BASELINE } else { "candidate" };
         Treatment {
@@ -160,18 +160,8 @@ fn plot(id: String, today: &Candidate, left: &[&Candidate], budget: Budget, anal
             latency: None,
         }
     };
-    Plot {
-        title: if id == id::TUNE_CONFIRM {
-            "confirmation of the finalists"
-        } else {
-            "candidates in interleaved rounds"
-        },
-        id,
-        treatments: std::iter::once(today).chain(left.iter().copied()).enumerate().map(treatment).collect(),
-        parameters: BTreeMap::new(),
-        budget,
-        analyses,
-    }
+    let treatments = std::iter::once(today).chain(left.iter().copied()).enumerate().map(treatment).collect();
+    ExperimentSpec { treatments, budget, analyses, ..runs(id) }
 }
 
 /// The candidate that the record shows to be better than today's behaviour.

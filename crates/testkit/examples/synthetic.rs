@@ -3,14 +3,14 @@
 //! processes that compute.
 
 use manycore_experiment::spawning::Work;
-use manycore_testkit::{Trouble, World};
+use manycore_testkit::{SlowCause, SyntheticMachine};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let world = match std::env::args().nth(1).as_deref() {
-        Some("guest") => World { trouble: Trouble::Steal(0.2), ..World::guest() },
-        Some("server") => World::server(),
-        Some("giant") => World::giant(),
+        Some("guest") => SyntheticMachine { slow_cause: SlowCause::Steal(0.2), ..SyntheticMachine::guest() },
+        Some("server") => SyntheticMachine::server(),
+        Some("giant") => SyntheticMachine::large_server(),
         _ => {
             eprintln!("synthetic guest|server|giant [idle|spin|io]");
             return ExitCode::from(2);

@@ -1,28 +1,29 @@
 //! Synthetic records of machines whose true behaviour is known, for tests and previews of reports.
 //!
-//! A [`World`] describes the true behaviour. [`World::record`] measures it with noise from a seed, as
+//! A [`SyntheticMachine`] describes the true behaviour. [`SyntheticMachine::record`] measures it with noise from
+//! a seed, as
 //! `eval` would.
 #![forbid(unsafe_code)]
 
-mod lines;
-mod measuring;
+mod contention;
+mod core_latency;
+mod experiments;
 mod memory;
-mod sharing;
 mod spawning;
 
-pub use lines::{distance_ns, latency};
-use manycore_experiment::record::{Conditions, Missed, RECORD_SCHEMA, Record};
+pub use core_latency::{distance_ns, latency_experiment};
+use experiments::Simulation;
+use manycore_experiment::record::{NotMeasured, RECORD_SCHEMA, Record, StartConditions};
 use manycore_topology::{
     CpuSet,
     machine::{Allowed, Cache, CacheKind, Group, Machine, Node, System},
 };
-use measuring::Measuring;
 
 const TICKS_PER_SECOND: u64 = 100;
 
 /// What makes one worker alone slower than it should be. The number is the lost share of its work.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Trouble {
+pub enum SlowCause {
     /// Nothing.
     None,
     /// The hypervisor takes the CPU.
@@ -41,7 +42,7 @@ pub enum Trouble {
 
 /// The true behaviour of a machine.
 #[derive(Clone, Debug, PartialEq)]
-pub struct World {
+pub struct SyntheticMachine {
     /// Host name.
     pub hostname: String,
     /// CPU model name.
@@ -73,13 +74,13 @@ pub struct World {
     /// Largest relative deviation of a sample.
     pub noise: f64,
     /// What slows one worker alone down.
-    pub trouble: Trouble,
+    pub slow_cause: SlowCause,
     /// Share of steal time in all other cases.
     pub steal: f64,
     /// Rate of pinned processes relative to that of unpinned ones.
-    pub bound: f64,
+    pub pinned: f64,
     /// Number of checks that find a pinned process on another CPU.
-    pub elsewhere: u64,
+    pub off_cpu_checks: u64,
     /// BLAS that Python uses. `None` where there is no Python.
     pub blas: Option<String>,
     /// Whether sysbench is installed.
@@ -90,7 +91,7 @@ pub struct World {
     pub seed: u64,
 }
 
-impl World {
+impl SyntheticMachine {
     /// Returns a small, noisy guest of a shared host, with Python and its reference BLAS.
     pub fn guest() -> Self {
         Self {
@@ -109,10 +110,10 @@ impl World {
             oversubscribed: 0.995,
             clock: (2.6e9, 1.0),
             noise: 0.08,
-            trouble: Trouble::None,
+            slow_cause: SlowCause::None,
             steal: 0.02,
-            bound: 1.0,
-            elsewhere: 0,
+            pinned: 1.0,
+            off_cpu_checks: 0,
             blas: Some("libblas.so.3 (reference BLAS)".to_owned()),
             sysbench: true,
             blocks: 20,
@@ -135,7 +136,7 @@ impl World {
             clock: (3.5e9, 0.93),
             noise: 0.02,
             steal: 0.0,
-            bound: 1.10,
+            pinned: 1.10,
             blas: None,
             sysbench: false,
             ..Self::guest()
@@ -143,7 +144,7 @@ impl World {
     }
 
     /// Returns a machine with two sockets, 160 cores, 320 CPUs and four NUMA nodes.
-    pub fn giant() -> Self {
+    pub fn large_server() -> Self {
         Self {
             hostname: "giant".to_owned(),
             cpu_model: "Example Kunpeng 160-Core".to_owned(),
@@ -162,22 +163,32 @@ impl World {
 
     /// Returns the record that `eval` would measure.
     pub fn record(&self) -> Record {
-        let mut measuring = Measuring::new(self);
-        let mut experiments =
-            vec![measuring.noise(), measuring.clock(), measuring.scaling(), measuring.modes("modes", None)];
+        let mut simulation = Simulation::new(self);
+        let mut experiments = vec![
+            simulation.noise(),
+            simulation.clock(),
+            simulation.scaling(),
+            simulation.modes("modes", None),
+        ];
         if let Some(blas) = &self.blas {
-            experiments.push(measuring.modes("modes-python-one", Some((blas, "1"))));
-            experiments.push(measuring.modes("modes-python", Some((blas, "default"))));
+            experiments.push(simulation.modes("modes-python-one", Some((blas, "1"))));
+            experiments.push(simulation.modes("modes-python", Some((blas, "default"))));
         }
-        experiments.extend([measuring.matrix(), measuring.affinity()]);
+        experiments.extend([simulation.matrix(), simulation.affinity()]);
         let machine = self.machine();
-        experiments.push(latency(&machine, &distance_ns, self.noise / 4.0, self.blocks, self.seed));
-        experiments.extend(measuring.contention());
+        experiments.push(latency_experiment(
+            &machine,
+            &distance_ns,
+            self.noise / 4.0,
+            self.blocks,
+            self.seed,
+        ));
+        experiments.extend(simulation.contention());
         if self.sysbench {
-            experiments.push(measuring.sysbench());
+            experiments.push(simulation.sysbench());
         }
-        experiments.extend(measuring.stream());
-        let absent = |what: &str, why: &str| Missed { what: what.to_owned(), why: why.to_owned() };
+        experiments.extend(simulation.stream());
+        let absent = |what: &str, why: &str| NotMeasured { what: what.to_owned(), why: why.to_owned() };
         let python = self.blas.is_none().then(|| absent("Python with NumPy", "python3 is not installed"));
         let sysbench = (!self.sysbench).then(|| absent("sysbench", "the program is not installed"));
         Record {
@@ -188,18 +199,9 @@ impl World {
             seed: self.seed,
             profile: "quick".to_owned(),
             interrupted: false,
-            seconds: measuring.seconds(),
+            seconds: simulation.seconds(),
             machine,
-            conditions: Conditions {
-                load: Some([0.1, 0.2, 0.15]),
-                memory_available_bytes: Some(self.memory_bytes / 4 * 3),
-                swap_used_bytes: Some(0),
-                cpu_pressure_percent: Some(0.5),
-                governors: if self.hypervisor.is_some() { vec![] } else { vec!["performance".to_owned()] },
-                turbo: self.hypervisor.is_none().then_some(true),
-                clock_source: Some("tsc".to_owned()),
-                ticks_per_second: TICKS_PER_SECOND,
-            },
+            conditions: self.conditions(),
             missed: python.into_iter().chain(sysbench).collect(),
             notes: Vec::new(),
             subject: String::new(),
@@ -208,18 +210,32 @@ impl World {
         }
     }
 
+    /// Returns an idle machine's state at the start.
+    fn conditions(&self) -> StartConditions {
+        StartConditions {
+            load: Some([0.1, 0.2, 0.15]),
+            memory_available_bytes: Some(self.memory_bytes / 4 * 3),
+            swap_used_bytes: Some(0),
+            cpu_pressure_percent: Some(0.5),
+            governors: if self.hypervisor.is_some() { vec![] } else { vec!["performance".to_owned()] },
+            turbo: self.hypervisor.is_none().then_some(true),
+            clock_source: Some("tsc".to_owned()),
+            ticks_per_second: TICKS_PER_SECOND,
+        }
+    }
+
     /// Returns the record that `bench` would measure for `counter` or `lock`, with up to twice as many
     /// workers as CPUs.
     pub fn bench(&self, load: &str) -> Record {
-        let mut measuring = Measuring::new(self);
+        let mut simulation = Simulation::new(self);
         let counts: Vec<usize> = std::iter::successors(Some(1), |n| Some(n * 2))
             .take_while(|&n| n <= 2 * self.cpus as usize)
             .collect();
-        let experiments = vec![measuring.sharing(load, &counts)];
+        let experiments = vec![simulation.contended_load(load, &counts)];
         Record {
             verb: "bench".to_owned(),
             subject: load.to_owned(),
-            seconds: measuring.seconds(),
+            seconds: simulation.seconds(),
             missed: Vec::new(),
             experiments,
             ..self.record()
@@ -227,10 +243,10 @@ impl World {
     }
 
     fn machine(&self) -> Machine {
-        let all = span(0, self.cpus);
+        let all = cpu_range(0, self.cpus);
         let width = if self.smt { 2 } else { 1 };
         let cores: Vec<Group> = (0..self.cpus / width)
-            .map(|core| Group { id: Some(core.into()), cpus: span(core * width, width) })
+            .map(|core| Group { id: Some(core.into()), cpus: cpu_range(core * width, width) })
             .collect();
         let per_node = self.cpus / self.nodes;
         Machine {
@@ -255,7 +271,7 @@ impl World {
             nodes: (0..self.nodes)
                 .map(|id| Node {
                     id,
-                    cpus: span(id * per_node, per_node),
+                    cpus: cpu_range(id * per_node, per_node),
                     memory_bytes: Some(self.memory_bytes / u64::from(self.nodes)),
                     ..Node::default()
                 })
@@ -298,13 +314,13 @@ fn caches(cores: &[Group], all: &CpuSet) -> Vec<Cache> {
 }
 
 /// Returns `count` CPUs beginning with `first`.
-fn span(first: u32, count: u32) -> CpuSet {
+fn cpu_range(first: u32, count: u32) -> CpuSet {
     (first..first + count).collect()
 }
 
-impl Trouble {
+impl SlowCause {
     /// Returns the lost share of one worker's work.
-    fn lost(self) -> f64 {
+    fn lost_share(self) -> f64 {
         match self {
             Self::None => 0.0,
             Self::Steal(share)

@@ -1,6 +1,6 @@
 //! Synthetic light processes.
 
-use super::World;
+use super::SyntheticMachine;
 use manycore_experiment::{
     Record,
     spawning::{Ending, Io, Limit, Memory, Purpose, Run, Runtime, Schedulers, Spawning, Spin, Work},
@@ -9,46 +9,46 @@ use manycore_stats::histogram;
 
 /// The true behaviour of a runtime: fixed bytes, bytes and seconds of each light process, and the share of
 /// the bytes that the runtime reports.
-struct Truth {
+struct TrueRuntime {
     runtime: Runtime,
     version: &'static str,
     unit: &'static str,
     fixed: f64,
     bytes: f64,
     seconds: f64,
-    told: Option<f64>,
+    reported_share: Option<f64>,
     kernel: f64,
 }
 
-const TRUTHS: [Truth; 3] = [
-    Truth {
+const RUNTIMES: [TrueRuntime; 3] = [
+    TrueRuntime {
         runtime: Runtime::Beam,
         version: "Erlang/OTP 25 (ERTS 13.1.5)",
         unit: "process",
         fixed: 31e6,
         bytes: 2672.0,
         seconds: 1.4e-6,
-        told: Some(0.97),
+        reported_share: Some(0.97),
         kernel: 5.0,
     },
-    Truth {
+    TrueRuntime {
         runtime: Runtime::Go,
         version: "go1.24.4",
         unit: "goroutine",
         fixed: 4e6,
         bytes: 2710.0,
         seconds: 0.6e-6,
-        told: Some(0.9),
+        reported_share: Some(0.9),
         kernel: 5.0,
     },
-    Truth {
+    TrueRuntime {
         runtime: Runtime::Threads,
         version: "Linux 6.12.0",
         unit: "thread",
         fixed: 3e6,
         bytes: 9100.0,
         seconds: 18e-6,
-        told: None,
+        reported_share: None,
         kernel: 16_900.0,
     },
 ];
@@ -56,7 +56,7 @@ const TRUTHS: [Truth; 3] = [
 /// Number of intervals of computing.
 const INTERVALS: usize = 20;
 
-impl World {
+impl SyntheticMachine {
     /// Returns the record that `spawn` would measure for Erlang, Go and threads. Go has twice as many
     /// schedulers as its quota allows, threads reach a limit, and Erlang ran to its ceiling in a control
     /// group with a gigabyte.
@@ -66,12 +66,12 @@ impl World {
             profile: String::new(),
             missed: Vec::new(),
             experiments: Vec::new(),
-            spawnings: TRUTHS.iter().map(|truth| self.spawning(truth, work)).collect(),
+            spawnings: RUNTIMES.iter().map(|truth| self.spawning(truth, work)).collect(),
             ..self.record()
         }
     }
 
-    fn spawning(&self, truth: &Truth, work: Work) -> Spawning {
+    fn spawning(&self, truth: &TrueRuntime, work: Work) -> Spawning {
         let counts: &[u64] = match (truth.runtime, work) {
             (Runtime::Threads, _) => &[1_000, 10_000, 30_000],
             (_, Work::Idle) => &[100_000, 1_000_000],
@@ -119,7 +119,7 @@ impl World {
         }
     }
 
-    fn run(&self, truth: &Truth, work: Work, count: u64) -> Run {
+    fn run(&self, truth: &TrueRuntime, work: Work, count: u64) -> Run {
         let each = count as f64;
         let memory = |alive: f64| {
             let pss = truth.fixed + truth.bytes * alive;
@@ -127,7 +127,9 @@ impl World {
                 pss_bytes: Some(pss as u64),
                 rss_bytes: (pss * 1.002) as u64 + 1_500_000,
                 kernel_bytes: Some((90_000.0 + truth.kernel * alive) as u64),
-                own_bytes: truth.told.map(|told| (truth.fixed * 0.7 + truth.bytes * told * alive) as u64),
+                own_bytes: truth
+                    .reported_share
+                    .map(|reported_share| (truth.fixed * 0.7 + truth.bytes * reported_share * alive) as u64),
                 group_bytes: None,
             }
         };
@@ -137,7 +139,7 @@ impl World {
             asked: count,
             alive: count,
             start_seconds,
-            own_start_seconds: truth.told.map(|_| truth.seconds * each + 0.002),
+            own_start_seconds: truth.reported_share.map(|_| truth.seconds * each + 0.002),
             end_seconds: Some(start_seconds * 0.4),
             before: memory(0.0),
             held: memory(each),

@@ -1,7 +1,7 @@
 //! Which pairs of CPUs stand for all of a machine.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
-use manycore_testkit::World;
+use manycore_testkit::SyntheticMachine;
 use manycore_topology::{
     CpuSet, Machine,
     pairs::{possible, select},
@@ -10,14 +10,14 @@ use proptest::prelude::*;
 
 #[test]
 fn all_pairs_are_taken_where_they_fit() {
-    let machine = World::server().record().machine;
+    let machine = SyntheticMachine::server().record().machine;
     let choice = select(&machine, &machine.usable(), 120);
     assert_eq!((choice.pairs.len(), choice.possible, choice.rule), (120, 120, None));
 }
 
 #[test]
 fn siblings_are_the_first_to_be_left_out() {
-    let machine = World::server().record().machine;
+    let machine = SyntheticMachine::server().record().machine;
     let choice = select(&machine, &machine.usable(), 119);
     // Eight cores with each other, and the two CPUs of each.
     assert_eq!((choice.pairs.len(), choice.possible), (28 + 8, 120));
@@ -39,7 +39,7 @@ fn a_machine_that_tells_nothing_is_thinned_evenly() {
 proptest! {
     #[test]
     fn chosen_pairs_fit_and_are_pairs(cpus in 0u32..200, smt in any::<bool>(), most in 1usize..3000) {
-        let machine = World { cpus: cpus.max(2) / 2 * 2, smt, blocks: 0, ..World::server() }.record().machine;
+        let machine = SyntheticMachine { cpus: cpus.max(2) / 2 * 2, smt, blocks: 0, ..SyntheticMachine::server() }.record().machine;
         let usable: CpuSet = (0..cpus).collect();
         let choice = select(&machine, &usable, most);
         prop_assert!(choice.pairs.len() <= most);

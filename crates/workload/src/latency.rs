@@ -18,7 +18,7 @@ use std::{
 pub const ROUND_TRIPS: u32 = 100;
 
 /// Smallest number of bursts in a visit, however long they take.
-const LEAST_BURSTS: usize = 3;
+const MIN_BURSTS: usize = 3;
 
 /// Lines per page.
 pub const LINES: usize = 32;
@@ -36,7 +36,7 @@ const OVER: u32 = 2;
 /// A word that shares neither its line nor the adjacent one, which some CPUs prefetch with it.
 #[repr(align(128))]
 #[derive(Debug, Default)]
-pub struct Line(AtomicU32);
+pub struct SharedLine(AtomicU32);
 
 /// Lines on a page of their own. The memory of the page is on the node of its first writer.
 ///
@@ -44,20 +44,20 @@ pub struct Line(AtomicU32);
 /// Many lines make a figure depend on the CPUs and not on the address.
 #[repr(align(4096))]
 #[derive(Debug, Default)]
-pub struct Page([Line; LINES]);
+pub struct LinePage([SharedLine; LINES]);
 
 /// Duration of the visit of two CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Visit {
+pub struct PingPongTime {
     /// Time for bursts.
     pub length: Duration,
     /// Time after which a side gives up in any case.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 /// Result of a visit.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Rally {
+pub struct PingPong {
     /// Time of one way in nanoseconds, by burst, in order; empty if the partner never came.
     pub bursts: Vec<f64>,
     /// Line transfers in all bursts, two for each round trip.
@@ -66,14 +66,14 @@ pub struct Rally {
     pub time: Duration,
 }
 
-impl Page {
+impl LinePage {
     /// Returns line `index`, modulo the number of lines.
-    pub fn line(&self, index: usize) -> &Line {
+    pub fn line(&self, index: usize) -> &SharedLine {
         &self.0[index % LINES]
     }
 }
 
-impl Line {
+impl SharedLine {
     /// Prepares the line for a visit. It must not be in use.
     pub fn open(&self) {
         self.0.store(SERVED, Relaxed);
@@ -84,12 +84,12 @@ impl Line {
         self.0.store(OVER, Relaxed);
     }
 
-    /// Serves for one visit, while [`Line::answer`] runs on the other CPU. The first burst is a warm-up and
-    /// is discarded. A burst that is cut short when the patience ends counts with the round trips that it
+    /// Serves for one visit, while [`SharedLine::answer`] runs on the other CPU. The first burst is a warm-up and
+    /// is discarded. A burst that is cut short when the timeout ends counts with the round trips that it
     /// has.
-    pub fn serve(&self, visit: Visit) -> Rally {
-        let end = Instant::now() + visit.patience;
-        let mut rally = Rally::default();
+    pub fn serve(&self, visit: PingPongTime) -> PingPong {
+        let end = Instant::now() + visit.timeout;
+        let mut ping_pong = PingPong::default();
         if self.burst(1, end).0 == 1 {
             self.burst(ROUND_TRIPS, end.min(Instant::now() + visit.length / 4));
             let enough = Instant::now() + visit.length;
@@ -97,39 +97,39 @@ impl Line {
                 let (done, time) = self.burst(ROUND_TRIPS, end);
                 if done > 0 {
                     let transfers = 2 * u64::from(done);
-                    rally.bursts.push(time.as_nanos() as f64 / transfers as f64);
-                    rally.transfers += transfers;
-                    rally.time += time;
+                    ping_pong.bursts.push(time.as_nanos() as f64 / transfers as f64);
+                    ping_pong.transfers += transfers;
+                    ping_pong.time += time;
                 }
                 let now = Instant::now();
-                if done < ROUND_TRIPS || now >= end || now >= enough && rally.bursts.len() >= LEAST_BURSTS {
+                if done < ROUND_TRIPS || now >= end || now >= enough && ping_pong.bursts.len() >= MIN_BURSTS {
                     break;
                 }
             }
         }
         self.close();
-        rally
+        ping_pong
     }
 
-    /// Answers until the server closes the line, or until twice the patience.
-    pub fn answer(&self, visit: Visit) {
+    /// Answers until the server closes the line, or until twice the timeout.
+    pub fn answer(&self, visit: PingPongTime) {
         // Waits longer than the server, so that the server never waits for an answerer that has just left.
-        let end = Instant::now() + 2 * visit.patience;
-        while self.turn(SERVED, ANSWERED, end) {}
+        let end = Instant::now() + 2 * visit.timeout;
+        while self.exchange(SERVED, ANSWERED, end) {}
         self.close();
     }
 
     /// Does at most `most` round trips. Returns their number, and the time from the first to the last.
     fn burst(&self, most: u32, end: Instant) -> (u32, Duration) {
         let began = Instant::now();
-        let done = (0..most).take_while(|_| self.turn(ANSWERED, SERVED, end)).count();
+        let done = (0..most).take_while(|_| self.exchange(ANSWERED, SERVED, end)).count();
         (done as u32, began.elapsed())
     }
 
     /// Replaces the other side's value by ours when it is there. Returns false if the other side left or does
     /// not come.
     #[inline]
-    fn turn(&self, theirs: u32, ours: u32, end: Instant) -> bool {
+    fn exchange(&self, theirs: u32, ours: u32, end: Instant) -> bool {
         loop {
             for _ in 0..TRIES {
                 match self.0.compare_exchange(theirs, ours, Relaxed, Relaxed) {
@@ -149,42 +149,43 @@ impl Line {
 mod tests {
     use super::*;
 
-    const VISIT: Visit = Visit { length: Duration::from_millis(1), patience: Duration::from_secs(5) };
+    const VISIT: PingPongTime =
+        PingPongTime { length: Duration::from_millis(1), timeout: Duration::from_secs(5) };
 
     #[test]
     fn a_line_goes_back_and_forth() {
-        let page = Page::default();
+        let page = LinePage::default();
         let line = page.line(LINES + 3);
         line.open();
-        let rally = std::thread::scope(|scope| {
+        let ping_pong = std::thread::scope(|scope| {
             scope.spawn(|| line.answer(VISIT));
             line.serve(VISIT)
         });
-        assert!(rally.bursts.len() >= LEAST_BURSTS, "{rally:?}");
-        assert_eq!(rally.transfers % 2, 0);
-        let mean = rally.time.as_nanos() as f64 / rally.transfers as f64;
-        let least = rally.bursts.iter().copied().fold(f64::INFINITY, f64::min);
+        assert!(ping_pong.bursts.len() >= MIN_BURSTS, "{ping_pong:?}");
+        assert_eq!(ping_pong.transfers % 2, 0);
+        let mean = ping_pong.time.as_nanos() as f64 / ping_pong.transfers as f64;
+        let least = ping_pong.bursts.iter().copied().fold(f64::INFINITY, f64::min);
         assert!(least > 0.0 && least <= mean, "{least} {mean}");
     }
 
     #[test]
-    fn a_side_that_nobody_meets_leaves() {
-        let patience = Duration::from_millis(5);
-        let visit = Visit { patience, ..VISIT };
-        let line = Line::default();
+    fn a_side_without_a_partner_gives_up() {
+        let timeout = Duration::from_millis(5);
+        let visit = PingPongTime { timeout, ..VISIT };
+        let line = SharedLine::default();
         line.open();
         let began = Instant::now();
-        assert_eq!(line.serve(visit), Rally::default());
-        assert!(began.elapsed() >= patience);
-        assert_eq!(line.serve(VISIT), Rally::default(), "a closed line is left at once");
+        assert_eq!(line.serve(visit), PingPong::default());
+        assert!(began.elapsed() >= timeout);
+        assert_eq!(line.serve(VISIT), PingPong::default(), "a closed line is left at once");
         line.open();
         line.answer(visit);
-        assert_eq!(line.serve(VISIT), Rally::default(), "a side that leaves closes the line");
+        assert_eq!(line.serve(VISIT), PingPong::default(), "a side that leaves closes the line");
     }
 
     #[test]
     fn lines_are_apart_and_alone_on_their_page() {
-        assert_eq!(size_of::<Line>(), 128);
-        assert_eq!((size_of::<Page>(), align_of::<Page>()), (4096, 4096));
+        assert_eq!(size_of::<SharedLine>(), 128);
+        assert_eq!((size_of::<LinePage>(), align_of::<LinePage>()), (4096, 4096));
     }
 }

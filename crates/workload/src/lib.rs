@@ -29,14 +29,14 @@ pub trait Load {
     fn tick(&mut self);
 
     /// Returns why no further tick is possible (an errno), or `None`.
-    fn broken(&self) -> Option<i32> {
+    fn error(&self) -> Option<i32> {
         None
     }
 }
 
 /// The loads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum LoadKind {
     /// sysbench's prime event; the parameter is `cpu-max-prime`.
     Prime,
     /// A chain of dependent additions, one per cycle; the parameter is their number per event.
@@ -51,7 +51,7 @@ pub enum Kind {
     Stream,
 }
 
-impl Kind {
+impl LoadKind {
     const ALL: [(Self, &'static str); 6] = [
         (Self::Prime, "prime"),
         (Self::Cycles, "cycles"),
@@ -79,7 +79,7 @@ impl Kind {
             Self::Sum => Box::new(sum::Sum::default()),
             Self::Product => Box::new(matrix::product::Product::default()),
             Self::Inverse => Box::new(matrix::inverse::Inverse::default()),
-            Self::Stream => Box::new(stream::Worker::<stream::Own>::default()),
+            Self::Stream => Box::new(stream::Worker::<stream::OwnMemory>::default()),
         }
     }
 }
@@ -90,14 +90,14 @@ mod tests {
 
     #[test]
     fn every_load_is_found_by_its_name_and_ticks() {
-        for (kind, name) in Kind::ALL {
-            assert_eq!(Kind::from_name(name), Some(kind));
+        for (kind, name) in LoadKind::ALL {
+            assert_eq!(LoadKind::from_name(name), Some(kind));
             let mut load = kind.load();
             load.prepare(16);
             for _ in 0..load.ticks_per_event() {
                 load.tick();
             }
         }
-        assert_eq!(Kind::from_name("nothing"), None);
+        assert_eq!(LoadKind::from_name("nothing"), None);
     }
 }

@@ -24,7 +24,7 @@ pub struct Prime {
 
 /// The work of one event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Census {
+pub struct PrimeCounts {
     /// Divisions, including those by two.
     pub divisions: u64,
     /// Primes found, without 2, as in sysbench.
@@ -33,16 +33,16 @@ pub struct Census {
 
 impl Prime {
     /// Counts the divisions and primes of one event.
-    pub fn census(max_prime: u64) -> Census {
+    pub fn count(max_prime: u64) -> PrimeCounts {
         let each = (3..max_prime).map(|c| (divisions(c), u64::from(is_prime(c))));
         let (divisions, primes) = each.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-        Census { divisions, primes }
+        PrimeCounts { divisions, primes }
     }
 }
 
 impl Load for Prime {
     fn prepare(&mut self, max_prime: u64) {
-        let total = Self::census(max_prime).divisions;
+        let total = Self::count(max_prime).divisions;
         let ticks = TICKS.min(total).max(1);
         self.ends.clear();
         let mut done = 0;
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn an_event_does_sysbench_s_work() {
-        assert_eq!(Prime::census(10_000), Census { divisions: 117_526, primes: 1_228 });
+        assert_eq!(Prime::count(10_000), PrimeCounts { divisions: 117_526, primes: 1_228 });
     }
 
     #[test]
@@ -160,7 +160,7 @@ mod tests {
             let last = load.ends.len();
             let from = if last > 1 { load.ends[last - 2] } else { 3 };
             primes += count_primes(from, load.ends[last - 1]);
-            assert_eq!(primes, Prime::census(max_prime).primes, "{max_prime}");
+            assert_eq!(primes, Prime::count(max_prime).primes, "{max_prime}");
         }
         let mut load = Prime::default();
         load.prepare(10_000);

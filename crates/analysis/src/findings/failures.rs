@@ -32,7 +32,7 @@ fn failed(experiment: &Experiment, index: usize, treatment: &Treatment) -> Optio
         ways.into_iter().map(|(exit, count)| format!("{} ({count} times)", exit_description(exit))).collect();
     let side = treatment.factors.get("side").filter(|side| side.len() == 1);
     let name = side.map_or_else(|| format!("\"{}\"", treatment.name), ToOwned::to_owned);
-    let (kind, text) = if experiment.always_failed(index) {
+    let (kind, text) = if experiment.all_failed(index) {
         let text = format!("All {} of {name} failed: it has no verdict.", counted(runs, "run"));
         (if side.is_some() { FindingKind::Answer } else { FindingKind::Warning }, text)
     } else {
@@ -54,12 +54,12 @@ fn exit_description(exit: i32) -> String {
 mod tests {
     use crate::Evaluation;
     use manycore_experiment::record::Sample;
-    use manycore_testkit::World;
+    use manycore_testkit::SyntheticMachine;
 
     /// Regression test: the finding was "B is 80 % faster", because `false` ends at once.
     #[test]
     fn a_side_that_always_fails_has_no_verdict() {
-        let mut record = World::guest().record();
+        let mut record = SyntheticMachine::guest().record();
         let mut experiment = record.experiments.swap_remove(0);
         experiment.id = "compare".to_owned();
         experiment.treatments.truncate(2);

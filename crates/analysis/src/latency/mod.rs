@@ -135,11 +135,12 @@ struct Visits<'a> {
 /// Groups the visits by treatment. Searching all samples for each of thousands of pairs would take minutes.
 fn by_treatment(experiment: &Experiment) -> Vec<Visits<'_>> {
     let mut visits = vec![Visits::default(); experiment.treatments.len()];
-    for sample in experiment.samples.iter().filter(|sample| sample.around.elsewhere.unwrap_or(0) == 0) {
+    for sample in experiment.samples.iter().filter(|sample| sample.counters.off_cpu_checks.unwrap_or(0) == 0)
+    {
         let Some(visits) = visits.get_mut(sample.treatment) else { continue };
         if sample.values.len() >= 3 && sample.values[0] > 0.0 && sample.work > 0.0 {
             visits.with_figure.push(sample);
-        } else if sample.around.span_ns >= MIN_VISIT_NS {
+        } else if sample.counters.span_ns >= MIN_VISIT_NS {
             visits.without_figure += 1;
         }
     }

@@ -3,14 +3,14 @@
 use super::*;
 use crate::{Evaluation, Finding, FindingKind};
 use manycore_experiment::record::id;
-use manycore_testkit::{World, distance_ns, latency};
+use manycore_testkit::{SyntheticMachine, distance_ns, latency_experiment};
 use manycore_topology::machine::Group;
 use proptest::prelude::*;
 
 /// Returns a machine with 16 CPUs below one last-level cache, for which the kernel reports no further
 /// structure.
 fn flat() -> Machine {
-    World { smt: false, blocks: 0, ..World::server() }.record().machine
+    SyntheticMachine { smt: false, blocks: 0, ..SyntheticMachine::server() }.record().machine
 }
 
 /// Evaluates a record that contains only a latency matrix.
@@ -20,9 +20,9 @@ fn evaluated(
     noise: f64,
     seed: u64,
 ) -> Evaluation {
-    let mut record = World { blocks: 0, ..World::server() }.record();
+    let mut record = SyntheticMachine { blocks: 0, ..SyntheticMachine::server() }.record();
     record.machine = machine.clone();
-    record.experiments = vec![latency(machine, truth, noise, 10, seed)];
+    record.experiments = vec![latency_experiment(machine, truth, noise, 10, seed)];
     record.check().unwrap();
     Evaluation::of(&record)
 }
@@ -37,7 +37,7 @@ fn names(groups: &[CpuSet]) -> Vec<String> {
 
 #[test]
 fn pairs_are_sorted_by_what_they_share() {
-    let machine = World { blocks: 0, ..World::server() }.record().machine;
+    let machine = SyntheticMachine { blocks: 0, ..SyntheticMachine::server() }.record().machine;
     let evaluation = evaluated(&machine, &distance_ns, 0.01, 1);
     let latency = evaluation.latency.as_ref().unwrap();
     assert_eq!((latency.pairs.len(), latency.possible_pairs, latency.max_visits), (120, 120, 10));
@@ -92,7 +92,7 @@ fn hidden_siblings_are_named_as_such_and_clusters_around_them_do_not_hide_them()
 /// groups.
 #[test]
 fn known_groups_are_not_hidden() {
-    let mut machine = World { blocks: 0, ..World::server() }.record().machine;
+    let mut machine = SyntheticMachine { blocks: 0, ..SyntheticMachine::server() }.record().machine;
     let truth = |a: CpuId, b: CpuId, distance| match distance {
         TopologyDistance::Core => 9.0,
         _ if a / 8 == b / 8 => 48.0,
@@ -121,7 +121,7 @@ fn one_bad_cpu_is_named_and_is_no_group() {
 
 #[test]
 fn false_siblings_are_a_warning_in_guests_only() {
-    let machine = World { blocks: 0, ..World::server() }.record().machine;
+    let machine = SyntheticMachine { blocks: 0, ..SyntheticMachine::server() }.record().machine;
     for (hypervisor, kind) in [(Some("KVM".to_owned()), FindingKind::Warning), (None, FindingKind::Fact)] {
         let mut machine = machine.clone();
         machine.system.hypervisor = hypervisor;
@@ -148,21 +148,21 @@ fn groups_within_noise_are_rejected() {
 #[test]
 fn one_visit_gives_figures_without_noise() {
     let machine = flat();
-    let mut record = World { blocks: 0, ..World::server() }.record();
+    let mut record = SyntheticMachine { blocks: 0, ..SyntheticMachine::server() }.record();
     record.machine = machine.clone();
     let truth = |a: CpuId, b: CpuId, _| if a / 8 == b / 8 { 48.0 } else { 112.0 };
-    record.experiments = vec![latency(&machine, &truth, 0.01, 1, 1)];
+    record.experiments = vec![latency_experiment(&machine, &truth, 0.01, 1, 1)];
     let latency = Evaluation::of(&record).latency.unwrap();
     assert_eq!((latency.noise, latency.unreported_groups.len(), latency.pairs.len()), (None, 0, 120));
 }
 
 #[test]
 fn visits_that_gave_nothing_or_were_elsewhere_do_not_count() {
-    let machine = World { blocks: 0, ..World::guest() }.record().machine;
-    let mut experiment = latency(&machine, &|_, _, _| 100.0, 0.0, 4, 1);
+    let machine = SyntheticMachine { blocks: 0, ..SyntheticMachine::guest() }.record().machine;
+    let mut experiment = latency_experiment(&machine, &|_, _, _| 100.0, 0.0, 4, 1);
     experiment.samples[0].work = 0.0;
     experiment.samples[0].values = vec![0.0; 3];
-    experiment.samples[1].around.elsewhere = Some(1);
+    experiment.samples[1].counters.off_cpu_checks = Some(1);
     experiment.samples[1].values[0] = 5000.0;
     let evaluated = evaluate(&experiment, &machine).unwrap();
     assert_eq!((evaluated.pairs[0].visits, evaluated.max_visits, evaluated.noise), (2, 2, None));
@@ -173,14 +173,14 @@ fn visits_that_gave_nothing_or_were_elsewhere_do_not_count() {
 
 #[test]
 fn a_record_without_the_section_says_nothing_of_it() {
-    let mut record = World::guest().record();
+    let mut record = SyntheticMachine::guest().record();
     record.experiments.retain(|experiment| experiment.id != id::LATENCY);
     assert_eq!(Evaluation::of(&record).latency, None);
 }
 
 #[test]
 fn hundreds_of_cpus_are_evaluated_quickly() {
-    let record = World { blocks: 3, ..World::giant() }.record();
+    let record = SyntheticMachine { blocks: 3, ..SyntheticMachine::large_server() }.record();
     let latency = Evaluation::of(&record).latency.unwrap();
     assert_eq!(latency.possible_pairs, 320 * 319 / 2);
     assert!(latency.pairs.len() <= 3000 && latency.pair_selection.is_some());
@@ -191,7 +191,7 @@ proptest! {
     /// Noise alone is never taken for structure.
     #[test]
     fn noise_is_not_structure(noise in 0.001f64..0.6, seed in 0u64..10_000, cpus in 2u32..20) {
-        let machine = World { cpus, smt: false, blocks: 0, ..World::server() }.record().machine;
+        let machine = SyntheticMachine { cpus, smt: false, blocks: 0, ..SyntheticMachine::server() }.record().machine;
         let latency = evaluated(&machine, &|_, _, _| 60.0, noise, seed).latency.unwrap();
         prop_assert_eq!(&latency.unreported_groups, &[]);
         prop_assert_eq!(&latency.distant_cpus, &[]);
@@ -205,7 +205,7 @@ proptest! {
         prop_assume!(expected.len() > 1 && (0..4).all(|group| members(group).len() != 1));
         expected.sort_by_key(CpuSet::first);
         let cpus = of.len() as u32;
-        let machine = World { cpus, smt: false, blocks: 0, ..World::server() }.record().machine;
+        let machine = SyntheticMachine { cpus, smt: false, blocks: 0, ..SyntheticMachine::server() }.record().machine;
         let truth = |a: CpuId, b: CpuId, _| if of[a as usize] == of[b as usize] { 30.0 } else { 90.0 };
         let latency = evaluated(&machine, &truth, 0.05, seed).latency.unwrap();
         prop_assert_eq!(&latency.unreported_groups[0].groups, &expected);
@@ -226,15 +226,17 @@ fn a_visit_without_a_figure_counts_as_longer_than_all_others() {
 
 #[test]
 fn a_pair_most_of_whose_visits_gave_no_figure_has_none() {
-    let mut record = World { blocks: 0, ..World::server() }.record();
+    let mut record = SyntheticMachine { blocks: 0, ..SyntheticMachine::server() }.record();
     let machine = record.machine.clone();
-    let mut experiment = latency(&machine, &distance_ns, 0.01, 10, 1);
+    let mut experiment = latency_experiment(&machine, &distance_ns, 0.01, 10, 1);
     let (mut silent, mut never_begun) = (0, 0);
     for sample in &mut experiment.samples {
         match sample.treatment {
-            0 if silent < 6 => (silent, sample.work, sample.around.span_ns) = (silent + 1, 0.0, 100_000_000),
+            0 if silent < 6 => {
+                (silent, sample.work, sample.counters.span_ns) = (silent + 1, 0.0, 100_000_000)
+            }
             1 if never_begun < 6 => {
-                (never_begun, sample.work, sample.around.span_ns) = (never_begun + 1, 0.0, 500);
+                (never_begun, sample.work, sample.counters.span_ns) = (never_begun + 1, 0.0, 500);
             }
             _ => {}
         }

@@ -56,10 +56,10 @@ fn hertz<'a>(experiment: &Experiment, samples: impl IntoIterator<Item = &'a Samp
     let (mut cycles, mut seconds) = (0.0, 0.0);
     for sample in samples {
         let workers = experiment.treatments[sample.treatment].workers.max(1) as f64;
-        match sample.around.cpu_ns {
+        match sample.counters.cpu_ns {
             // Work is counted within the sample, CPU time over the slightly longer span.
             Some(cpu_ns) => {
-                cycles += sample.rate() * sample.around.span_ns as f64 / 1e9;
+                cycles += sample.rate() * sample.counters.span_ns as f64 / 1e9;
                 seconds += cpu_ns as f64 / 1e9;
             }
             None => {

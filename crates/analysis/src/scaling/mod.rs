@@ -15,7 +15,7 @@ use super::{
 };
 use manycore_experiment::{
     Record,
-    record::{Better, Experiment, Latency, Method},
+    record::{Direction, EventTimes, Experiment, Method},
 };
 use manycore_stats::{Estimate, histogram, jain_index};
 use manycore_topology::CpuId;
@@ -100,7 +100,10 @@ impl Scaling {
 /// Returns whether an experiment measures work per second. A metric of which less is better, other than the
 /// time of the whole command, may be a latency or a size and does not measure work.
 pub(crate) fn counts_work(experiment: &Experiment) -> bool {
-    experiment.metrics.first().is_none_or(|metric| metric.name == "wall" || metric.better == Better::Higher)
+    experiment
+        .metrics
+        .first()
+        .is_none_or(|metric| metric.name == "wall" || metric.better == Direction::Higher)
 }
 
 /// Evaluates the scaling experiment. Returns `None` where one worker alone was not measured.
@@ -183,7 +186,7 @@ fn work_by_worker(experiment: &Experiment, index: usize) -> Vec<f64> {
     }
     match experiment.method {
         Method::Slices { .. } => sums,
-        Method::Whole => sums.into_iter().map(|sum| if sum > 0.0 { 1.0 / sum } else { 0.0 }).collect(),
+        Method::WholeRun => sums.into_iter().map(|sum| if sum > 0.0 { 1.0 / sum } else { 0.0 }).collect(),
     }
 }
 
@@ -191,16 +194,16 @@ fn cpu_share(experiment: &Experiment, index: usize, record: &Record) -> Vec<(Cpu
     let mut ticks = vec![0.0; record.machine.online.len()];
     let mut span_ns = 0.0;
     for sample in experiment.samples_of(index) {
-        span_ns += sample.around.span_ns as f64;
-        ticks.iter_mut().zip(&sample.around.busy_ticks).for_each(|(sum, &busy)| *sum += f64::from(busy));
+        span_ns += sample.counters.span_ns as f64;
+        ticks.iter_mut().zip(&sample.counters.busy_ticks).for_each(|(sum, &busy)| *sum += f64::from(busy));
     }
     let elapsed = span_ns / 1e9 * record.conditions.ticks_per_second as f64;
-    let counted = experiment.samples_of(index).any(|sample| !sample.around.busy_ticks.is_empty());
+    let counted = experiment.samples_of(index).any(|sample| !sample.counters.busy_ticks.is_empty());
     let shares = ticks.into_iter().map(|ticks| (ticks / elapsed).min(1.0));
     if counted && elapsed > 0.0 { record.machine.online.iter().zip(shares).collect() } else { Vec::new() }
 }
 
-fn summary(latency: &Latency) -> Option<EventTimeSummary> {
+fn summary(latency: &EventTimes) -> Option<EventTimeSummary> {
     let (min, max) = (latency.min_ns as f64, latency.max_ns as f64);
     // Midpoints of buckets may lie beyond the extremes.
     let milliseconds = |ns: f64| ns.min(max).max(min) / 1e6;

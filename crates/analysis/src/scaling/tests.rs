@@ -3,16 +3,16 @@
 use crate::{Evaluation, FindingKind, Scaling};
 use manycore_experiment::{
     Record,
-    record::{Around, Better, Experiment, Method, Metric, Sample, Treatment, id},
+    record::{CounterDelta, Direction, Experiment, Method, Metric, Sample, Treatment, id},
 };
-use manycore_testkit::World;
+use manycore_testkit::SyntheticMachine;
 
 /// Behaviour of a command: for `n` copies, their seconds and the CPU time in them.
 type Truth = fn(f64) -> (f64, f64);
 
 /// Returns ten rounds of `counts` copies while other work keeps `others` CPUs busy. The value is that of
 /// `metric`, or the wall time.
-fn record(counts: &[usize], truth: Truth, others: f64, metric: Option<(Better, Truth)>) -> Record {
+fn record(counts: &[usize], truth: Truth, others: f64, metric: Option<(Direction, Truth)>) -> Record {
     let ticks = |seconds: f64| (seconds * 100.0).round() as u32;
     let sample = |block: usize, treatment: usize, workers: usize| {
         // Up to 0.8 % of deterministic noise that differs between samples.
@@ -22,8 +22,8 @@ fn record(counts: &[usize], truth: Truth, others: f64, metric: Option<(Better, T
         let value = metric.map_or(seconds, |(_, value)| value(workers as f64).0 * wobble);
         let work = match metric {
             None => workers as f64,
-            Some((Better::Higher, _)) => value * seconds,
-            Some((Better::Lower, _)) => workers as f64 * seconds / value,
+            Some((Direction::Higher, _)) => value * seconds,
+            Some((Direction::Lower, _)) => workers as f64 * seconds / value,
         };
         let busy = f64::midpoint(cpu, others * seconds).min(seconds);
         Sample {
@@ -33,22 +33,22 @@ fn record(counts: &[usize], truth: Truth, others: f64, metric: Option<(Better, T
             work,
             per_worker: vec![seconds; workers],
             values: vec![value],
-            around: Around {
+            counters: CounterDelta {
                 span_ns: (seconds * 1e9) as u64,
                 cpu_ns: Some((cpu * 1e9) as u64),
                 busy_ticks: vec![ticks(busy); 2],
                 steal_ticks: vec![0; 2],
-                ..Around::default()
+                ..CounterDelta::default()
             },
             ..Sample::default()
         }
     };
     let rounds =
         (0..10).flat_map(|block| counts.iter().enumerate().map(move |(index, &n)| (block, index, n)));
-    let (name, better) = metric.map_or(("wall", Better::Lower), |(better, _)| ("figure", better));
+    let (name, better) = metric.map_or(("wall", Direction::Lower), |(better, _)| ("figure", better));
     let experiment = Experiment {
         id: id::SCALING.to_owned(),
-        method: Method::Whole,
+        method: Method::WholeRun,
         unit: "runs".to_owned(),
         parameters: [("counted".to_owned(), "copies".to_owned())].into(),
         metrics: vec![Metric { name: name.to_owned(), unit: "s".to_owned(), better }],
@@ -58,7 +58,7 @@ fn record(counts: &[usize], truth: Truth, others: f64, metric: Option<(Better, T
             .collect(),
         samples: rounds.map(|(block, index, n)| sample(block, index, n)).collect(),
     };
-    let base = World { blocks: 0, ..World::guest() }.record();
+    let base = SyntheticMachine { blocks: 0, ..SyntheticMachine::guest() }.record();
     let record = Record { verb: "scale".to_owned(), experiments: vec![experiment], ..base };
     record.check().unwrap();
     record
@@ -146,7 +146,7 @@ fn worker_counts_need_not_include_the_cpu_count() {
 /// one".
 #[test]
 fn a_lower_is_better_metric_is_not_work() {
-    let record = record(&[1, 2, 4], SLEEPS, 0.0, Some((Better::Lower, |n| (n.sqrt(), 0.0))));
+    let record = record(&[1, 2, 4], SLEEPS, 0.0, Some((Direction::Lower, |n| (n.sqrt(), 0.0))));
     let evaluation = Evaluation::of(&record);
     assert_eq!(evaluation.scaling, None);
     let metric = evaluation.metric_by_workers.unwrap();

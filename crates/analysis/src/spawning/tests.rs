@@ -1,10 +1,10 @@
 use super::*;
 use crate::{Evaluation, FindingKind};
-use manycore_testkit::World;
+use manycore_testkit::SyntheticMachine;
 use manycore_topology::CpuSet;
 
 fn guest(work: Work) -> Record {
-    let record = World { steal: 0.0, ..World::guest() }.spawn(work);
+    let record = SyntheticMachine { steal: 0.0, ..SyntheticMachine::guest() }.spawn(work);
     record.check().unwrap();
     record
 }
@@ -108,7 +108,7 @@ fn work_on_half_of_the_cpus_is_seen() {
         "go: 1,000 goroutines that compute did not use the CPUs evenly"
     ));
     assert!(!told(&record, FindingKind::Warning, "beam: 1,000 processes that compute"));
-    let stolen = World { steal: 0.1, ..World::guest() }.spawn(Work::Spin);
+    let stolen = SyntheticMachine { steal: 0.1, ..SyntheticMachine::guest() }.spawn(Work::Spin);
     assert!(told(&stolen, FindingKind::Warning, "the hypervisor took 10 % of the CPU time"));
 }
 
@@ -151,6 +151,6 @@ fn abnormal_ends_are_reported() {
 
 #[test]
 fn a_record_without_light_processes_says_nothing_of_them() {
-    let record = World { blocks: 4, ..World::guest() }.record();
+    let record = SyntheticMachine { blocks: 4, ..SyntheticMachine::guest() }.record();
     assert_eq!((findings(&record), evaluate(&record)), (Vec::new(), Vec::new()));
 }

@@ -1,10 +1,10 @@
 use crate::{Evaluation, FindingKind, MemoryBandwidth};
 use manycore_experiment::Record;
-use manycore_testkit::World;
+use manycore_testkit::SyntheticMachine;
 
 /// A machine with two nodes of eight CPUs.
-fn world() -> World {
-    World { nodes: 2, ..World::server() }
+fn world() -> SyntheticMachine {
+    SyntheticMachine { nodes: 2, ..SyntheticMachine::server() }
 }
 
 fn stream(record: &Record) -> MemoryBandwidth {

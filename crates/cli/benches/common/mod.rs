@@ -2,18 +2,17 @@
 #![allow(clippy::expect_used, reason = "a benchmark that cannot run stops")]
 #![allow(dead_code, reason = "each benchmark uses a part")]
 
-use manycore_evaluate::{self, Asked, SECTIONS, profile::STANDARD};
-use manycore_experiment::engine::{Budget, Design, Rng, Subject, run};
-use manycore_experiment::session::Event;
+use manycore_evaluate::{self, Options, SECTIONS, profile::STANDARD};
 use manycore_experiment::{
     Record,
+    engine::{Budget, ExperimentSpec, Rng, Subject, run},
     record::{Experiment, Method, Treatment},
+    session::Event,
 };
 use manycore_stats::Estimate;
 use manycore_text::units::interval;
 use manycore_topology::Machine;
 use rand::SeedableRng;
-use std::collections::BTreeMap;
 
 /// Returns this machine.
 pub fn machine() -> Machine {
@@ -25,7 +24,7 @@ pub fn section(name: &str) -> Record {
     let section = SECTIONS.into_iter().find(|section| section.name == name).expect("a section of that name");
     let (record, ending) = manycore_evaluate::run(
         machine(),
-        Asked::eval(STANDARD, manycore_stats::verdict::EQUIVALENCE_MARGIN, 1),
+        Options::eval(STANDARD, manycore_stats::verdict::EQUIVALENCE_MARGIN, 1),
         &[section],
         &mut |_: Event| {},
     );
@@ -40,16 +39,12 @@ pub fn compare(
     seconds: f64,
 ) -> Experiment {
     let treatment = |name: &&str| Treatment { name: (*name).to_owned(), workers: 1, ..Treatment::default() };
-    let design = Design {
-        id: "bench".to_owned(),
-        method: Method::Whole,
-        unit: "units".to_owned(),
-        metrics: Vec::new(),
-        parameters: BTreeMap::new(),
+    let spec = ExperimentSpec {
         treatments: names.iter().map(treatment).collect(),
         budget: Budget::seconds(seconds),
+        ..ExperimentSpec::new("bench", Method::WholeRun, "units")
     };
-    let (experiment, ending) = run(design, subject, &mut Rng::seed_from_u64(1), &mut |_| {});
+    let (experiment, ending) = run(spec, subject, &mut Rng::seed_from_u64(1), &mut |_| false, &mut |_| {});
     ending.expect("the benchmark is measured to its end");
     experiment
 }

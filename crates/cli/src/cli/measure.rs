@@ -5,7 +5,7 @@ use super::{
     value::{assignment, share, time},
 };
 use clap::Args;
-use manycore_experiment::metric::{READERS, Reader};
+use manycore_experiment::metric::{MetricReader, READERS};
 use manycore_placement::{MemoryPlacement, Policy};
 use manycore_topology::CpuSet;
 use std::{path::PathBuf, time::Duration};
@@ -101,7 +101,7 @@ pub struct Measuring {
     /// Read a figure from the output: NAME=REGEX (its first group), NAME=json:PATH, or a built-in reader. May
     /// be repeated; the first one is the primary metric [default: wall, cpu, memory]
     #[arg(long, value_name = "METRIC", long_help = metric_help())]
-    pub metric: Vec<Reader>,
+    pub metric: Vec<MetricReader>,
     /// Metric that decides the comparison
     #[arg(long, value_name = "NAME")]
     pub primary: Option<String>,

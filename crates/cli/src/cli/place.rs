@@ -132,7 +132,7 @@ pub struct ProbeArgs {
     pub threads: u32,
     /// Checks per thread, counted once it is pinned or has waited for that in vain
     #[arg(long, value_name = "N", default_value_t = 10_000)]
-    pub looks: u32,
+    pub checks: u32,
     /// Work between two checks, in microseconds
     #[arg(long, value_name = "US", default_value_t = 10)]
     pub work: u32,

@@ -6,7 +6,7 @@ use crate::{
     measuring::Run,
     source,
 };
-use manycore_evaluate::{self, Asked, SECTIONS, Section, profile};
+use manycore_evaluate::{Options, SECTIONS, Section, profile};
 use manycore_linux::clock;
 use manycore_topology::Machine;
 
@@ -14,14 +14,14 @@ use manycore_topology::Machine;
 pub fn run(args: &Eval) -> Outcome {
     let machine = source::live()?;
     let profile = choose(&args.budget).on(machine.allowed.cpus.len());
-    let asked = Asked::eval(profile, args.equivalent, args.seed.unwrap_or_else(clock::now_ns));
-    measure(machine, asked, &chosen(&args.only), &args.results)
+    let options = Options::eval(profile, args.equivalent, args.seed.unwrap_or_else(clock::now_ns));
+    measure(machine, options, &chosen(&args.only), &args.results)
 }
 
 /// Measures sections, saves the record and prints what it says.
-pub(super) fn measure(machine: Machine, asked: Asked, sections: &[Section], to: &Results) -> Outcome {
-    let mut run = Run::begin(asked.verb, to, manycore_evaluate::seconds(&asked.profile, sections))?;
-    let (record, ending) = manycore_evaluate::run(machine, asked, sections, &mut run);
+pub(super) fn measure(machine: Machine, options: Options, sections: &[Section], to: &Results) -> Outcome {
+    let mut run = Run::begin(options.verb, to, manycore_evaluate::seconds(&options.profile, sections))?;
+    let (record, ending) = manycore_evaluate::run(machine, options, sections, &mut run);
     run.end(record, ending.map_err(Into::into))
 }
 

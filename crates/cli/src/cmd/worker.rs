@@ -4,11 +4,10 @@ use crate::{
     cli::Worker,
     failure::{Failure, Outcome},
 };
-use manycore_experiment::board::Board;
-use manycore_experiment::worker;
+use manycore_experiment::{control_block::WorkerControlBlock, worker};
 use manycore_workload::{
-    Kind,
-    contention::{Part, join},
+    LoadKind,
+    contention::{Role, open_role},
 };
 use std::{io::stdin, os::fd::AsFd};
 
@@ -16,21 +15,21 @@ use std::{io::stdin, os::fd::AsFd};
 pub fn run(args: &Worker) -> Outcome {
     let started_by_hand =
         || Failure::input("this verb is internal: manycore itself starts workers, with a control block");
-    let part = part(args)?.ok_or_else(started_by_hand)?;
+    let role = role(args)?.ok_or_else(started_by_hand)?;
     let memory = stdin().as_fd().try_clone_to_owned().map_err(|_| started_by_hand())?;
-    let board = Board::open(memory).map_err(|_| started_by_hand())?;
+    let board = WorkerControlBlock::open(memory).map_err(|_| started_by_hand())?;
     let slot = board.slots().get(args.slot).ok_or_else(started_by_hand)?;
-    worker::take_part(slot, part);
+    worker::run_role(slot, role);
     Ok(())
 }
 
-/// Returns the requested work: an independent load, or one part of a load whose workers share an object.
-fn part(args: &Worker) -> Outcome<Option<Part>> {
+/// Returns the requested work: an independent load, or one role of a load whose workers share an object.
+fn role(args: &Worker) -> Outcome<Option<Role>> {
     let object = args.object.as_deref().unwrap_or_default();
-    match join(&args.load, object) {
-        Some(part) => part.map(Some).map_err(|error| {
+    match open_role(&args.load, object) {
+        Some(role) => role.map(Some).map_err(|error| {
             Failure::missing(format!("a worker process cannot open the shared object ({object}): {error}"))
         }),
-        None => Ok(Kind::from_name(&args.load).map(|kind| Part::Works(kind.load()))),
+        None => Ok(LoadKind::from_name(&args.load).map(|kind| Role::Worker(kind.load()))),
     }
 }

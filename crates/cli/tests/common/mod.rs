@@ -13,7 +13,7 @@ pub mod watching;
 use assert_cmd::Command;
 use manycore_experiment::record::Record;
 use manycore_linux::affinity;
-use manycore_testkit::{Trouble, World};
+use manycore_testkit::{SlowCause, SyntheticMachine};
 use manycore_topology::CpuSet;
 use std::{
     fs,
@@ -40,12 +40,12 @@ pub fn write(folder: &Path, name: &str, contents: &[u8]) -> PathBuf {
 
 /// Returns the record of a guest whose single worker lost a fifth of its time to the hypervisor.
 pub fn stolen_guest() -> Record {
-    World { trouble: Trouble::Steal(0.2), blocks: 12, ..World::guest() }.record()
+    SyntheticMachine { slow_cause: SlowCause::Steal(0.2), blocks: 12, ..SyntheticMachine::guest() }.record()
 }
 
 /// Returns a record with only the first three experiments.
 pub fn interrupted() -> Record {
-    let mut record = World { blocks: 12, ..World::guest() }.record();
+    let mut record = SyntheticMachine { blocks: 12, ..SyntheticMachine::guest() }.record();
     record.experiments.truncate(3);
     record.interrupted = true;
     record

@@ -1,15 +1,17 @@
 //! The loads of `bench`.
 
-use crate::Section;
-use crate::contention::{Stage, bench};
-use crate::error::Result;
+use crate::{
+    Section,
+    contention::{Suite, bench},
+    error::Result,
+};
 use manycore_workload::contention::{
-    Counters, Locks, Messages, Pipes, Queues, Semaphores, Shared, SysvSemaphore,
+    Counters, Locks, Messages, Pipes, Queues, Semaphores, SharedObject, SysvSemaphore,
 };
 use std::{io, sync::Arc};
 
 /// A load whose workers share an object.
-pub(super) struct Contended {
+pub(super) struct ContendedLoad {
     pub(super) section: Section,
     /// The unit of the work.
     pub(super) unit: &'static str,
@@ -18,34 +20,34 @@ pub(super) struct Contended {
     pub(super) pairs: bool,
     /// Whether workers sleep while they wait, so that two of them can be measured on one CPU.
     pub(super) blocks: bool,
-    pub(super) open: fn(usize) -> io::Result<Arc<dyn Shared>>,
+    pub(super) open: fn(usize) -> io::Result<Arc<dyn SharedObject>>,
 }
 
-impl Contended {
+impl ContendedLoad {
     /// Returns the smallest number of workers: a queue has two ends.
-    pub(super) fn least(&self) -> usize {
+    pub(super) fn min_workers(&self) -> usize {
         if self.section.name == "queue" { 2 } else { 1 }
     }
 
     /// Returns the number of workers that makes two tasks.
-    pub(super) fn of_two(&self) -> usize {
+    pub(super) fn workers_for_two_tasks(&self) -> usize {
         if self.pairs { 1 } else { 2 }
     }
 
     /// Returns the noun for workers.
-    pub(super) fn counted(&self) -> &'static str {
+    pub(super) fn worker_noun(&self) -> &'static str {
         if self.pairs { "pairs" } else { "workers" }
     }
 }
 
 /// Returns a section of `bench` only.
-const fn named(name: &'static str, title: &'static str, run: fn(&mut Stage) -> Result) -> Section {
+const fn named(name: &'static str, title: &'static str, run: fn(&mut Suite) -> Result) -> Section {
     Section { name, title, seconds: |profile| profile.bench, run }
 }
 
-pub(super) const COUNTER: Contended = Contended {
-    section: named("counter", "atomic counters: shared, packed in a line, padded, per CPU", |stage| {
-        bench(stage, &COUNTER)
+pub(super) const COUNTER: ContendedLoad = ContendedLoad {
+    section: named("counter", "atomic counters: shared, packed in a line, padded, per CPU", |suite| {
+        bench(suite, &COUNTER)
     }),
     unit: "additions",
     variants: Counters::VARIANTS,
@@ -54,11 +56,11 @@ pub(super) const COUNTER: Contended = Contended {
     open: |workers| Ok(Arc::new(Counters::new(workers))),
 };
 
-pub(super) const LOCK: Contended = Contended {
+pub(super) const LOCK: ContendedLoad = ContendedLoad {
     section: named(
         "lock",
         "locks: standard mutex, spin lock, ticket lock, queue-based lock (MCS)",
-        |stage| bench(stage, &LOCK),
+        |suite| bench(suite, &LOCK),
     ),
     unit: "acquisitions",
     variants: Locks::VARIANTS,
@@ -67,9 +69,9 @@ pub(super) const LOCK: Contended = Contended {
     open: |workers| Ok(Arc::new(Locks::new(workers))),
 };
 
-const QUEUE: Contended = Contended {
-    section: named("queue", "queues with many producers and one consumer: channel, ring", |stage| {
-        bench(stage, &QUEUE)
+const QUEUE: ContendedLoad = ContendedLoad {
+    section: named("queue", "queues with many producers and one consumer: channel, ring", |suite| {
+        bench(suite, &QUEUE)
     }),
     unit: "messages",
     variants: Queues::VARIANTS,
@@ -78,9 +80,9 @@ const QUEUE: Contended = Contended {
     open: |workers| Ok(Arc::new(Queues::new(workers))),
 };
 
-const SEM: Contended = Contended {
-    section: named("sem", "POSIX semaphore: wait and post, by threads and by processes", |stage| {
-        bench(stage, &SEM)
+const SEM: ContendedLoad = ContendedLoad {
+    section: named("sem", "POSIX semaphore: wait and post, by threads and by processes", |suite| {
+        bench(suite, &SEM)
     }),
     unit: "waits and posts",
     variants: Semaphores::VARIANTS,
@@ -89,9 +91,9 @@ const SEM: Contended = Contended {
     open: |workers| Ok(Arc::new(Semaphores::new(workers)?)),
 };
 
-const SEM_SYSV: Contended = Contended {
-    section: named("sem-sysv", "System V semaphore: wait and signal, by processes", |stage| {
-        bench(stage, &SEM_SYSV)
+const SEM_SYSV: ContendedLoad = ContendedLoad {
+    section: named("sem-sysv", "System V semaphore: wait and signal, by processes", |suite| {
+        bench(suite, &SEM_SYSV)
     }),
     unit: "waits and signals",
     variants: SysvSemaphore::VARIANTS,
@@ -100,9 +102,9 @@ const SEM_SYSV: Contended = Contended {
     open: |workers| Ok(Arc::new(SysvSemaphore::new(workers)?)),
 };
 
-const MSG: Contended = Contended {
-    section: named("msg", "System V messages of 4 bytes from one process to another", |stage| {
-        bench(stage, &MSG)
+const MSG: ContendedLoad = ContendedLoad {
+    section: named("msg", "System V messages of 4 bytes from one process to another", |suite| {
+        bench(suite, &MSG)
     }),
     unit: "messages",
     variants: Messages::VARIANTS,
@@ -111,11 +113,11 @@ const MSG: Contended = Contended {
     open: |workers| Ok(Arc::new(Messages::new(workers)?)),
 };
 
-pub(super) const PIPE: Contended = Contended {
+pub(super) const PIPE: ContendedLoad = ContendedLoad {
     section: named(
         "pipe",
         "8 bytes through pipes to another process and back (UnixBench context1)",
-        |stage| bench(stage, &PIPE),
+        |suite| bench(suite, &PIPE),
     ),
     unit: "round trips",
     variants: Pipes::VARIANTS,

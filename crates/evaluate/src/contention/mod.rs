@@ -3,22 +3,24 @@
 mod loads;
 mod peer;
 
-use crate::error::{Error, Result};
-use crate::{Stage, parameters, scaling::worker_counts};
+use crate::{
+    Suite,
+    error::{Error, LoadOption, Result},
+    parameters,
+    scaling::worker_counts,
+};
 pub use loads::LOADS;
-use loads::{COUNTER, Contended, LOCK, PIPE};
+use loads::{COUNTER, ContendedLoad, LOCK, PIPE};
 use manycore_control::cleanup::{Cleanup, Leftover, Program};
-use manycore_experiment::pace::SLICE;
-use manycore_experiment::pace::{settle, slices};
-use manycore_experiment::record::{Treatment, id};
 use manycore_experiment::{
-    crew::Crew,
-    engine::{Budget, Design},
-    live::{Live, Order, Trial},
-    pace::Pace,
+    engine::{Budget, ExperimentSpec},
+    pool_subject::{PoolSubject, Trial, WorkerOrder},
+    record::{Treatment, id},
+    sampling::{SLICE, SamplingMode, settling_time, slices},
+    worker_pool::WorkerPool,
 };
 use manycore_topology::{CpuSet, TopologyDistance};
-use manycore_workload::contention::Shared;
+use manycore_workload::contention::SharedObject;
 use std::{
     collections::BTreeMap,
     rc::Rc,
@@ -27,17 +29,17 @@ use std::{
 };
 
 /// Smallest number of blocks from which an interval can be computed.
-const LEAST_BLOCKS: usize = 6;
+const MIN_BLOCKS: usize = 6;
 
 /// Number and length of UnixBench's passes.
 const PASSES: usize = 10;
 const PASS: Duration = Duration::from_secs(10);
 
-/// Share of a load's time for another program, if there is one.
-const BESIDE: f64 = 0.4;
+/// Share of a load's time for another program, if one is available.
+const PEER_SHARE: f64 = 0.4;
 
 /// Longest time for operations in progress to arrive where they are counted.
-const ARRIVAL: Duration = Duration::from_secs(1);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What is measured of a load.
 struct Scope {
@@ -53,8 +55,8 @@ struct Scope {
 }
 
 /// The section of `eval`: counters, pipes and locks, with one worker, with two, and with one on each CPU.
-pub(super) fn section(stage: &mut Stage) -> Result {
-    let cpus = stage.session.record.machine.usable().len();
+pub(super) fn section(suite: &mut Suite) -> Result {
+    let cpus = suite.machine().usable().len();
     let mut few = vec![1, 2.min(cpus), cpus];
     few.dedup();
     let mut from = 0.0;
@@ -62,51 +64,51 @@ pub(super) fn section(stage: &mut Stage) -> Result {
         let scope = Scope {
             counts: if load.pairs { vec![1] } else { few.clone() },
             distances: load.pairs,
-            seconds: stage.profile.contention * share,
+            seconds: suite.profile.contention * share,
             part: (from, from + share),
             unixbench: false,
         };
         from += share;
-        measure(stage, load, &scope)?;
+        measure(suite, load, &scope)?;
     }
     Ok(())
 }
 
 /// Measures one load for `bench`, and the same load of another program if that is available.
-fn bench(stage: &mut Stage, load: &Contended) -> Result {
-    let cpus = stage.session.record.machine.usable().len();
-    let least = load.least();
+fn bench(suite: &mut Suite, load: &ContendedLoad) -> Result {
+    let cpus = suite.machine().usable().len();
+    let least = load.min_workers();
     let mut counts = worker_counts(cpus);
     if load.pairs {
         // With as many pairs as CPUs, there are twice as many processes as CPUs already.
         counts.pop();
     }
-    if !stage.wish.workers.is_empty() {
-        counts.clone_from(&stage.wish.workers);
+    if !suite.loads.workers.is_empty() {
+        counts.clone_from(&suite.loads.workers);
         counts.sort_unstable();
         counts.dedup();
     }
     counts.retain(|&count| count >= least);
     if counts.is_empty() {
-        let what = format!("--workers: {} needs at least {least} workers", load.section.name);
-        return Err(Error::invalid(what));
+        let reason = format!("is too small: {} needs at least {least} workers", load.section.name);
+        return Err(Error::invalid(LoadOption::Workers, reason));
     }
-    let unixbench = stage.wish.unixbench;
+    let unixbench = suite.loads.unixbench;
     if unixbench {
         counts = vec![1];
     }
-    let peer = peer::of(stage, load, &counts)?;
-    let own = if peer.is_some() { 1.0 - BESIDE } else { 1.0 };
-    let total = (stage.section.seconds)(&stage.profile);
+    let peer = peer::of(suite, load, &counts)?;
+    let own = if peer.is_some() { 1.0 - PEER_SHARE } else { 1.0 };
+    let total = (suite.section.seconds)(&suite.profile);
     let scope = Scope { counts, distances: !unixbench, seconds: total * own, part: (0.0, own), unixbench };
-    measure(stage, load, &scope)?;
-    peer.map_or(Ok(()), |peer| peer.measure(stage, load, total * BESIDE, (own, 1.0)))
+    measure(suite, load, &scope)?;
+    peer.map_or(Ok(()), |peer| peer.measure(suite, load, total * PEER_SHARE, (own, 1.0)))
 }
 
 /// Creates the shared object for at most `workers` workers, and the process that removes it if this one is killed.
-fn open(load: &Contended, workers: usize) -> Result<(Option<Cleanup>, Arc<dyn Shared>)> {
+fn open(load: &ContendedLoad, workers: usize) -> Result<(Option<Cleanup>, Arc<dyn SharedObject>)> {
     let object = (load.open)(workers).map_err(|error| {
-        let cure = match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
+        let hint = match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
             Some(rustix::io::Errno::NOSPC) => {
                 "; the system's limit is reached (ipcs -l shows it, ipcs lists the objects, ipcrm removes them)"
             }
@@ -114,13 +116,13 @@ fn open(load: &Contended, workers: usize) -> Result<(Option<Cleanup>, Arc<dyn Sh
             Some(rustix::io::Errno::MFILE) => "; see ulimit -n",
             _ => "",
         };
-        Error::unavailable(format!("{}: cannot create the object of {workers} workers: {error}{cure}", load.section.title))
+        Error::unavailable(format!("{}: cannot create the object of {workers} workers: {error}{hint}", load.section.title))
     })?;
-    let remains = object.remains();
+    let objects = object.kernel_objects();
     let mut cleanup = None;
-    if !remains.is_empty() {
+    if !objects.is_empty() {
         let mut process = Cleanup::start(&Program::own())?;
-        for name in remains {
+        for name in objects {
             process.add(Leftover::SystemV(name.into()))?;
         }
         cleanup = Some(process);
@@ -128,41 +130,47 @@ fn open(load: &Contended, workers: usize) -> Result<(Option<Cleanup>, Arc<dyn Sh
     Ok((cleanup, object))
 }
 
-fn measure(stage: &mut Stage, load: &Contended, scope: &Scope) -> Result {
-    let most = scope.counts.iter().copied().max().unwrap_or(1).max(load.least());
-    let most = if scope.distances { most.max(load.of_two()) } else { most };
+fn measure(suite: &mut Suite, load: &ContendedLoad, scope: &Scope) -> Result {
+    let most = scope.counts.iter().copied().max().unwrap_or(1).max(load.min_workers());
+    let most = if scope.distances { most.max(load.workers_for_two_tasks()) } else { most };
     // Dropped in reverse order: the cleanup process outlives the object.
     let (_cleanup, object) = open(load, most)?;
-    let machine = &stage.session.record.machine;
+    let machine = suite.machine();
     let trials = treatments(load, scope, &*object, machine);
     let (treatments, trials): (Vec<Treatment>, Vec<Trial>) = trials.into_iter().unzip();
-    let pace =
-        if scope.unixbench { Pace::Slices { slice: PASS, settle: settle(machine) } } else { slices(machine) };
+    let mode = if scope.unixbench {
+        SamplingMode::Slices { slice: PASS, settling_time: settling_time(machine) }
+    } else {
+        slices(machine)
+    };
     let budget = if scope.unixbench {
         Budget { seconds: scope.seconds, least_blocks: PASSES, most_blocks: PASSES }
     } else {
-        Budget { least_blocks: LEAST_BLOCKS, ..Budget::seconds(scope.seconds) }
+        Budget { least_blocks: MIN_BLOCKS, ..Budget::seconds(scope.seconds) }
     };
-    let design = Design {
-        id: format!("{}{}", id::CONTENTION, load.section.name),
-        method: pace.method(),
-        unit: load.unit.to_owned(),
-        metrics: Vec::new(),
-        parameters: parameters([("counted", load.counted().to_owned())]),
+    let spec = ExperimentSpec {
+        parameters: parameters([("counted", load.worker_noun().to_owned())]),
         treatments,
         budget,
+        ..ExperimentSpec::new(format!("{}{}", id::CONTENTION, load.section.name), mode.method(), load.unit)
     };
-    let crew = Crew::sharing(Arc::clone(&object))?;
-    let mut live = Live::new(crew, Rc::clone(&stage.session.observer), pace, trials, stage.session.origin_ns);
-    stage.experiment(design, &mut live, scope.part)?;
-    balance(&mut live, &*object)
+    let pool = WorkerPool::with_shared_object(Arc::clone(&object))?;
+    let mut subject = PoolSubject::new(
+        pool,
+        Rc::clone(&suite.session.counter_reader),
+        mode,
+        trials,
+        suite.session.origin_ns,
+    );
+    suite.experiment(spec, &mut subject, scope.part)?;
+    check_counts(&mut subject, &*object)
 }
 
 /// Returns every variant with every number of workers, and with two tasks pinned to CPUs at every distance.
 fn treatments(
-    load: &Contended,
+    load: &ContendedLoad,
     scope: &Scope,
-    object: &dyn Shared,
+    object: &dyn SharedObject,
     machine: &manycore_topology::Machine,
 ) -> Vec<(Treatment, Trial)> {
     let cpus = machine.usable();
@@ -186,8 +194,8 @@ fn treatments(
             let factors = [("variant", variant), ("distance", distance), ("cpus", &list.to_string())];
             let name = format!("{variant}, on {list}");
             all.push((
-                treatment(name, load.of_two(), &factors),
-                trial(object, number, load.of_two(), &|task| CpuSet::single(pair[task % 2])),
+                treatment(name, load.workers_for_two_tasks(), &factors),
+                trial(object, number, load.workers_for_two_tasks(), &|task| CpuSet::single(pair[task % 2])),
             ));
         }
     }
@@ -200,14 +208,19 @@ fn treatment(name: String, workers: usize, factors: &[(&str, &str)]) -> Treatmen
 }
 
 /// Returns the trial of a team. Its tasks, workers before servers, run on the CPUs that `place` returns.
-fn trial(object: &dyn Shared, variant: usize, workers: usize, place: &dyn Fn(usize) -> CpuSet) -> Trial {
+fn trial(
+    object: &dyn SharedObject,
+    variant: usize,
+    workers: usize,
+    place: &dyn Fn(usize) -> CpuSet,
+) -> Trial {
     let team = object.team(variant, workers);
-    let order = |(task, worker): (usize, &usize)| Order {
+    let order = |(task, worker): (usize, &usize)| WorkerOrder {
         worker: *worker,
         cpus: place(task),
         parameter: team.parameter,
         ticks: 0,
-        watch: None,
+        expected_cpu: None,
     };
     let first = team.workers.len();
     let servers = team.servers.iter().enumerate();
@@ -220,19 +233,22 @@ fn trial(object: &dyn Shared, variant: usize, workers: usize, place: &dyn Fn(usi
 
 /// Checks that the workers' counts equal that of the object. A load that loses counts is not measured
 /// correctly.
-fn balance(live: &mut Live, object: &dyn Shared) -> Result {
-    live.rest()?;
-    let ours = live.ticks_done() * object.per_tick();
-    let deadline = Instant::now() + ARRIVAL;
-    // What was put into a queue last is taken out a moment later.
-    while object.counted().is_some_and(|own| own < ours) && Instant::now() < deadline {
+fn check_counts(subject: &mut PoolSubject, object: &dyn SharedObject) -> Result {
+    subject.stop_all()?;
+    let ours = subject.ticks_done() * object.per_tick();
+    let deadline = Instant::now() + DRAIN_TIMEOUT;
+    // Messages that are still in a queue are counted when they are taken out.
+    while object.object_count().is_some_and(|own| own < ours) && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(1));
     }
-    match object.counted().filter(|&own| own != ours) {
+    match object.object_count().filter(|&own| own != ours) {
         None => Ok(()),
-        Some(own) => Err(Error::Failed(format!(
-            "the workers counted {ours} operations, but the object that they share counted {own}"
-        ))),
+        Some(own) => {
+            let what = format!(
+                "the workers counted {ours} operations, but the object that they share counted {own}"
+            );
+            Err(Error::Failed(what))
+        }
     }
 }
 

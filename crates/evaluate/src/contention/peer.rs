@@ -1,17 +1,20 @@
-//! The same loads by other programs, interleaved with ours on the same machine.
+//! The same loads of other programs, interleaved with ours on the same machine.
 
-use crate::contention::{Contended, PASS, PASSES, beside, open, trial};
-use crate::error::{Error, Result};
-use crate::{Stage, beside::Both, optional, parameters, treatment};
-use manycore_experiment::pace::settle;
-use manycore_experiment::record::{Method, id};
+use crate::{
+    Suite, as_optional,
+    contention::{ContendedLoad, PASS, PASSES, beside, open, trial},
+    error::{Error, LoadOption, Result},
+    parameters,
+    peer_subject::PeerSubject,
+    treatment,
+};
 use manycore_experiment::{
     command,
-    crew::Crew,
-    engine::{Budget, Design},
-    live::Live,
-    metric::{Output, Reader},
-    pace::Pace,
+    engine::{Budget, ExperimentSpec},
+    metric::{MetricReader, RunOutput},
+    record::{Method, id},
+    sampling::{SamplingMode, settling_time},
+    worker_pool::WorkerPool,
 };
 use std::{
     ffi::OsString,
@@ -23,7 +26,7 @@ use std::{
 };
 
 /// Largest number of processes that stress-ng starts on a semaphore.
-const STRESS_NG_MOST: usize = 64;
+const STRESS_NG_MAX: usize = 64;
 
 /// Another program that does the same as one of our loads.
 #[derive(Clone)]
@@ -33,36 +36,38 @@ pub(super) enum Peer {
 }
 
 /// Finds the program for `load`. A program that is not installed is noted.
-pub(super) fn of(stage: &mut Stage, load: &Contended, counts: &[usize]) -> Result<Option<Peer>> {
+pub(super) fn of(suite: &mut Suite, load: &ContendedLoad, counts: &[usize]) -> Result<Option<Peer>> {
     match load.section.name {
-        "sem" | "sem-sysv" | "msg" => stress_ng(stage, load, counts),
-        "pipe" => unixbench(stage),
+        "sem" | "sem-sysv" | "msg" => stress_ng(suite, load, counts),
+        "pipe" => unixbench(suite),
         _ => Ok(None),
     }
 }
 
-fn stress_ng(stage: &mut Stage, load: &Contended, counts: &[usize]) -> Result<Option<Peer>> {
+fn stress_ng(suite: &mut Suite, load: &ContendedLoad, counts: &[usize]) -> Result<Option<Peer>> {
     let version = match command::run(Command::new("stress-ng").arg("--version")) {
-        Ok(output) => output.text.split(" (").next().unwrap_or_default().replace(", version", ""),
+        Ok(output) => output.stdout.split(" (").next().unwrap_or_default().replace(", version", ""),
         Err(manycore_experiment::Error::Interrupted) => return Err(Error::Interrupted),
         Err(_) => {
-            let cure = "stress-ng is not installed (Debian: apt install stress-ng; openEuler: dnf install stress-ng)";
-            stage.session.miss(&format!("comparison of {} with stress-ng", load.section.name), cure);
+            let hint = "stress-ng is not installed (Debian: apt install stress-ng; openEuler: dnf install stress-ng)";
+            suite
+                .session
+                .record_missing(&format!("comparison of {} with stress-ng", load.section.name), hint);
             return Ok(None);
         }
     };
-    let cpus = stage.session.record.machine.usable().len();
+    let cpus = suite.machine().usable().len();
     // Its semaphores need at least two processes. More processes than CPUs are not a useful comparison.
     let least = if load.pairs { 1 } else { 2 };
-    let fits = |count: &&usize| (least..=cpus.max(least).min(STRESS_NG_MOST)).contains(*count);
+    let fits = |count: &&usize| (least..=cpus.max(least).min(STRESS_NG_MAX)).contains(*count);
     let fitting: Vec<usize> = counts.iter().filter(fits).copied().collect();
     let mut ends: Vec<usize> = fitting.first().into_iter().chain(fitting.last()).copied().collect();
     ends.dedup();
     Ok((!ends.is_empty()).then_some(Peer::StressNg { version: version.trim().to_owned(), counts: ends }))
 }
 
-fn unixbench(stage: &mut Stage) -> Result<Option<Peer>> {
-    let asked = stage.wish.unixbench_dir.clone();
+fn unixbench(suite: &mut Suite) -> Result<Option<Peer>> {
+    let asked = suite.loads.unixbench_dir.clone();
     let places: Vec<PathBuf> = match &asked {
         // UnixBench builds its programs into pgms/.
         Some(folder) => vec![folder.join("pgms"), folder.clone()],
@@ -71,10 +76,11 @@ fn unixbench(stage: &mut Stage) -> Result<Option<Peer>> {
     let found = places.into_iter().map(|place| place.join("context1")).find(|program| program.is_file());
     match (found, asked) {
         (Some(program), _) => Ok(Some(Peer::UnixBench { program })),
-        (None, Some(folder)) => Err(Error::invalid(format!(
-            "--unixbench-dir {}: found no context1 there or in its pgms/ (build it with make)",
-            folder.display()
-        ))),
+        (None, Some(folder)) => {
+            let folder = folder.display();
+            let reason = format!("{folder}: found no context1 there or in its pgms/ (build it with make)");
+            Err(Error::invalid(LoadOption::UnixbenchFolder, reason))
+        }
         (None, None) => Ok(None),
     }
 }
@@ -90,8 +96,8 @@ impl Peer {
     /// Measures our load and the other program in interleaved samples.
     pub(super) fn measure(
         self,
-        stage: &mut Stage,
-        load: &Contended,
+        suite: &mut Suite,
+        load: &ContendedLoad,
         seconds: f64,
         part: (f64, f64),
     ) -> Result {
@@ -104,35 +110,32 @@ impl Peer {
             .iter()
             .flat_map(|&workers| ["manycore", self.name()].map(|program| (workers, program)))
             .collect();
-        let cpus = stage.session.record.machine.usable();
+        let cpus = suite.machine().usable();
         let trials =
             sides.iter().map(|&(workers, _)| trial(&*object, 0, workers, &|_| cpus.clone())).collect();
-        let sample = if stage.wish.unixbench { PASS } else { beside() };
-        let pace = Pace::Slices { slice: sample, settle: settle(&stage.session.record.machine) };
-        let crew = Crew::sharing(Arc::clone(&object))?;
-        let ours = Live::new(crew, Rc::clone(&stage.session.observer), pace, trials, stage.session.origin_ns);
+        let sample = if suite.loads.unixbench { PASS } else { beside() };
+        let mode = SamplingMode::Slices { slice: sample, settling_time: settling_time(suite.machine()) };
+        let pool = WorkerPool::with_shared_object(Arc::clone(&object))?;
+        let ours = suite.pool_subject(pool, mode, trials);
         let name = load.section.name;
-        let mut subject = Both {
+        let mut subject = PeerSubject {
             ours,
             sides: sides.clone(),
-            theirs: Box::new(move |workers| self.run(name, workers, sample)),
-            observer: Rc::clone(&stage.session.observer),
-            origin_ns: stage.session.origin_ns,
+            run_peer: Box::new(move |workers| self.run(name, workers, sample)),
+            counter_reader: Rc::clone(&suite.session.counter_reader),
+            origin_ns: suite.session.origin_ns,
         };
-        let passes = if stage.wish.unixbench { PASSES } else { 2 };
+        let passes = if suite.loads.unixbench { PASSES } else { 2 };
         let treatments = sides.iter().map(|&(workers, program)| {
             treatment(format!("{program} {workers}"), workers, ("program", program.to_owned()))
         });
-        let design = Design {
-            id: format!("{}{name}", id::CONTENTION_PEER),
-            method: Method::Whole,
-            unit: load.unit.to_owned(),
-            metrics: Vec::new(),
-            parameters: parameters([("version", version), ("counted", load.counted().to_owned())]),
+        let spec = ExperimentSpec {
+            parameters: parameters([("version", version), ("counted", load.worker_noun().to_owned())]),
             treatments: treatments.collect(),
             budget: Budget { least_blocks: passes, ..Budget::seconds(seconds) },
+            ..ExperimentSpec::new(format!("{}{name}", id::CONTENTION_PEER), Method::WholeRun, load.unit)
         };
-        stage.experiment(design, &mut subject, part).map_err(optional)
+        suite.experiment(spec, &mut subject, part).map_err(as_optional)
     }
 
     /// Runs the program. Returns its operations, and the seconds in which they were done.
@@ -142,8 +145,12 @@ impl Peer {
             Self::StressNg { .. } => stress_ng_rate(load, workers, time)?,
             Self::UnixBench { program } => {
                 let run = command::run(Command::new(program).arg(time.as_secs().to_string()))?;
-                count(&run.complaints).or_else(|| count(&run.text)).map(|count| count / seconds).ok_or_else(
-                    || Error::Failed("UnixBench's context1 printed no line with COUNT".to_owned()),
+                count(&run.stderr).or_else(|| count(&run.stdout)).map(|count| count / seconds).ok_or_else(
+                    || {
+                        Error::Failed(
+                            "context1 of UnixBench was expected to print a COUNT, but did not".to_owned(),
+                        )
+                    },
                 )?
             }
         };
@@ -161,10 +168,10 @@ fn stress_ng_rate(load: &str, workers: usize, time: Duration) -> Result<f64> {
     };
     command.args(["--metrics-brief", "--stdout", "--timeout", &time.as_secs().to_string()]);
     let run = command::run(&mut command)?;
-    let reader: Reader = "stress-ng".parse().map_err(Error::Failed)?;
-    let output = Output { stdout: &run.text, stderr: &run.complaints, since };
-    let figures = reader.read(&output).map_err(Error::Failed)?;
-    // A run without any operation has rate 0 and counts as well.
+    let reader: MetricReader = "stress-ng".parse()?;
+    let output = RunOutput { stdout: &run.stdout, stderr: &run.stderr, since };
+    let figures = reader.read(&output)?;
+    // A run without any operation has the rate 0, and counts.
     let rate = figures.first().map(|(_, rate)| *rate).filter(|rate| *rate >= 0.0);
     rate.ok_or_else(|| Error::Failed("stress-ng printed no rate".to_owned()))
 }

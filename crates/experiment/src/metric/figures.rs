@@ -1,7 +1,9 @@
 //! Shared by the readers: figures, searching them in lines, and error messages.
 
-use crate::metric::number;
-use crate::record::{Better, Metric};
+use crate::{
+    metric::number,
+    record::{Direction, Metric},
+};
 
 /// Metrics and their values, the primary one first.
 pub(super) type Figures = Vec<Figure>;
@@ -11,12 +13,12 @@ pub(super) type Figure = (Metric, f64);
 
 /// Returns a figure of which more is better, such as a rate.
 pub(super) fn higher(name: &str, unit: &str, value: f64) -> Figure {
-    (Metric { name: name.to_owned(), unit: unit.to_owned(), better: Better::Higher }, value)
+    (Metric { name: name.to_owned(), unit: unit.to_owned(), better: Direction::Higher }, value)
 }
 
 /// Returns a figure of which less is better, such as a time or a count of errors.
 pub(super) fn lower(name: &str, unit: &str, value: f64) -> Figure {
-    (Metric { name: name.to_owned(), unit: unit.to_owned(), better: Better::Lower }, value)
+    (Metric { name: name.to_owned(), unit: unit.to_owned(), better: Direction::Lower }, value)
 }
 
 /// Returns the text after `label` on the first line that starts with it; indentation is ignored.
@@ -36,7 +38,7 @@ pub(super) fn number_between(text: &str, before: &str, behind: &str) -> Option<f
 }
 
 /// Returns the message that `text` is not the output of `program`, as it lacks `expected`.
-pub(super) fn unlike(program: &str, expected: &str, text: &str) -> String {
+pub(super) fn not_output_of(program: &str, expected: &str, text: &str) -> String {
     format!("this does not look like the output of {program}: no {expected}; {}", ending(text))
 }
 

@@ -3,7 +3,7 @@
 //! Tested with the format of published reports only, not with the program itself.
 
 use crate::metric::{
-    figures::{Figures, higher, lower, unlike},
+    figures::{Figures, higher, lower, not_output_of},
     number,
 };
 
@@ -22,7 +22,7 @@ pub(super) fn read(text: &str) -> Result<Figures, String> {
         }
     }
     if figures.first().is_none_or(|(metric, _)| metric.name != "operations") {
-        return Err(unlike("memtier_benchmark", "row \"Totals\" with \"Ops/sec\"", text));
+        return Err(not_output_of("memtier_benchmark", "row \"Totals\" with \"Ops/sec\"", text));
     }
     Ok(figures)
 }

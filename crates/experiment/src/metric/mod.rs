@@ -12,9 +12,9 @@
 //! means standard output. Only the reader `stress-ng` also reads standard error, to which that program
 //! prints.
 
+mod custom;
 mod figures;
 mod memtier;
-mod named;
 mod number;
 mod redis;
 mod scheduler;
@@ -26,9 +26,12 @@ mod tests;
 mod unixbench;
 mod wrk;
 
-use crate::record::Metric;
+use crate::{
+    error::{Error, Result},
+    record::Metric,
+};
+use custom::CustomMetric;
 use figures::{Figures, list, quote};
-use named::Named;
 use std::{collections::BTreeSet, fmt, str::FromStr, time::SystemTime};
 
 /// Names of the built-in readers, for help and completion.
@@ -46,20 +49,20 @@ pub const READERS: [&str; 9] = [
 
 /// A request of `--metric`. Displayed ([`fmt::Display`]) as it was given.
 #[derive(Clone, Debug)]
-pub struct Reader {
+pub struct MetricReader {
     given: String,
-    source: Source,
+    source: ReaderSource,
 }
 
 #[derive(Clone, Debug)]
-enum Source {
-    Named(Named),
-    Ready { reader: &'static str, pattern: Option<String>, field: Option<String> },
+enum ReaderSource {
+    Custom(CustomMetric),
+    Builtin { reader: &'static str, pattern: Option<String>, field: Option<String> },
 }
 
 /// The output of one run of the measured command.
 #[derive(Clone, Copy, Debug)]
-pub struct Output<'a> {
+pub struct RunOutput<'a> {
     /// Everything that it wrote to standard output.
     pub stdout: &'a str,
     /// Everything that it wrote to standard error; empty if that was not captured.
@@ -68,10 +71,19 @@ pub struct Output<'a> {
     pub since: SystemTime,
 }
 
-impl FromStr for Reader {
-    type Err = String;
+impl FromStr for MetricReader {
+    type Err = Error;
 
-    fn from_str(given: &str) -> Result<Self, String> {
+    fn from_str(given: &str) -> Result<Self> {
+        Ok(Self {
+            given: given.to_owned(),
+            source: ReaderSource::parse(given).map_err(Error::InvalidMetric)?,
+        })
+    }
+}
+
+impl ReaderSource {
+    fn parse(given: &str) -> Result<Self, String> {
         let (head, rest) = match given.split_once('=') {
             Some((head, rest)) => (head, Some(rest)),
             None => (given, None),
@@ -80,15 +92,15 @@ impl FromStr for Reader {
             Some((start, field)) => (start, Some(field.to_owned())),
             None => (head, None),
         };
-        let source = match (READERS.into_iter().find(|reader| *reader == start), rest) {
-            (Some(reader), None) => Source::Ready { reader, pattern: None, field },
+        Ok(match (READERS.into_iter().find(|reader| *reader == start), rest) {
+            (Some(reader), None) => ReaderSource::Builtin { reader, pattern: None, field },
             (Some(reader @ "spec"), Some(pattern)) => {
-                Source::Ready { reader, pattern: Some(pattern.to_owned()), field }
+                ReaderSource::Builtin { reader, pattern: Some(pattern.to_owned()), field }
             }
             (Some(reader), Some(_)) => {
                 return Err(format!("{reader} is a built-in reader: choose another name for your metric"));
             }
-            (None, Some(place)) => Source::Named(Named::parse(head, place)?),
+            (None, Some(place)) => ReaderSource::Custom(CustomMetric::parse(head, place)?),
             (None, None) => {
                 return Err(format!(
                     "{} is neither NAME=REGEX nor NAME=json:PATH nor a reader ({})",
@@ -96,48 +108,51 @@ impl FromStr for Reader {
                     READERS.join(", ")
                 ));
             }
-        };
-        Ok(Self { given: given.to_owned(), source })
+        })
     }
 }
 
-impl fmt::Display for Reader {
+impl fmt::Display for MetricReader {
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
         out.write_str(&self.given)
     }
 }
 
-impl Reader {
+impl MetricReader {
     /// Returns the figures in the output of one run: at least one, the primary one first. Values are finite,
     /// names are unique, and the first value is above zero. The metrics of a built-in reader depend on the
     /// command only, so they are the same for each of its runs.
     ///
     /// # Errors
-    /// A sentence with what was expected and what was found.
-    pub fn read(&self, output: &Output) -> Result<Vec<(Metric, f64)>, String> {
-        let figures = self.figures(output)?;
-        comparable(&figures)?;
-        Ok(figures)
+    /// [`Error::UnreadableOutput`] with what was expected and what was found.
+    pub fn read(&self, output: &RunOutput) -> Result<Vec<(Metric, f64)>> {
+        let figures = self.figures(output).and_then(check_primary);
+        figures.map_err(Error::UnreadableOutput)
     }
 
-    fn figures(&self, output: &Output) -> Result<Figures, String> {
+    fn figures(&self, output: &RunOutput) -> Result<Figures, String> {
         match &self.source {
-            Source::Named(named) => Ok(vec![named.read(output.stdout)?]),
-            Source::Ready { reader, pattern, field } => {
-                let figures = ready(reader, pattern.as_deref(), output)?;
-                sound(reader, &figures)?;
+            ReaderSource::Custom(named) => Ok(vec![named.read(output.stdout)?]),
+            ReaderSource::Builtin { reader, pattern, field } => {
+                let figures = read_builtin(reader, pattern.as_deref(), output)?;
+                check_unique_finite(reader, &figures)?;
                 field.as_ref().map_or(Ok(figures.clone()), |field| pick(reader, figures, field))
             }
         }
     }
 }
 
-/// Returns the figures of several readers, in their order. As with [`Reader::read`], the first value must be
+/// Returns the figures of several readers, in their order. As with [`MetricReader::read`], the first value must be
 /// above zero and names must be unique.
 ///
 /// # Errors
-/// A sentence with what was expected and what was found.
-pub fn read_all(readers: &[Reader], output: &Output) -> Result<Vec<(Metric, f64)>, String> {
+/// [`Error::UnreadableOutput`] with what was expected and what was found.
+pub fn read_all(readers: &[MetricReader], output: &RunOutput) -> Result<Vec<(Metric, f64)>> {
+    let figures = figures_of_all(readers, output).and_then(check_primary);
+    figures.map_err(Error::UnreadableOutput)
+}
+
+fn figures_of_all(readers: &[MetricReader], output: &RunOutput) -> Result<Figures, String> {
     let mut figures = Figures::new();
     for reader in readers {
         figures.extend(reader.figures(output)?);
@@ -146,11 +161,10 @@ pub fn read_all(readers: &[Reader], output: &Output) -> Result<Vec<(Metric, f64)
     if let Some((metric, _)) = figures.iter().find(|(metric, _)| !names.insert(&metric.name)) {
         return Err(format!("metric {} is requested twice: give one of them another name", metric.name));
     }
-    comparable(&figures)?;
     Ok(figures)
 }
 
-fn ready(reader: &str, pattern: Option<&str>, output: &Output) -> Result<Figures, String> {
+fn read_builtin(reader: &str, pattern: Option<&str>, output: &RunOutput) -> Result<Figures, String> {
     let text = output.stdout;
     match reader {
         "sysbench" => sysbench::read(text),
@@ -176,7 +190,7 @@ fn pick(reader: &str, figures: Figures, field: &str) -> Result<Figures, String> 
 }
 
 /// Rejects figures that were printed several times, such as by a script that runs a program twice.
-fn sound(reader: &str, figures: &Figures) -> Result<(), String> {
+fn check_unique_finite(reader: &str, figures: &Figures) -> Result<(), String> {
     let mut names = BTreeSet::new();
     for (metric, value) in figures {
         if !value.is_finite() {
@@ -193,13 +207,13 @@ fn sound(reader: &str, figures: &Figures) -> Result<(), String> {
 }
 
 /// Rejects a primary figure from which no ratio can be computed.
-fn comparable(figures: &Figures) -> Result<(), String> {
+fn check_primary(figures: Figures) -> Result<Figures, String> {
     match figures.first() {
         Some((metric, value)) if *value <= 0.0 => Err(format!(
             "metric {} is {}: the primary metric must be above zero to be compared",
             metric.name,
             format!("{value} {}", metric.unit).trim_end()
         )),
-        _ => Ok(()),
+        _ => Ok(figures),
     }
 }

@@ -6,12 +6,12 @@ pub(super) struct Quantity {
     /// Plain value, milliseconds, bytes or percent.
     pub value: f64,
     /// The kind of quantity.
-    pub kind: Kind,
+    pub kind: QuantityKind,
 }
 
 /// Kind of a quantity, known from its suffix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum QuantityKind {
     /// No suffix, or `k`, `M`, `G`, `T`.
     Plain,
     /// `ns`, `us`, `ms`, `s`, `m` (minutes), `h`: in milliseconds.
@@ -22,7 +22,7 @@ pub(super) enum Kind {
     Percent,
 }
 
-impl Kind {
+impl QuantityKind {
     /// Returns the unit of [`Quantity::value`].
     pub(super) fn unit(self) -> &'static str {
         match self {
@@ -49,7 +49,8 @@ pub(super) fn milliseconds(unit: &str) -> Option<f64> {
 
 /// Parses a finite number without a suffix. Commas may separate thousands.
 pub(super) fn plain(text: &str) -> Option<f64> {
-    quantity(text).filter(|quantity| quantity.kind == Kind::Plain && !text.ends_with(char::is_alphabetic))?;
+    quantity(text)
+        .filter(|quantity| quantity.kind == QuantityKind::Plain && !text.ends_with(char::is_alphabetic))?;
     quantity(text).map(|quantity| quantity.value)
 }
 
@@ -62,10 +63,10 @@ pub(super) fn quantity(text: &str) -> Option<Quantity> {
     let suffix = text[end..].trim_start();
     let suffix = suffix.strip_suffix("/sec").or_else(|| suffix.strip_suffix("/s")).unwrap_or(suffix);
     let (kind, scale) = match suffix {
-        "" => (Kind::Plain, 1.0),
-        "%" => (Kind::Percent, 1.0),
+        "" => (QuantityKind::Plain, 1.0),
+        "%" => (QuantityKind::Percent, 1.0),
         other => match milliseconds(other) {
-            Some(scale) => (Kind::Time, scale),
+            Some(scale) => (QuantityKind::Time, scale),
             None => counted(other)?,
         },
     };
@@ -73,17 +74,17 @@ pub(super) fn quantity(text: &str) -> Option<Quantity> {
     value.is_finite().then_some(Quantity { value, kind })
 }
 
-fn counted(suffix: &str) -> Option<(Kind, f64)> {
+fn counted(suffix: &str) -> Option<(QuantityKind, f64)> {
     let (kind, prefix) = match suffix.strip_suffix('B') {
-        Some(prefix) => (Kind::Bytes, prefix),
-        None => (Kind::Plain, suffix),
+        Some(prefix) => (QuantityKind::Bytes, prefix),
+        None => (QuantityKind::Plain, suffix),
     };
     let (base, prefix) = match prefix.strip_suffix('i') {
         Some(prefix) => (1024.0_f64, prefix),
         None => (1000.0, prefix),
     };
     let power = match prefix {
-        "" if base == 1000.0 && kind == Kind::Bytes => 0,
+        "" if base == 1000.0 && kind == QuantityKind::Bytes => 0,
         "k" | "K" => 1,
         "M" => 2,
         "G" => 3,
@@ -134,20 +135,20 @@ mod tests {
     #[test]
     fn numbers_are_read_as_programs_print_them() {
         let cases = [
-            ("123", 123.0, Kind::Plain),
-            (" -1.5e3 ", -1500.0, Kind::Plain),
-            ("12,345,678.5", 12_345_678.5, Kind::Plain),
-            ("44.57k", 44_570.0, Kind::Plain),
-            ("2 M", 2e6, Kind::Plain),
-            ("45.6MB", 45.6e6, Kind::Bytes),
-            ("2KiB", 2048.0, Kind::Bytes),
-            ("5B", 5.0, Kind::Bytes),
-            ("182.55GB/s", 182.55e9, Kind::Bytes),
-            ("250.00us", 0.25, Kind::Time),
-            ("1.13ms", 1.13, Kind::Time),
-            ("0.5 s", 500.0, Kind::Time),
-            ("1.50m", 90_000.0, Kind::Time),
-            ("86.19%", 86.19, Kind::Percent),
+            ("123", 123.0, QuantityKind::Plain),
+            (" -1.5e3 ", -1500.0, QuantityKind::Plain),
+            ("12,345,678.5", 12_345_678.5, QuantityKind::Plain),
+            ("44.57k", 44_570.0, QuantityKind::Plain),
+            ("2 M", 2e6, QuantityKind::Plain),
+            ("45.6MB", 45.6e6, QuantityKind::Bytes),
+            ("2KiB", 2048.0, QuantityKind::Bytes),
+            ("5B", 5.0, QuantityKind::Bytes),
+            ("182.55GB/s", 182.55e9, QuantityKind::Bytes),
+            ("250.00us", 0.25, QuantityKind::Time),
+            ("1.13ms", 1.13, QuantityKind::Time),
+            ("0.5 s", 500.0, QuantityKind::Time),
+            ("1.50m", 90_000.0, QuantityKind::Time),
+            ("86.19%", 86.19, QuantityKind::Percent),
         ];
         for (text, value, kind) in cases {
             let read = quantity(text).unwrap_or_else(|| panic!("{text} is not a number"));

@@ -4,12 +4,12 @@
 //! available for tests.
 
 use crate::metric::{
-    figures::{Figures, higher, lower, quote, slug, unlike},
+    figures::{Figures, higher, lower, not_output_of, quote, slug},
     number,
 };
 
 /// The figures of one Redis command.
-struct Test {
+struct RedisTest {
     title: String,
     /// Names and values: `requests`, then latencies in milliseconds.
     values: Vec<(String, f64)>,
@@ -21,13 +21,13 @@ pub(super) fn read(text: &str) -> Result<Figures, String> {
     let lines: Vec<&str> = text.split(['\n', '\r']).map(str::trim).collect();
     let mut tests = csv(&lines)?;
     if tests.is_empty() {
-        tests = quiet(&lines);
+        tests = quiet_format(&lines);
     }
     if tests.is_empty() {
-        tests = plain(&lines)?;
+        tests = default_format(&lines)?;
     }
     if tests.is_empty() {
-        return Err(unlike("redis-benchmark", "\"requests per second\" and no row of --csv", text));
+        return Err(not_output_of("redis-benchmark", "\"requests per second\" and no row of --csv", text));
     }
     let several = tests.len() > 1;
     let mut names = Vec::new();
@@ -54,7 +54,7 @@ fn name(title: &str, taken: &[String]) -> String {
 }
 
 /// Reads the rows of `--csv`. Version 6.0 prints no header and only the rate.
-fn csv(lines: &[&str]) -> Result<Vec<Test>, String> {
+fn csv(lines: &[&str]) -> Result<Vec<RedisTest>, String> {
     let rows = lines.iter().filter_map(|line| {
         let line = line.strip_prefix('"')?.strip_suffix('"')?;
         Some(line.split("\",\"").collect::<Vec<&str>>())
@@ -68,7 +68,7 @@ fn csv(lines: &[&str]) -> Result<Vec<Test>, String> {
         }
         let pairs = columns.iter().zip(&row).skip(1).filter(|(column, _)| !matches!(**column, "min" | "max"));
         let values = pairs.map(|(column, value)| Ok(((*column).to_owned(), value_of(row[0], value)?)));
-        tests.push(Test { title: row[0].to_owned(), values: values.collect::<Result<_, String>>()? });
+        tests.push(RedisTest { title: row[0].to_owned(), values: values.collect::<Result<_, String>>()? });
     }
     Ok(tests)
 }
@@ -82,7 +82,7 @@ fn column_name(column: &str) -> &str {
 }
 
 /// Reads the lines of `-q`: `SET: 58139.53 requests per second, p50=0.047 msec`.
-fn quiet(lines: &[&str]) -> Vec<Test> {
+fn quiet_format(lines: &[&str]) -> Vec<RedisTest> {
     let test = |line: &&str| {
         let (title, rest) = line.rsplit_once(": ")?;
         let (rate, rest) = rest.split_once(" requests per second")?;
@@ -90,17 +90,17 @@ fn quiet(lines: &[&str]) -> Vec<Test> {
         if let Some((name, value)) = rest.trim_start_matches(", ").split_once('=') {
             values.push((name.to_owned(), number::plain(value.split_whitespace().next()?)?));
         }
-        (title != "throughput summary").then(|| Test { title: title.to_owned(), values })
+        (title != "throughput summary").then(|| RedisTest { title: title.to_owned(), values })
     };
     lines.iter().filter_map(test).collect()
 }
 
 /// Reads sections `====== SET ======` with a summary, or, of version 6.0, with a rate only.
-fn plain(lines: &[&str]) -> Result<Vec<Test>, String> {
-    let mut tests: Vec<Test> = Vec::new();
+fn default_format(lines: &[&str]) -> Result<Vec<RedisTest>, String> {
+    let mut tests: Vec<RedisTest> = Vec::new();
     for (at, line) in lines.iter().enumerate() {
         if let Some(title) = line.strip_prefix("====== ").and_then(|line| line.strip_suffix(" ======")) {
-            tests.push(Test { title: title.to_owned(), values: Vec::new() });
+            tests.push(RedisTest { title: title.to_owned(), values: Vec::new() });
         }
         let Some(test) = tests.last_mut() else { continue };
         if let Some(rate) = line.strip_suffix(" requests per second") {

@@ -3,7 +3,7 @@
 //! Tested with hackbench of rt-tests 2.4 and perf 6.1, in its default format.
 
 use crate::metric::{
-    figures::{Figure, Figures, higher, lower, slug, unlike},
+    figures::{Figure, Figures, higher, lower, not_output_of, slug},
     number,
 };
 
@@ -14,7 +14,7 @@ pub(super) fn hackbench(text: &str) -> Result<Figures, String> {
         .filter_map(|line| number::plain(line.trim().strip_prefix("Time:")?))
         .map(|seconds| lower("time", "s", seconds))
         .collect();
-    if times.is_empty() { Err(unlike("hackbench", "\"Time:\"", text)) } else { Ok(times) }
+    if times.is_empty() { Err(not_output_of("hackbench", "\"Time:\"", text)) } else { Ok(times) }
 }
 
 /// Reads what the benchmarks print: `time`, `latency`, `operations`, or the throughput of each function. With
@@ -34,7 +34,7 @@ pub(super) fn perf_bench(text: &str) -> Result<Figures, String> {
         }
     }
     if figures.is_empty() {
-        return Err(unlike("perf bench", "figures in its default format (-f default)", &text));
+        return Err(not_output_of("perf bench", "figures in its default format (-f default)", &text));
     }
     Ok(figures)
 }

@@ -4,8 +4,8 @@
 //! Tested with the format of published reports only, not with the suites themselves.
 
 use crate::metric::{
-    Output,
-    figures::{Figure, Figures, higher, unlike},
+    RunOutput,
+    figures::{Figure, Figures, higher, not_output_of},
     number,
 };
 use regex_lite::Regex;
@@ -20,10 +20,10 @@ const TICK: Duration = Duration::from_millis(10);
 
 /// Reads scores such as `SPECrate2017_int_base`, or `base` and `peak` from `.rsf`. The first one in the
 /// report is primary.
-pub(super) fn read(pattern: Option<&str>, output: &Output) -> Result<Figures, String> {
+pub(super) fn read(pattern: Option<&str>, output: &RunOutput) -> Result<Figures, String> {
     let Some(pattern) = pattern else {
         return found(scores(output.stdout), || {
-            unlike("runcpu", "score such as SPECrate2017_int_base", output.stdout)
+            not_output_of("runcpu", "score such as SPECrate2017_int_base", output.stdout)
         });
     };
     let path = newest(pattern, output.since)?;

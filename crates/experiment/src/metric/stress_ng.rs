@@ -3,7 +3,7 @@
 //! Tested with stress-ng 0.15.06. It prints to standard error, or with `--stdout` to standard output.
 
 use crate::metric::{
-    figures::{Figure, Figures, higher, unlike},
+    figures::{Figure, Figures, higher, not_output_of},
     number,
 };
 
@@ -16,7 +16,7 @@ pub(super) fn read(stdout: &str, stderr: &str) -> Result<Figures, String> {
     }
     if figures.is_empty() {
         let expected = "table of \"bogo ops/s\" (add --metrics-brief and --stdout to the command)";
-        return Err(unlike("stress-ng", expected, stdout));
+        return Err(not_output_of("stress-ng", expected, stdout));
     }
     Ok(figures)
 }

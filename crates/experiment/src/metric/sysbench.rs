@@ -3,7 +3,7 @@
 //! Tested with sysbench 1.0.20. Output of `oltp` and of version 1.1 was not available for tests.
 
 use crate::metric::{
-    figures::{Figures, after, higher, lower, number_after, number_between, unlike},
+    figures::{Figures, after, higher, lower, not_output_of, number_after, number_between},
     number,
 };
 
@@ -15,7 +15,11 @@ pub(super) fn read(text: &str) -> Result<Figures, String> {
         .and_then(|time| number::plain(time.strip_suffix('s')?))
         .filter(|seconds| *seconds > 0.0);
     let Some((total, seconds)) = total.zip(seconds) else {
-        return Err(unlike("sysbench", "\"total time:\" and \"total number of events:\" of version 1", text));
+        return Err(not_output_of(
+            "sysbench",
+            "\"total time:\" and \"total number of events:\" of version 1",
+            text,
+        ));
     };
     let mut figures = work(text);
     let events = number_after(text, "events per second:").or_else(|| number_after(text, "events/s (eps):"));

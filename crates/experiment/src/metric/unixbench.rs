@@ -3,7 +3,7 @@
 //! Tested with the format of published reports of version 5.1.3 only, not with the program itself.
 
 use crate::metric::{
-    figures::{Figure, Figures, higher, slug, unlike},
+    figures::{Figure, Figures, higher, not_output_of, slug},
     number,
 };
 
@@ -46,7 +46,7 @@ pub(super) fn read(text: &str) -> Result<Figures, String> {
     }
     if figures.is_empty() {
         let expected = "\"running N parallel copies of tests\" with results";
-        return Err(unlike("UnixBench", expected, text));
+        return Err(not_output_of("UnixBench", expected, text));
     }
     Ok(figures)
 }

@@ -3,8 +3,8 @@
 //! Tested with wrk 4.1.0, with and without `--latency`.
 
 use crate::metric::{
-    figures::{Figures, after, higher, lower, number_after, unlike},
-    number::{self, Kind},
+    figures::{Figures, after, higher, lower, not_output_of, number_after},
+    number::{self, QuantityKind},
 };
 
 /// Largest share of failed requests. The rate counts failures as well, so with more of them it is
@@ -14,7 +14,7 @@ const FAILURES: f64 = 0.01;
 /// Reads requests (primary), transfer, mean latency, percentiles with `--latency`, and errors of all kinds.
 pub(super) fn read(text: &str) -> Result<Figures, String> {
     let (Some(rate), Some(latency)) = (number_after(text, "Requests/sec:"), latency(text)) else {
-        return Err(unlike("wrk", "\"Requests/sec:\" and \"Latency\"", text));
+        return Err(not_output_of("wrk", "\"Requests/sec:\" and \"Latency\"", text));
     };
     let errors = errors(text);
     let requests = requests(text).unwrap_or_default();
@@ -54,7 +54,9 @@ fn percentiles(text: &str) -> Vec<(f64, f64)> {
 }
 
 fn milliseconds(text: &str) -> Option<f64> {
-    number::quantity(text).filter(|quantity| quantity.kind == Kind::Time).map(|quantity| quantity.value)
+    number::quantity(text)
+        .filter(|quantity| quantity.kind == QuantityKind::Time)
+        .map(|quantity| quantity.value)
 }
 
 /// Converts a size as wrk prints it to MiB: wrk's `KB`, `MB` and `GB` are powers of 1024.

@@ -3,21 +3,21 @@
 
 mod spawning;
 
-use super::{Around, Experiment, Latency, RECORD_SCHEMA, Record, Sample};
+use super::{CounterDelta, EventTimes, Experiment, RECORD_SCHEMA, Record, Sample};
 use manycore_stats::histogram::BUCKETS;
 
 /// More CPUs or workers than any machine has. Larger tables would only consume memory.
-const MOST_WORKERS: usize = 1 << 20;
+const MAX_WORKERS: usize = 1 << 20;
 
 /// Counters above this are damaged, and their sums would overflow. Nanoseconds of a hundred days fit.
-const MOST_COUNTED: u64 = 1 << 53;
+const MAX_COUNTER: u64 = 1 << 53;
 
 /// Work above this is damaged: a thousand years of the fastest computer's arithmetic.
-const MOST_WORK: f64 = 1e30;
+const MAX_WORK: f64 = 1e30;
 
 /// Why a record cannot be evaluated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Invalid {
+pub enum InvalidRecord {
     /// The schema is not [`RECORD_SCHEMA`].
     #[error("schema is {0:?}, not {RECORD_SCHEMA:?}")]
     Schema(String),
@@ -47,22 +47,22 @@ impl Record {
     ///
     /// # Errors
     /// Returns the first value that cannot have been measured.
-    pub fn check(&self) -> Result<(), Invalid> {
+    pub fn check(&self) -> Result<(), InvalidRecord> {
         if self.schema != RECORD_SCHEMA {
-            return Err(Invalid::Schema(self.schema.clone()));
+            return Err(InvalidRecord::Schema(self.schema.clone()));
         }
         for (name, cpus) in [("online", &self.machine.online), ("allowed", &self.machine.allowed.cpus)] {
-            if cpus.len() > MOST_WORKERS {
-                return Err(Invalid::Machine(format!("{} CPUs are {name}", cpus.len())));
+            if cpus.len() > MAX_WORKERS {
+                return Err(InvalidRecord::Machine(format!("{} CPUs are {name}", cpus.len())));
             }
         }
         self.experiments.iter().try_for_each(|experiment| {
             check_experiment(experiment)
-                .map_err(|what| Invalid::Experiment { id: experiment.id.clone(), what })
+                .map_err(|what| InvalidRecord::Experiment { id: experiment.id.clone(), what })
         })?;
         self.spawnings.iter().try_for_each(|spawning| {
             let runtime = spawning.runtime.name();
-            spawning::check(spawning).map_err(|what| Invalid::Spawning { runtime, what })
+            spawning::check(spawning).map_err(|what| InvalidRecord::Spawning { runtime, what })
         })
     }
 }
@@ -70,7 +70,7 @@ impl Record {
 fn check_experiment(experiment: &Experiment) -> Result<(), String> {
     for treatment in &experiment.treatments {
         let name = &treatment.name;
-        if !(1..=MOST_WORKERS).contains(&treatment.workers) {
+        if !(1..=MAX_WORKERS).contains(&treatment.workers) {
             return Err(format!("treatment {name:?} has {} workers", treatment.workers));
         }
         if let Some(latency) = &treatment.latency {
@@ -90,10 +90,10 @@ fn check_sample(sample: &Sample, experiment: &Experiment) -> Result<(), String> 
             experiment.treatments.len()
         ));
     };
-    if sample.wall_ns == 0 || sample.wall_ns > MOST_COUNTED {
+    if sample.wall_ns == 0 || sample.wall_ns > MAX_COUNTER {
         return Err(format!("wall_ns is {}", sample.wall_ns));
     }
-    let measured = |work: &f64| (0.0..=MOST_WORK).contains(work);
+    let measured = |work: &f64| (0.0..=MAX_WORK).contains(work);
     if !measured(&sample.work) || !sample.per_worker.iter().all(measured) {
         return Err("work is negative or larger than any machine can do".to_owned());
     }
@@ -108,27 +108,27 @@ fn check_sample(sample: &Sample, experiment: &Experiment) -> Result<(), String> 
     {
         return Err(format!("values {:?} for {} metrics", sample.values, experiment.metrics.len()));
     }
-    match largest(&sample.around) {
-        (name, count) if count > MOST_COUNTED => Err(format!("{name} is {count}")),
+    match largest_counter(&sample.counters) {
+        (name, count) if count > MAX_COUNTER => Err(format!("{name} is {count}")),
         _ => Ok(()),
     }
 }
 
 /// Returns the largest counter and its name.
-fn largest(around: &Around) -> (&'static str, u64) {
+fn largest_counter(counters: &CounterDelta) -> (&'static str, u64) {
     [
-        ("span_ns", Some(around.span_ns)),
-        ("cpu_ns", around.cpu_ns),
-        ("run_delay_ns", around.run_delay_ns),
-        ("migrations", around.migrations),
-        ("voluntary_switches", around.voluntary_switches),
-        ("involuntary_switches", around.involuntary_switches),
-        ("throttled_ns", around.throttled_ns),
-        ("thermal_events", around.thermal_events),
-        ("frequency_khz", around.frequency_khz),
-        ("pressure_ns", around.pressure_ns),
-        ("checks", around.checks),
-        ("elsewhere", around.elsewhere),
+        ("span_ns", Some(counters.span_ns)),
+        ("cpu_ns", counters.cpu_ns),
+        ("run_delay_ns", counters.run_delay_ns),
+        ("migrations", counters.migrations),
+        ("voluntary_switches", counters.voluntary_switches),
+        ("involuntary_switches", counters.involuntary_switches),
+        ("throttled_ns", counters.throttled_ns),
+        ("thermal_events", counters.thermal_events),
+        ("frequency_khz", counters.frequency_khz),
+        ("cpu_pressure_ns", counters.cpu_pressure_ns),
+        ("cpu_checks", counters.cpu_checks),
+        ("off_cpu_checks", counters.off_cpu_checks),
     ]
     .into_iter()
     .map(|(name, count)| (name, count.unwrap_or(0)))
@@ -136,7 +136,7 @@ fn largest(around: &Around) -> (&'static str, u64) {
     .unwrap_or_default()
 }
 
-fn check_latency(latency: &Latency) -> Result<(), String> {
+fn check_latency(latency: &EventTimes) -> Result<(), String> {
     if latency.min_ns > latency.max_ns {
         return Err(format!("shortest event {} ns, longest {} ns", latency.min_ns, latency.max_ns));
     }
@@ -146,7 +146,7 @@ fn check_latency(latency: &Latency) -> Result<(), String> {
     // The buckets and the count were read one after the other while events continued, so they may disagree.
     let counted = latency.buckets.iter().try_fold(0u64, |sum, &(_, count)| sum.checked_add(count));
     match counted {
-        Some(counted) if counted.max(latency.count) <= MOST_COUNTED => Ok(()),
+        Some(counted) if counted.max(latency.count) <= MAX_COUNTER => Ok(()),
         _ => Err("more latencies were counted than are possible".to_owned()),
     }
 }

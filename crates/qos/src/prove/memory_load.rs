@@ -3,12 +3,12 @@
 use crate::error::{Error, Result};
 use manycore_analysis::limits::LimitCheck;
 use manycore_experiment::{
+    counters::CounterReader,
     engine::Subject,
-    live::{Live, Order, Trial},
-    loaders,
-    observe::Observer,
-    pace::{Pace, slices},
+    memory_loaders,
+    pool_subject::{PoolSubject, Trial, WorkerOrder},
     record::{Method, Sample, id::TIMES_CACHES},
+    sampling::{SamplingMode, slices},
 };
 use manycore_linux::clock::now_ns;
 use manycore_text::units::counted;
@@ -80,8 +80,8 @@ impl fmt::Display for LoadNode {
 /// Sets of processes on one node: one with the limit and one without, on the same CPUs, and for some checks a
 /// third one that competes for memory from other CPUs.
 pub(super) struct MemoryLoad {
-    live: Live,
-    pace: Pace,
+    workers: PoolSubject,
+    mode: SamplingMode,
     /// Number of processes of a set whose work is counted.
     measured_workers: usize,
 }
@@ -90,7 +90,7 @@ impl MemoryLoad {
     /// Starts the processes; returns when all have allocated their arrays.
     ///
     /// # Errors
-    /// As [`loaders::hire`]; [`manycore_experiment::Error::Interrupted`] after a signal.
+    /// As [`memory_loaders::start`]; [`manycore_experiment::Error::Interrupted`] after a signal.
     pub(super) fn start(node: &LoadNode, machine: &Machine, check: LimitCheck) -> Result<Self> {
         let (own, others) = if check.has_rivals() {
             node.cpus.split_at(node.cpus.len() / 2)
@@ -98,13 +98,13 @@ impl MemoryLoad {
             (&node.cpus[..], &[][..])
         };
         let cpus = [own, own, others].concat();
-        let (crew, all) = loaders::hire(&cpus, node.task(machine, own.len()))?;
+        let (pool, all) = memory_loaders::start(&cpus, node.task(machine, own.len()))?;
         let sets = |ranges: &[Range<usize>]| Trial {
             orders: ranges
                 .iter()
                 .flat_map(|range| &all.orders[range.clone()])
                 .cloned()
-                .collect::<Vec<Order>>(),
+                .collect::<Vec<WorkerOrder>>(),
             servers: Vec::new(),
             unit_per_tick: all.unit_per_tick,
         };
@@ -112,15 +112,16 @@ impl MemoryLoad {
         let (with, without, rest) = (0..count, count..2 * count, 2 * count..cpus.len());
         // In the order of the treatments of the check.
         let trials = vec![sets(&[with, rest.clone()]), sets(&[without.clone(), rest]), sets(&[without])];
-        let pace = slices(machine);
-        let mut live = Live::new(crew, Rc::new(Observer::new(machine)), pace, trials, now_ns());
-        live.get_ready()?;
-        Ok(Self { live, pace, measured_workers: count })
+        let mode = slices(machine);
+        let mut workers =
+            PoolSubject::new(pool, Rc::new(CounterReader::new(machine)), mode, trials, now_ns());
+        workers.prepare()?;
+        Ok(Self { workers, mode, measured_workers: count })
     }
 
     /// Returns how samples are taken.
     pub(super) fn method(&self) -> Method {
-        self.pace.method()
+        self.mode.method()
     }
 
     /// Returns the number of processes whose work is counted.
@@ -130,7 +131,7 @@ impl MemoryLoad {
 
     /// Returns the ids of the processes with the limit, and of those without.
     pub(super) fn groups(&self) -> [Vec<u32>; 2] {
-        let ids = self.live.worker_ids();
+        let ids = self.workers.worker_ids();
         let (with, without) = ids.split_at(self.measured_workers);
         [with.to_vec(), without.to_vec()]
     }
@@ -153,13 +154,13 @@ impl Subject for MemoryLoad {
 
     /// Measures one sample. The work of the competing processes is not counted.
     fn measure(&mut self, treatment: usize) -> Result<Sample, Self::Error> {
-        let mut sample = self.live.measure(treatment)?;
+        let mut sample = self.workers.measure(treatment)?;
         sample.per_worker.truncate(self.measured_workers);
         sample.work = sample.per_worker.iter().sum();
         Ok(sample)
     }
 
     fn now_ns(&self) -> u64 {
-        self.live.now_ns()
+        self.workers.now_ns()
     }
 }

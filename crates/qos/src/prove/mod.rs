@@ -19,14 +19,14 @@ use manycore_analysis::limits::{LimitCheck, LimitProof};
 use manycore_control::journal::Journal;
 use manycore_experiment::{
     Record,
-    engine::{Budget, Design, Interim},
+    engine::{Budget, ExperimentSpec},
     record::{Treatment, id},
     session::{Event, Listener, Session},
 };
 use manycore_linux::resctrl::{self, Files, domain_cpus::DomainCpus, state::QosState};
 use manycore_topology::{CpuSet, Machine};
 use memory_load::{LoadNode, MemoryLoad};
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 /// What is checked.
 #[derive(Clone, Debug)]
@@ -170,10 +170,9 @@ impl<'a> Prover<'a> {
         };
         let limits = self.create_groups(journal, &writes, &load)?;
         let seconds = self.options.seconds;
-        let interim = Interim { planned: 1, enough: &mut |_| false };
         let remaining = |share: f64| Duration::from_secs_f64((left - seconds * share).max(0.0));
         let (experiment, ending) =
-            session.run(design(check, &load, seconds), &mut load, interim, &|at| remaining(at.share));
+            session.run(spec(check, &load, seconds), &mut load, &mut |_| false, &|at| remaining(at.share));
         let measured = match experiment {
             Some(experiment) => LimitProof::of(check, experiment),
             None => LimitProof::cannot(check, "no sample was taken".to_owned()),
@@ -212,19 +211,15 @@ impl<'a> Prover<'a> {
     }
 }
 
-fn design(check: LimitCheck, load: &MemoryLoad, seconds: f64) -> Design {
+fn spec(check: LimitCheck, load: &MemoryLoad, seconds: f64) -> ExperimentSpec {
     let treatment = |name: &&str| Treatment {
         name: (*name).to_owned(),
         workers: load.measured_workers(),
         ..Treatment::default()
     };
-    Design {
-        id: format!("{}{}", id::QOS, check.name()),
-        method: load.method(),
-        unit: "bytes".to_owned(),
-        parameters: BTreeMap::new(),
-        metrics: Vec::new(),
+    ExperimentSpec {
         treatments: check.treatments().iter().map(treatment).collect(),
         budget: Budget::seconds(seconds),
+        ..ExperimentSpec::new(format!("{}{}", id::QOS, check.name()), load.method(), "bytes")
     }
 }

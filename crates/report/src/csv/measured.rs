@@ -1,7 +1,7 @@
 //! Rows of the measurements, as in the record.
 
 use crate::{NamedEvaluation, csv::cell};
-use manycore_experiment::record::{Better, Sample, id};
+use manycore_experiment::record::{Direction, Sample, id};
 
 pub(super) fn metrics(named: &NamedEvaluation) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
@@ -10,8 +10,8 @@ pub(super) fn metrics(named: &NamedEvaluation) -> Vec<Vec<String>> {
         for sample in &experiment.samples {
             for (metric, value) in experiment.metrics.iter().zip(&sample.values) {
                 let better = match metric.better {
-                    Better::Higher => "higher",
-                    Better::Lower => "lower",
+                    Direction::Higher => "higher",
+                    Direction::Lower => "lower",
                 };
                 rows.push(vec![
                     experiment.id.clone(),
@@ -52,7 +52,7 @@ pub(super) fn samples(named: &NamedEvaluation) -> Vec<Vec<String>> {
 }
 
 fn around(sample: &Sample) -> [String; 11] {
-    let around = &sample.around;
+    let counters = &sample.counters;
     let count = |count: Option<u64>| cell(count.map(|count| count as f64));
     let seconds = |ns: Option<u64>| cell(ns.map(|ns| ns as f64 / 1e9));
     let ticks = |ticks: &[u32]| {
@@ -60,16 +60,16 @@ fn around(sample: &Sample) -> [String; 11] {
         if ticks.is_empty() { String::new() } else { sum.to_string() }
     };
     [
-        seconds(around.cpu_ns),
-        seconds(around.run_delay_ns),
-        count(around.migrations),
-        count(around.voluntary_switches),
-        count(around.involuntary_switches),
-        ticks(&around.busy_ticks),
-        ticks(&around.steal_ticks),
-        seconds(around.throttled_ns),
-        count(around.thermal_events),
-        count(around.frequency_khz),
-        seconds(around.pressure_ns),
+        seconds(counters.cpu_ns),
+        seconds(counters.run_delay_ns),
+        count(counters.migrations),
+        count(counters.voluntary_switches),
+        count(counters.involuntary_switches),
+        ticks(&counters.busy_ticks),
+        ticks(&counters.steal_ticks),
+        seconds(counters.throttled_ns),
+        count(counters.thermal_events),
+        count(counters.frequency_khz),
+        seconds(counters.cpu_pressure_ns),
     ]
 }

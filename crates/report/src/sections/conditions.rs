@@ -1,7 +1,7 @@
 //! The machine, its state at the start, and the run.
 
 use crate::sections::{NamedEvaluation, Table, compare};
-use manycore_experiment::record::{Conditions, Record};
+use manycore_experiment::record::{Record, StartConditions};
 use manycore_render::{
     figure::{factor, grouped},
     table::Align,
@@ -134,7 +134,7 @@ fn memory(machine: &Machine) -> String {
     }
 }
 
-fn state(conditions: &Conditions) -> Vec<(&'static str, String)> {
+fn state(conditions: &StartConditions) -> Vec<(&'static str, String)> {
     let mut rows = Vec::new();
     if !conditions.governors.is_empty() || conditions.turbo.is_some() {
         let turbo = match conditions.turbo {

@@ -1,7 +1,7 @@
 //! Counters: one for all workers; one for each worker, in a shared cache line or in its own; and one with a
 //! line for each CPU.
 
-use super::{Member, Shared, Team, threads};
+use super::{Member, SharedObject, Team, threads};
 use crate::Load;
 use manycore_percpu::PerCpuCounter;
 use std::sync::{
@@ -18,17 +18,17 @@ const IN_A_LINE: usize = 8;
 /// Aligned to two lines, because prefetchers fetch lines in pairs.
 #[derive(Default)]
 #[repr(align(128))]
-struct Line([AtomicU64; IN_A_LINE]);
+struct PaddedLine([AtomicU64; IN_A_LINE]);
 
 /// The counters of all variants.
-struct All {
-    one: Line,
-    packed: Vec<Line>,
-    padded: Vec<Line>,
+struct AllCounters {
+    one: PaddedLine,
+    packed: Vec<PaddedLine>,
+    padded: Vec<PaddedLine>,
     per_cpu: PerCpuCounter,
 }
 
-impl All {
+impl AllCounters {
     fn counter(&self, variant: u64, worker: usize) -> &AtomicU64 {
         match variant {
             0 => &self.one.0[0],
@@ -40,7 +40,7 @@ impl All {
 
 /// Counters for a number of workers.
 pub struct Counters {
-    all: Arc<All>,
+    all: Arc<AllCounters>,
     workers: usize,
 }
 
@@ -51,9 +51,9 @@ impl Counters {
 
     /// Creates counters for `workers` workers.
     pub fn new(workers: usize) -> Self {
-        let lines = |count: usize| (0..count).map(|_| Line::default()).collect();
-        let all = All {
-            one: Line::default(),
+        let lines = |count: usize| (0..count).map(|_| PaddedLine::default()).collect();
+        let all = AllCounters {
+            one: PaddedLine::default(),
             packed: lines(workers.div_ceil(IN_A_LINE)),
             padded: lines(workers),
             per_cpu: PerCpuCounter::new(),
@@ -62,9 +62,9 @@ impl Counters {
     }
 }
 
-impl Shared for Counters {
+impl SharedObject for Counters {
     fn members(&self) -> Vec<Member> {
-        threads(self.workers, |worker| Adds { all: Arc::clone(&self.all), worker, variant: 0 })
+        threads(self.workers, |worker| CounterUser { all: Arc::clone(&self.all), worker, variant: 0 })
     }
 
     fn team(&self, variant: usize, workers: usize) -> Team {
@@ -75,21 +75,21 @@ impl Shared for Counters {
         PER_TICK
     }
 
-    fn counted(&self) -> Option<u64> {
-        let All { one, packed, padded, per_cpu } = &*self.all;
+    fn object_count(&self) -> Option<u64> {
+        let AllCounters { one, packed, padded, per_cpu } = &*self.all;
         let counters = std::iter::once(one).chain(packed).chain(padded).flat_map(|line| &line.0);
         let atomic: u64 = counters.map(|counter| counter.load(Relaxed)).sum();
         Some(atomic + per_cpu.sum() as u64)
     }
 }
 
-struct Adds {
-    all: Arc<All>,
+struct CounterUser {
+    all: Arc<AllCounters>,
     worker: usize,
     variant: u64,
 }
 
-impl Load for Adds {
+impl Load for CounterUser {
     fn prepare(&mut self, variant: u64) {
         self.variant = variant;
     }

@@ -1,6 +1,6 @@
 //! Locks: each worker acquires the lock, adds one to the data that it protects, and releases it.
 
-use super::{Member, Shared, Team, threads};
+use super::{Member, SharedObject, Team, threads};
 use crate::Load;
 use std::{
     hint::spin_loop,
@@ -17,7 +17,7 @@ use std::{
 const PER_TICK: u64 = 16;
 
 /// Polls before a waiting worker yields its CPU to other workers, one of which may hold the lock.
-const PATIENCE: u32 = 1_000;
+const SPINS: u32 = 1_000;
 
 /// Waits while `busy`. Yields the CPU from time to time, so that a worker that was preempted while it held
 /// the lock can run again.
@@ -25,7 +25,7 @@ fn wait_while(busy: impl Fn() -> bool) {
     let mut turns = 0;
     while busy() {
         turns += 1;
-        if turns < PATIENCE {
+        if turns < SPINS {
             spin_loop();
         } else {
             std::thread::yield_now();
@@ -34,7 +34,7 @@ fn wait_while(busy: impl Fn() -> bool) {
 }
 
 /// The data that a lock protects. It is read and written separately, like any other data: a lock that two
-/// workers hold at once would lose counts, which [`Shared::counted`] reveals.
+/// workers hold at once would lose counts, which [`SharedObject::object_count`] reveals.
 #[derive(Default)]
 #[repr(align(128))]
 struct Guarded(AtomicU64);
@@ -45,15 +45,15 @@ impl Guarded {
     }
 }
 
-/// Alone in its cache lines.
+/// A value that shares its cache lines with no other.
 #[derive(Default)]
 #[repr(align(128))]
-struct Alone<T>(T);
+struct CachePadded<T>(T);
 
 /// The node of a worker in the queue of an MCS lock.
 #[derive(Default)]
 #[repr(align(128))]
-struct Place {
+struct QueueNode {
     /// The next worker in the queue, plus one; 0 for none.
     next: AtomicUsize,
     waits: AtomicBool,
@@ -61,20 +61,20 @@ struct Place {
 
 /// One lock of each kind.
 #[derive(Default)]
-struct All {
-    mutex: Alone<Mutex<u64>>,
-    spin: Alone<AtomicBool>,
+struct AllLocks {
+    mutex: CachePadded<Mutex<u64>>,
+    spin: CachePadded<AtomicBool>,
     spun: Guarded,
-    next_ticket: Alone<AtomicU64>,
-    serving: Alone<AtomicU64>,
+    next_ticket: CachePadded<AtomicU64>,
+    serving: CachePadded<AtomicU64>,
     ticketed: Guarded,
     /// The last worker in the queue, plus one; 0 if the lock is free.
-    tail: Alone<AtomicUsize>,
-    places: Vec<Place>,
+    tail: CachePadded<AtomicUsize>,
+    nodes: Vec<QueueNode>,
     queued: Guarded,
 }
 
-impl All {
+impl AllLocks {
     /// Uses the standard library's mutex, which sleeps on a futex.
     fn mutex(&self) {
         *self.mutex.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
@@ -100,26 +100,26 @@ impl All {
     /// Queue lock: first come, first served; each waiting worker polls its own word (Mellor-Crummey and Scott
     /// 1991).
     fn queue(&self, worker: usize) {
-        let place = &self.places[worker];
-        place.next.store(0, Relaxed);
-        place.waits.store(true, Relaxed);
+        let node = &self.nodes[worker];
+        node.next.store(0, Relaxed);
+        node.waits.store(true, Relaxed);
         let before = self.tail.0.swap(worker + 1, AcqRel);
         if before != 0 {
-            self.places[before - 1].next.store(worker + 1, Release);
-            wait_while(|| place.waits.load(Acquire));
+            self.nodes[before - 1].next.store(worker + 1, Release);
+            wait_while(|| node.waits.load(Acquire));
         }
         self.queued.add();
         if self.tail.0.compare_exchange(worker + 1, 0, Release, Relaxed).is_err() {
             // Another worker is queued behind this one, and may not have set `next` yet.
-            wait_while(|| place.next.load(Acquire) == 0);
-            self.places[place.next.load(Relaxed) - 1].waits.store(false, Release);
+            wait_while(|| node.next.load(Acquire) == 0);
+            self.nodes[node.next.load(Relaxed) - 1].waits.store(false, Release);
         }
     }
 }
 
 /// Locks for a number of workers.
 pub struct Locks {
-    all: Arc<All>,
+    all: Arc<AllLocks>,
     workers: usize,
 }
 
@@ -129,14 +129,14 @@ impl Locks {
 
     /// Creates locks for `workers` workers.
     pub fn new(workers: usize) -> Self {
-        let places = (0..workers).map(|_| Place::default()).collect();
-        Self { all: Arc::new(All { places, ..All::default() }), workers }
+        let nodes = (0..workers).map(|_| QueueNode::default()).collect();
+        Self { all: Arc::new(AllLocks { nodes, ..AllLocks::default() }), workers }
     }
 }
 
-impl Shared for Locks {
+impl SharedObject for Locks {
     fn members(&self) -> Vec<Member> {
-        threads(self.workers, |worker| Acquires { all: Arc::clone(&self.all), worker, variant: 0 })
+        threads(self.workers, |worker| LockUser { all: Arc::clone(&self.all), worker, variant: 0 })
     }
 
     fn team(&self, variant: usize, workers: usize) -> Team {
@@ -147,21 +147,21 @@ impl Shared for Locks {
         PER_TICK
     }
 
-    fn counted(&self) -> Option<u64> {
-        let All { mutex, spun, ticketed, queued, .. } = &*self.all;
+    fn object_count(&self) -> Option<u64> {
+        let AllLocks { mutex, spun, ticketed, queued, .. } = &*self.all;
         let guarded = [spun, ticketed, queued].map(|guarded| guarded.0.load(Relaxed));
         let mutex = *mutex.0.lock().unwrap_or_else(PoisonError::into_inner);
         Some(mutex + guarded.iter().sum::<u64>())
     }
 }
 
-struct Acquires {
-    all: Arc<All>,
+struct LockUser {
+    all: Arc<AllLocks>,
     worker: usize,
     variant: u64,
 }
 
-impl Load for Acquires {
+impl Load for LockUser {
     fn prepare(&mut self, variant: u64) {
         self.variant = variant;
     }

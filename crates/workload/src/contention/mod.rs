@@ -1,6 +1,6 @@
 //! Loads whose workers share an object: a counter, a lock, a queue, a semaphore, a pipe.
 //!
-//! An object ([`Shared`]) is created once and used for all its variants, with [`Member`]s that stay alive.
+//! An object ([`SharedObject`]) is created once and used for all its variants, with [`Member`]s that stay alive.
 //! Some members work on orders, in ticks like any load. Others serve: they wait for what the workers give
 //! them. Serving members never have to be stopped for a worker to end its tick, so stopping cannot deadlock.
 
@@ -23,7 +23,7 @@ use crate::Load;
 use std::io;
 
 /// An object that workers share.
-pub trait Shared: Send + Sync {
+pub trait SharedObject: Send + Sync {
     /// Returns the members. A [`Team`] names them by their index in this list.
     fn members(&self) -> Vec<Member>;
 
@@ -35,13 +35,13 @@ pub trait Shared: Send + Sync {
 
     /// Returns the operations of all workers since the start, as counted by the object itself. While all are
     /// idle, this must equal the workers' own counts. `None` if the object does not count.
-    fn counted(&self) -> Option<u64> {
+    fn object_count(&self) -> Option<u64> {
         None
     }
 
     /// Returns the objects that the kernel keeps after the end of all processes, in the notation of
     /// [`remove`].
-    fn remains(&self) -> Vec<String> {
+    fn kernel_objects(&self) -> Vec<String> {
         Vec::new()
     }
 
@@ -50,18 +50,18 @@ pub trait Shared: Send + Sync {
 }
 
 /// The role of a member.
-pub enum Part {
+pub enum Role {
     /// Works on orders.
-    Works(Box<dyn Load>),
+    Worker(Box<dyn Load>),
     /// Serves until the object is closed.
-    Serves(Box<dyn FnOnce()>),
+    Server(Box<dyn FnOnce()>),
 }
 
 /// A thread or process that takes part.
 pub enum Member {
     /// A thread that starts with this function.
-    Thread(Box<dyn FnOnce() -> Part + Send>),
-    /// A process that starts with [`join`] of this name and object.
+    Thread(Box<dyn FnOnce() -> Role + Send>),
+    /// A process that starts with [`open_role`] of this name and object.
     Process {
         /// Name of the part.
         name: &'static str,
@@ -70,7 +70,7 @@ pub enum Member {
     },
 }
 
-/// Members that work at the same time, by their indices in [`Shared::members`].
+/// Members that work at the same time, by their indices in [`SharedObject::members`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Team {
     /// Members that work.
@@ -85,14 +85,14 @@ pub struct Team {
 ///
 /// # Errors
 /// Those of opening the object.
-pub fn join(name: &str, object: &str) -> Option<io::Result<Part>> {
+pub fn open_role(name: &str, object: &str) -> Option<io::Result<Role>> {
     match name {
-        pipe::ASKS => Some(pipe::asks(object)),
-        pipe::ANSWERS => Some(pipe::answers(object)),
-        sem::PROCESS => Some(sem::process(object)),
-        sysv::SEMAPHORE => Some(sysv::semaphore(object)),
-        sysv::SENDS => Some(sysv::sends(object)),
-        sysv::TAKES => Some(sysv::takes(object)),
+        pipe::PIPE_CLIENT => Some(pipe::open_client(object)),
+        pipe::PIPE_SERVER => Some(pipe::open_server(object)),
+        sem::PROCESS => Some(sem::open_process(object)),
+        sysv::SEMAPHORE => Some(sysv::open_semaphore(object)),
+        sysv::SENDER => Some(sysv::open_sender(object)),
+        sysv::RECEIVER => Some(sysv::open_receiver(object)),
         _ => None,
     }
 }
@@ -112,7 +112,7 @@ fn threads<L: Load + Send + 'static>(count: usize, load: impl Fn(usize) -> L) ->
     (0..count)
         .map(|worker| {
             let load = load(worker);
-            Member::Thread(Box::new(move || Part::Works(Box::new(load))))
+            Member::Thread(Box::new(move || Role::Worker(Box::new(load))))
         })
         .collect()
 }

@@ -1,6 +1,6 @@
 //! Two processes and two pipes: a counter is sent to the other process and back, as in UnixBench's context1.
 
-use super::{Member, Part, Shared, Team};
+use super::{Member, Role, SharedObject, Team};
 use crate::Load;
 use rustix::io::retry_on_intr;
 use std::{
@@ -11,8 +11,8 @@ use std::{
 };
 
 /// Names of the parts.
-pub(super) const ASKS: &str = "pipe";
-pub(super) const ANSWERS: &str = "pipe-answer";
+pub(super) const PIPE_CLIENT: &str = "pipe";
+pub(super) const PIPE_SERVER: &str = "pipe-answer";
 
 /// Both pipes of a pair: there and back.
 type Pair = [(PipeReader, PipeWriter); 2];
@@ -38,19 +38,20 @@ impl Pipes {
     }
 }
 
-impl Shared for Pipes {
+impl SharedObject for Pipes {
     fn members(&self) -> Vec<Member> {
         let process = std::process::id();
         let ends = |reader: &PipeReader, writer: &PipeWriter| {
             format!("/proc/{process}/fd/{},/proc/{process}/fd/{}", reader.as_raw_fd(), writer.as_raw_fd())
         };
         let pairs = self.pairs.lock().unwrap_or_else(PoisonError::into_inner);
-        let asks =
-            pairs.iter().map(|[there, back]| Member::Process { name: ASKS, object: ends(&back.0, &there.1) });
-        let answers = pairs
+        let clients = pairs
             .iter()
-            .map(|[there, back]| Member::Process { name: ANSWERS, object: ends(&there.0, &back.1) });
-        asks.chain(answers).collect()
+            .map(|[there, back]| Member::Process { name: PIPE_CLIENT, object: ends(&back.0, &there.1) });
+        let servers = pairs
+            .iter()
+            .map(|[there, back]| Member::Process { name: PIPE_SERVER, object: ends(&there.0, &back.1) });
+        clients.chain(servers).collect()
     }
 
     fn team(&self, _: usize, workers: usize) -> Team {
@@ -76,15 +77,15 @@ fn open(object: &str) -> io::Result<(File, File)> {
 }
 
 /// Returns the part of the process that counts.
-pub(super) fn asks(object: &str) -> io::Result<Part> {
+pub(super) fn open_client(object: &str) -> io::Result<Role> {
     let (reader, writer) = open(object)?;
-    Ok(Part::Works(Box::new(Asks { reader, writer, count: 0, broken: None })))
+    Ok(Role::Worker(Box::new(PipeClient { reader, writer, count: 0, broken: None })))
 }
 
 /// Returns the part of the process that sends back what it receives, in order, until the pipe is closed.
-pub(super) fn answers(object: &str) -> io::Result<Part> {
+pub(super) fn open_server(object: &str) -> io::Result<Role> {
     let (reader, writer) = open(object)?;
-    Ok(Part::Serves(Box::new(move || {
+    Ok(Role::Server(Box::new(move || {
         let mut count = 0u64;
         while receive(&reader).is_ok_and(|seen| seen == count) && send(&writer, count).is_ok() {
             count += 1;
@@ -115,14 +116,14 @@ fn whole(bytes: usize) -> io::Result<()> {
     if bytes == 8 { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
 }
 
-struct Asks {
+struct PipeClient {
     reader: File,
     writer: File,
     count: u64,
     broken: Option<i32>,
 }
 
-impl Asks {
+impl PipeClient {
     fn round(&mut self) -> io::Result<()> {
         send(&self.writer, self.count)?;
         if receive(&self.reader)? != self.count {
@@ -133,7 +134,7 @@ impl Asks {
     }
 }
 
-impl Load for Asks {
+impl Load for PipeClient {
     fn prepare(&mut self, _: u64) {}
 
     fn ticks_per_event(&self) -> u64 {
@@ -147,7 +148,7 @@ impl Load for Asks {
         }
     }
 
-    fn broken(&self) -> Option<i32> {
+    fn error(&self) -> Option<i32> {
         self.broken
     }
 }

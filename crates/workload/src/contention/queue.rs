@@ -1,6 +1,6 @@
 //! Queues: all workers but one put in numbers, and one takes them out.
 
-use super::{Member, Part, Shared, Team, ring::Ring};
+use super::{Member, Role, SharedObject, Team, ring::BoundedRing};
 use crate::Load;
 use std::{
     hint::spin_loop,
@@ -22,21 +22,21 @@ const PER_TICK: u64 = 32;
 const LENGTH: u64 = 1024;
 
 /// Polls of an empty ring before its consumer yields, or of a full one before a producer does.
-const PATIENCE: u32 = 1_000;
+const SPINS: u32 = 1_000;
 
 /// How long the ring's consumer sleeps between polls. It is never woken, so that producers need not check
 /// whether it sleeps.
-const NAP: Duration = Duration::from_millis(1);
+const IDLE_SLEEP: Duration = Duration::from_millis(1);
 
-struct All {
-    ring: Ring,
+struct AllQueues {
+    ring: BoundedRing,
     closed: AtomicBool,
     taken: AtomicU64,
 }
 
 /// A channel and a ring for a number of workers.
 pub struct Queues {
-    all: Arc<All>,
+    all: Arc<AllQueues>,
     channel: Mutex<Option<(SyncSender<u64>, Receiver<u64>)>>,
     producers: usize,
 }
@@ -47,7 +47,11 @@ impl Queues {
 
     /// Creates queues for `workers` workers, at least two: the consumer is one of them.
     pub fn new(workers: usize) -> Self {
-        let all = All { ring: Ring::new(LENGTH), closed: AtomicBool::new(false), taken: AtomicU64::new(0) };
+        let all = AllQueues {
+            ring: BoundedRing::new(LENGTH),
+            closed: AtomicBool::new(false),
+            taken: AtomicU64::new(0),
+        };
         Self {
             all: Arc::new(all),
             channel: Mutex::new(Some(sync_channel(LENGTH as usize))),
@@ -56,22 +60,22 @@ impl Queues {
     }
 }
 
-impl Shared for Queues {
+impl SharedObject for Queues {
     fn members(&self) -> Vec<Member> {
         let Some((sender, receiver)) = self.channel.lock().unwrap_or_else(PoisonError::into_inner).take()
         else {
             return Vec::new();
         };
-        let mut members = super::threads(self.producers, |_| Puts {
+        let mut members = super::threads(self.producers, |_| Producer {
             all: Arc::clone(&self.all),
             sender: sender.clone(),
             variant: 0,
         });
         let (of_channel, of_ring) = (Arc::clone(&self.all), Arc::clone(&self.all));
         let takes = move || of_channel.take_from_channel(&receiver);
-        members.push(Member::Thread(Box::new(|| Part::Serves(Box::new(takes)))));
+        members.push(Member::Thread(Box::new(|| Role::Server(Box::new(takes)))));
         let takes = move || of_ring.take_from_ring();
-        members.push(Member::Thread(Box::new(|| Part::Serves(Box::new(takes)))));
+        members.push(Member::Thread(Box::new(|| Role::Server(Box::new(takes)))));
         members
     }
 
@@ -87,7 +91,7 @@ impl Shared for Queues {
         PER_TICK
     }
 
-    fn counted(&self) -> Option<u64> {
+    fn object_count(&self) -> Option<u64> {
         Some(self.all.taken.load(Acquire))
     }
 
@@ -96,7 +100,7 @@ impl Shared for Queues {
     }
 }
 
-impl All {
+impl AllQueues {
     fn count(&self) {
         // The two consumers never work at the same time, except at the end of a treatment.
         self.taken.fetch_add(1, Release);
@@ -116,31 +120,31 @@ impl All {
             if self.ring.pop().is_some() {
                 self.count();
                 looks = 0;
-            } else if looks < PATIENCE {
+            } else if looks < SPINS {
                 looks += 1;
                 spin_loop();
-            } else if looks < 2 * PATIENCE {
+            } else if looks < 2 * SPINS {
                 looks += 1;
                 std::thread::yield_now();
             } else {
-                std::thread::sleep(NAP);
+                std::thread::sleep(IDLE_SLEEP);
             }
         }
     }
 }
 
-struct Puts {
-    all: Arc<All>,
+struct Producer {
+    all: Arc<AllQueues>,
     sender: SyncSender<u64>,
     variant: u64,
 }
 
-impl Puts {
+impl Producer {
     fn push(&self, value: u64) {
         let mut looks = 0;
         while !self.all.ring.push(value) && !self.all.closed.load(Relaxed) {
             looks += 1;
-            if looks < PATIENCE {
+            if looks < SPINS {
                 spin_loop();
             } else {
                 std::thread::yield_now();
@@ -149,7 +153,7 @@ impl Puts {
     }
 }
 
-impl Load for Puts {
+impl Load for Producer {
     fn prepare(&mut self, variant: u64) {
         self.variant = variant;
     }

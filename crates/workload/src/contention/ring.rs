@@ -13,25 +13,25 @@ struct Cell {
     value: AtomicU64,
 }
 
-/// Alone in its cache lines.
+/// A value that shares its cache lines with no other.
 #[derive(Default)]
 #[repr(align(128))]
-struct Alone(AtomicU64);
+struct CachePadded(AtomicU64);
 
 /// The queue; its length is a power of two.
-pub(super) struct Ring {
+pub(super) struct BoundedRing {
     cells: Vec<Cell>,
-    filled: Alone,
-    emptied: Alone,
+    filled: CachePadded,
+    emptied: CachePadded,
 }
 
-impl Ring {
+impl BoundedRing {
     pub(super) fn new(length: u64) -> Self {
         let cell = |turn| Cell { turn: AtomicU64::new(turn), value: AtomicU64::new(0) };
         Self {
             cells: (0..length.next_power_of_two()).map(cell).collect(),
-            filled: Alone::default(),
-            emptied: Alone::default(),
+            filled: CachePadded::default(),
+            emptied: CachePadded::default(),
         }
     }
 
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn a_ring_is_first_in_first_out_and_knows_when_it_is_full() {
-        let ring = Ring::new(4);
+        let ring = BoundedRing::new(4);
         for round in 0..5 {
             assert_eq!(ring.pop(), None);
             for value in 0..4 {

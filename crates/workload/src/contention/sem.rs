@@ -2,7 +2,7 @@
 //! processes.
 #![allow(unsafe_code, reason = "semaphores of the C library live in memory that is mapped here")]
 
-use super::{Member, Part, Shared, Team, errno};
+use super::{Member, Role, SharedObject, Team, errno};
 use crate::Load;
 use rustix::{
     fs::{MemfdFlags, Mode, OFlags, ftruncate, memfd_create, open},
@@ -27,17 +27,17 @@ const APART: usize = 256;
 const BYTES: usize = 4096;
 
 /// Memory that holds two semaphores.
-struct Memory {
+struct SemaphoreMemory {
     address: NonNull<u8>,
     file: OwnedFd,
 }
 
 // SAFETY: the mapping lives as long as this value, and semaphores may be used by several threads at once.
-unsafe impl Send for Memory {}
+unsafe impl Send for SemaphoreMemory {}
 // SAFETY: as above.
-unsafe impl Sync for Memory {}
+unsafe impl Sync for SemaphoreMemory {}
 
-impl Memory {
+impl SemaphoreMemory {
     fn map(file: OwnedFd) -> io::Result<Self> {
         // SAFETY: a new mapping of a file of this size, at an address chosen by the kernel.
         let address = unsafe {
@@ -53,7 +53,7 @@ impl Memory {
     }
 }
 
-impl Drop for Memory {
+impl Drop for SemaphoreMemory {
     fn drop(&mut self) {
         // SAFETY: the mapping created in `map`; every user of the semaphores holds this value.
         let _ = unsafe { munmap(self.address.as_ptr().cast(), BYTES) };
@@ -62,7 +62,7 @@ impl Drop for Memory {
 
 /// A semaphore for threads and one for processes.
 pub struct Semaphores {
-    memory: Arc<Memory>,
+    memory: Arc<SemaphoreMemory>,
     workers: usize,
 }
 
@@ -77,7 +77,7 @@ impl Semaphores {
     pub fn new(workers: usize) -> io::Result<Self> {
         let file = memfd_create("manycore-semaphores", MemfdFlags::CLOEXEC)?;
         ftruncate(&file, BYTES as u64)?;
-        let memory = Memory::map(file)?;
+        let memory = SemaphoreMemory::map(file)?;
         for which in 0..2 {
             // SAFETY: memory for a semaphore that is not in use yet.
             if unsafe { libc::sem_init(memory.semaphore(which), which as i32, 1) } != 0 {
@@ -88,11 +88,11 @@ impl Semaphores {
     }
 }
 
-impl Shared for Semaphores {
+impl SharedObject for Semaphores {
     fn members(&self) -> Vec<Member> {
         let object = format!("/proc/{}/fd/{}", std::process::id(), self.memory.file.as_raw_fd());
         let process = |_| Member::Process { name: PROCESS, object: object.clone() };
-        let mut members = super::threads(self.workers, |_| Waits {
+        let mut members = super::threads(self.workers, |_| SemaphoreUser {
             memory: Arc::clone(&self.memory),
             which: 0,
             broken: None,
@@ -123,18 +123,18 @@ impl Shared for Semaphores {
 }
 
 /// Returns the part of a process.
-pub(super) fn process(object: &str) -> io::Result<Part> {
-    let memory = Memory::map(open(object, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?)?;
-    Ok(Part::Works(Box::new(Waits { memory: Arc::new(memory), which: 1, broken: None })))
+pub(super) fn open_process(object: &str) -> io::Result<Role> {
+    let memory = SemaphoreMemory::map(open(object, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?)?;
+    Ok(Role::Worker(Box::new(SemaphoreUser { memory: Arc::new(memory), which: 1, broken: None })))
 }
 
-struct Waits {
-    memory: Arc<Memory>,
+struct SemaphoreUser {
+    memory: Arc<SemaphoreMemory>,
     which: usize,
     broken: Option<i32>,
 }
 
-impl Load for Waits {
+impl Load for SemaphoreUser {
     fn prepare(&mut self, _: u64) {}
 
     fn ticks_per_event(&self) -> u64 {
@@ -159,7 +159,7 @@ impl Load for Waits {
         }
     }
 
-    fn broken(&self) -> Option<i32> {
+    fn error(&self) -> Option<i32> {
         self.broken
     }
 }

@@ -1,17 +1,17 @@
 //! System V semaphores and message queues, with the operations of stress-ng's stressors.
 //!
 //! They live in the kernel until they are removed. Their creators remove them when they are dropped. For the
-//! case that the creator is killed, [`Shared::remains`] lists them for a cleanup process.
+//! case that the creator is killed, [`SharedObject::kernel_objects`] lists them for a cleanup process.
 #![allow(unsafe_code, reason = "system calls for which only the C library has functions")]
 
-use super::{Member, Part, Shared, Team, errno, number};
+use super::{Member, Role, SharedObject, Team, errno, number};
 use crate::Load;
 use std::io;
 
 /// Names of the parts.
 pub(super) const SEMAPHORE: &str = "sem-sysv";
-pub(super) const SENDS: &str = "msg-send";
-pub(super) const TAKES: &str = "msg-take";
+pub(super) const SENDER: &str = "msg-send";
+pub(super) const RECEIVER: &str = "msg-take";
 
 /// Waits and signals per tick, and messages per tick.
 const PER_TICK: u64 = 4;
@@ -22,7 +22,7 @@ const MESSAGE: usize = 4;
 /// The owner may read and write.
 const MODE: i32 = 0o600;
 
-/// Removes an object that [`Shared::remains`] listed. Returns whether it existed.
+/// Removes an object that [`SharedObject::kernel_objects`] listed. Returns whether it existed.
 ///
 /// # Errors
 /// `InvalidInput` if `object` is not in that notation.
@@ -78,7 +78,7 @@ impl Drop for SysvSemaphore {
     }
 }
 
-impl Shared for SysvSemaphore {
+impl SharedObject for SysvSemaphore {
     fn members(&self) -> Vec<Member> {
         (0..self.workers).map(|_| Member::Process { name: SEMAPHORE, object: self.id.to_string() }).collect()
     }
@@ -91,26 +91,26 @@ impl Shared for SysvSemaphore {
         PER_TICK
     }
 
-    fn remains(&self) -> Vec<String> {
+    fn kernel_objects(&self) -> Vec<String> {
         vec![format!("sem:{}", self.id)]
     }
 
     fn close(&self) {
-        self.remains().iter().for_each(|object| drop(remove(object)));
+        self.kernel_objects().iter().for_each(|object| drop(remove(object)));
     }
 }
 
 /// Returns the part of a process that shares the semaphore `object`.
-pub(super) fn semaphore(object: &str) -> io::Result<Part> {
-    Ok(Part::Works(Box::new(Signals { id: number(object)?, broken: None })))
+pub(super) fn open_semaphore(object: &str) -> io::Result<Role> {
+    Ok(Role::Worker(Box::new(SemaphoreUser { id: number(object)?, broken: None })))
 }
 
-struct Signals {
+struct SemaphoreUser {
     id: i32,
     broken: Option<i32>,
 }
 
-impl Signals {
+impl SemaphoreUser {
     /// Does one operation. As in stress-ng, it has `SEM_UNDO`: the kernel undoes the operations of a worker
     /// that was killed.
     fn operate(&self, change: i16) -> Result<(), i32> {
@@ -126,7 +126,7 @@ impl Signals {
     }
 }
 
-impl Load for Signals {
+impl Load for SemaphoreUser {
     fn prepare(&mut self, _: u64) {}
 
     fn ticks_per_event(&self) -> u64 {
@@ -142,7 +142,7 @@ impl Load for Signals {
         }
     }
 
-    fn broken(&self) -> Option<i32> {
+    fn error(&self) -> Option<i32> {
         self.broken
     }
 }
@@ -182,10 +182,10 @@ impl Drop for Messages {
     }
 }
 
-impl Shared for Messages {
+impl SharedObject for Messages {
     fn members(&self) -> Vec<Member> {
         let all = |name| self.ids.iter().map(move |id| Member::Process { name, object: id.to_string() });
-        all(SENDS).chain(all(TAKES)).collect()
+        all(SENDER).chain(all(RECEIVER)).collect()
     }
 
     fn team(&self, _: usize, workers: usize) -> Team {
@@ -197,12 +197,12 @@ impl Shared for Messages {
         PER_TICK
     }
 
-    fn remains(&self) -> Vec<String> {
+    fn kernel_objects(&self) -> Vec<String> {
         self.ids.iter().map(|id| format!("msg:{id}")).collect()
     }
 
     fn close(&self) {
-        self.remains().iter().for_each(|object| drop(remove(object)));
+        self.kernel_objects().iter().for_each(|object| drop(remove(object)));
     }
 }
 
@@ -214,17 +214,17 @@ struct Message {
 }
 
 /// Returns the part of a process that sends to the queue `object`.
-pub(super) fn sends(object: &str) -> io::Result<Part> {
-    Ok(Part::Works(Box::new(Sends { id: number(object)?, value: 0, broken: None })))
+pub(super) fn open_sender(object: &str) -> io::Result<Role> {
+    Ok(Role::Worker(Box::new(Sender { id: number(object)?, value: 0, broken: None })))
 }
 
-struct Sends {
+struct Sender {
     id: i32,
     value: u32,
     broken: Option<i32>,
 }
 
-impl Load for Sends {
+impl Load for Sender {
     fn prepare(&mut self, _: u64) {}
 
     fn ticks_per_event(&self) -> u64 {
@@ -248,15 +248,15 @@ impl Load for Sends {
         }
     }
 
-    fn broken(&self) -> Option<i32> {
+    fn error(&self) -> Option<i32> {
         self.broken
     }
 }
 
 /// Returns the part of a process that receives from the queue `object`, until it is removed.
-pub(super) fn takes(object: &str) -> io::Result<Part> {
+pub(super) fn open_receiver(object: &str) -> io::Result<Role> {
     let id = number(object)?;
-    Ok(Part::Serves(Box::new(move || {
+    Ok(Role::Server(Box::new(move || {
         let mut message = Message { kind: 0, value: 0 };
         loop {
             // SAFETY: the kernel writes the kind and at most as many bytes as given, which the message has.

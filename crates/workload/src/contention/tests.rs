@@ -5,27 +5,27 @@ use std::thread;
 
 /// Makes `workers` threads do `ticks` ticks each of every variant. Returns the count of the object and that
 /// of the workers.
-fn run(object: &dyn Shared, variants: usize, workers: usize, ticks: u64) -> (u64, u64) {
+fn run(object: &dyn SharedObject, variants: usize, workers: usize, ticks: u64) -> (u64, u64) {
     let mut works = Vec::new();
     let mut servers = Vec::new();
     for member in object.members() {
         let Member::Thread(begin) = member else { unreachable!("this test drives threads") };
-        let (said, told) = std::sync::mpsc::channel::<(u64, u64)>();
+        let (send_order, orders) = std::sync::mpsc::channel::<(u64, u64)>();
         let (done, finished) = std::sync::mpsc::channel::<()>();
         let thread = thread::spawn(move || match begin() {
-            Part::Works(mut load) => {
-                for (parameter, ticks) in told {
+            Role::Worker(mut load) => {
+                for (parameter, ticks) in orders {
                     load.prepare(parameter);
                     (0..ticks).for_each(|_| load.tick());
                     done.send(()).unwrap();
                 }
             }
-            Part::Serves(serve) => {
+            Role::Server(serve) => {
                 drop(done);
                 serve();
             }
         });
-        works.push((said, finished));
+        works.push((send_order, finished));
         servers.push(thread);
     }
     let mut counted = 0;
@@ -41,14 +41,14 @@ fn run(object: &dyn Shared, variants: usize, workers: usize, ticks: u64) -> (u64
     }
     drop(works);
     // What was put in last is taken out a moment later.
-    while object.counted().is_some_and(|own| own < counted) {
+    while object.object_count().is_some_and(|own| own < counted) {
         thread::yield_now();
     }
     object.close();
     for thread in servers {
         thread.join().unwrap();
     }
-    (object.counted().unwrap_or(counted), counted)
+    (object.object_count().unwrap_or(counted), counted)
 }
 
 #[test]
@@ -71,11 +71,11 @@ fn what_is_put_in_comes_out() {
 
 #[test]
 fn objects_of_the_kernel_are_there_until_they_are_dropped() {
-    let objects: [Box<dyn Shared>; 2] = match (SysvSemaphore::new(2), Messages::new(2)) {
+    let objects: [Box<dyn SharedObject>; 2] = match (SysvSemaphore::new(2), Messages::new(2)) {
         (Ok(semaphore), Ok(messages)) => [Box::new(semaphore), Box::new(messages)],
         _ => return eprintln!("SKIPPED: this kernel has no System V objects"),
     };
-    let names: Vec<String> = objects.iter().flat_map(|object| object.remains()).collect();
+    let names: Vec<String> = objects.iter().flat_map(|object| object.kernel_objects()).collect();
     assert_eq!(names.len(), 3);
     drop(objects);
     assert!(names.iter().all(|name| !remove(name).unwrap()), "{names:?}");
@@ -87,18 +87,18 @@ fn an_object_that_is_removed_ends_those_who_use_it() {
         return eprintln!("SKIPPED: this kernel has no System V objects");
     };
     let Member::Process { name, object } = semaphore.members().remove(0) else { unreachable!() };
-    let Some(Ok(Part::Works(mut load))) = join(name, &object) else { unreachable!() };
+    let Some(Ok(Role::Worker(mut load))) = open_role(name, &object) else { unreachable!() };
     load.tick();
-    assert_eq!(load.broken(), None);
+    assert_eq!(load.error(), None);
     semaphore.close();
     load.tick();
-    assert!(matches!(load.broken(), Some(libc::EINVAL | libc::EIDRM)), "{:?}", load.broken());
+    assert!(matches!(load.error(), Some(libc::EINVAL | libc::EIDRM)), "{:?}", load.error());
 }
 
 #[test]
 fn messages_are_taken_and_a_pipe_answers() {
     let pipes = Pipes::new(1).unwrap();
-    let mut objects: Vec<Box<dyn Shared>> = vec![Box::new(pipes)];
+    let mut objects: Vec<Box<dyn SharedObject>> = vec![Box::new(pipes)];
     match Messages::new(1) {
         Ok(messages) => objects.push(Box::new(messages)),
         Err(error) => eprintln!("SKIPPED: messages: {error}"),
@@ -109,14 +109,14 @@ fn messages_are_taken_and_a_pipe_answers() {
             Member::Thread(_) => unreachable!("these are processes"),
         });
         let (works, serves) = (members.next().unwrap(), members.next().unwrap());
-        let answering = thread::spawn(move || match join(serves.0, &serves.1) {
-            Some(Ok(Part::Serves(serve))) => serve(),
+        let answering = thread::spawn(move || match open_role(serves.0, &serves.1) {
+            Some(Ok(Role::Server(serve))) => serve(),
             _ => unreachable!("it serves"),
         });
-        let Some(Ok(Part::Works(mut load))) = join(works.0, &works.1) else { unreachable!() };
+        let Some(Ok(Role::Worker(mut load))) = open_role(works.0, &works.1) else { unreachable!() };
         // Far more than the capacity of a queue or a pipe.
         (0..20_000).for_each(|_| load.tick());
-        assert_eq!(load.broken(), None);
+        assert_eq!(load.error(), None);
         drop(load);
         object.close();
         answering.join().unwrap();
@@ -135,9 +135,9 @@ fn a_semaphore_is_had_by_one_at_a_time() {
         .map(|_| {
             let object = object.clone();
             thread::spawn(move || {
-                let Some(Ok(Part::Works(mut load))) = join(name, &object) else { unreachable!() };
+                let Some(Ok(Role::Worker(mut load))) = open_role(name, &object) else { unreachable!() };
                 (0..2_000).for_each(|_| load.tick());
-                load.broken()
+                load.error()
             })
         })
         .collect();
@@ -145,10 +145,10 @@ fn a_semaphore_is_had_by_one_at_a_time() {
 }
 
 #[test]
-fn names_that_are_none_are_refused() {
-    assert!(join("nothing", "").is_none());
+fn unknown_names_are_refused() {
+    assert!(open_role("nothing", "").is_none());
     for name in ["pipe", "pipe-answer", "sem", "sem-sysv", "msg-send", "msg-take"] {
-        assert!(join(name, "x").is_some_and(|part| part.is_err()), "{name}");
+        assert!(open_role(name, "x").is_some_and(|part| part.is_err()), "{name}");
     }
     for object in ["", "sem", "sem:", "msg:x", "shm:1"] {
         assert!(remove(object).is_err(), "{object}");

@@ -29,12 +29,12 @@ pub(super) struct Chain {
 
 impl Chain {
     /// Creates a chain through `bytes` bytes on `node`; see [`Region::new`].
-    pub(super) fn new(bytes: usize, node: Option<u32>, hands: usize) -> io::Result<Arc<Self>> {
+    pub(super) fn new(bytes: usize, node: Option<u32>, threads: usize) -> io::Result<Arc<Self>> {
         let links = bytes / LINK_BYTES;
         if links == 0 {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let memory = Region::new(bytes, node, hands)?;
+        let memory = Region::new(bytes, node, threads)?;
         let chain = Self { memory, links, reached: AtomicUsize::new(0) };
         let mut order = order(links);
         let first = order.next().unwrap_or(0);
@@ -86,12 +86,12 @@ fn order(count: usize) -> impl Iterator<Item = usize> {
 }
 
 /// A position on a chain.
-pub(super) struct Chase {
+pub(super) struct ChainWorker {
     chain: Arc<Chain>,
     at: usize,
 }
 
-impl Chase {
+impl ChainWorker {
     pub(super) fn new(chain: Arc<Chain>) -> Self {
         let at = chain.reached.load(Relaxed);
         Self { chain, at }
@@ -107,7 +107,7 @@ impl Chase {
     }
 }
 
-impl Drop for Chase {
+impl Drop for ChainWorker {
     fn drop(&mut self) {
         self.chain.reached.store(self.at, Relaxed);
     }
@@ -150,12 +150,12 @@ mod tests {
     #[test]
     fn a_chase_follows_its_links() {
         let chain = Chain::new(1000 * LINK_BYTES, None, 1).unwrap();
-        let mut chase = Chase::new(Arc::clone(&chain));
+        let mut chase = ChainWorker::new(Arc::clone(&chain));
         chase.step();
         let wanted = (0..HOPS).fold(0, |at, _| chain.follow(at));
         assert_eq!(chase.at, wanted);
         drop(chase);
-        assert_eq!(Chase::new(Arc::clone(&chain)).at, wanted, "the next one continues");
+        assert_eq!(ChainWorker::new(Arc::clone(&chain)).at, wanted, "the next one continues");
         assert!(Chain::new(LINK_BYTES - 1, None, 1).is_err());
     }
 }

@@ -24,12 +24,12 @@ unsafe impl Sync for Region {}
 
 impl Region {
     /// Allocates `bytes` bytes on `node`, or else where the kernel places pages that the calling thread
-    /// touches. `hands` threads touch the pages in parallel.
+    /// touches. `threads` threads touch the pages in parallel.
     ///
     /// # Errors
     /// Those of `mmap(2)` and `mbind(2)`: too little memory, a node that does not exist or may not be used,
     /// or no permission to bind memory.
-    pub(super) fn new(bytes: usize, node: Option<u32>, hands: usize) -> io::Result<Self> {
+    pub(super) fn new(bytes: usize, node: Option<u32>, threads: usize) -> io::Result<Self> {
         let flags = MapFlags::PRIVATE;
         // SAFETY: a new mapping at an address chosen by the kernel.
         let start = unsafe {
@@ -43,7 +43,7 @@ impl Region {
         // SAFETY: the range is the mapping, and this advice changes no contents. A kernel without huge pages
         // returns an error; address translation then takes a larger share of the time.
         let _ = unsafe { madvise(region.start.as_ptr().cast(), bytes, Advice::LinuxHugepage) };
-        region.touch(hands.clamp(1, bytes.div_ceil(PART)));
+        region.touch(threads.clamp(1, bytes.div_ceil(PART)));
         Ok(region)
     }
 
@@ -69,9 +69,9 @@ impl Region {
     }
 
     /// Writes to every page, so that page faults are not part of the measured time.
-    fn touch(&self, hands: usize) {
+    fn touch(&self, threads: usize) {
         let page = rustix::param::page_size();
-        let part = self.bytes.div_ceil(hands).next_multiple_of(page);
+        let part = self.bytes.div_ceil(threads).next_multiple_of(page);
         let touch = |hand: usize| {
             for at in (hand * part..((hand + 1) * part).min(self.bytes)).step_by(page) {
                 // SAFETY: within the mapping, which consists of whole pages. Each thread has its own part,
@@ -79,7 +79,7 @@ impl Region {
                 unsafe { self.start.as_ptr().byte_add(at).write_volatile(0) };
             }
         };
-        all_hands(hands, &touch);
+        in_parallel(threads, &touch);
     }
 
     /// Returns the start of the region, which is aligned to a page.
@@ -96,11 +96,11 @@ impl Drop for Region {
     }
 }
 
-/// Calls `part` with 0 to `hands`, each on its own thread as far as threads can be started.
-pub(super) fn all_hands(hands: usize, part: &(impl Fn(usize) + Sync)) {
+/// Calls `part` with 0 to `threads`, each on its own thread as far as threads can be started.
+pub(super) fn in_parallel(threads: usize, part: &(impl Fn(usize) + Sync)) {
     thread::scope(|scope| {
         let start = |hand| thread::Builder::new().spawn_scoped(scope, move || part(hand)).is_ok();
-        let left: Vec<usize> = (1..hands).filter(|&hand| !start(hand)).collect();
+        let left: Vec<usize> = (1..threads).filter(|&hand| !start(hand)).collect();
         part(0);
         left.into_iter().for_each(part);
     });
@@ -111,16 +111,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_page_is_there_whoever_touches_it() {
+    fn every_page_is_allocated() {
         let page = rustix::param::page_size();
-        for (bytes, hands) in [(1, 1), (3 * PART + 5, 3), (2 * PART, 64)] {
-            let region = Region::new(bytes, None, hands).unwrap();
+        for (bytes, threads) in [(1, 1), (3 * PART + 5, 3), (2 * PART, 64)] {
+            let region = Region::new(bytes, None, threads).unwrap();
             let pages = bytes.div_ceil(page);
             let mut seen = vec![0_u8; pages];
             // SAFETY: the mapping, and one byte for each of its pages.
             let result = unsafe { libc::mincore(region.start().cast(), bytes, seen.as_mut_ptr()) };
             assert_eq!(result, 0);
-            assert!(seen.iter().all(|state| state & 1 == 1), "{bytes} bytes, {hands} hands");
+            assert!(seen.iter().all(|state| state & 1 == 1), "{bytes} bytes, {threads} threads");
         }
     }
 

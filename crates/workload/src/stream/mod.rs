@@ -5,7 +5,7 @@
 //! Current High Performance Computers", 1995): each element read or written counts once. If an ordinary store
 //! first fetches the line that it writes to, that is not counted.
 //!
-//! Workers of [`Streams`] are threads that share arrays on each node. [`crate::Kind::Stream`] is the
+//! Workers of [`Streams`] are threads that share arrays on each node. [`crate::LoadKind::Stream`] is the
 //! corresponding load for threads and processes with their own memory; its parameter is a [`Task`].
 
 mod chain;
@@ -16,7 +16,7 @@ mod workers;
 
 pub use ring::RUN_BYTES;
 pub use workers::Streams;
-pub(crate) use workers::{Own, Worker};
+pub(crate) use workers::{OwnMemory, Worker};
 
 use chain::HOPS;
 use ring::BLOCK;
@@ -138,7 +138,7 @@ impl Work {
     }
 }
 
-/// The task of a worker with its own memory, encoded in the parameter of [`crate::Kind::Stream`].
+/// The task of a worker with its own memory, encoded in the parameter of [`crate::LoadKind::Stream`].
 ///
 /// The worker allocates and touches its memory when it prepares, and keeps it as long as the node and the
 /// size stay the same.

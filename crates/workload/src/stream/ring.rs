@@ -7,8 +7,8 @@
 
 use super::{
     Kernel, Stores,
-    kernels::{self, Perform},
-    memory::{Region, all_hands},
+    kernels::{self, KernelFn},
+    memory::{Region, in_parallel},
 };
 use std::{
     io, slice,
@@ -33,14 +33,14 @@ pub const RUN_BYTES: u64 = (BLOCK * BLOCKS * size_of::<f64>()) as u64;
 
 /// Offset of the arrays relative to pages. If a load and an earlier store agree in the lower twelve bits of
 /// their addresses, the CPU assumes that the load depends on the store (4K aliasing).
-const SHIFT: usize = 1344;
+const ARRAY_OFFSET: usize = 1344;
 
 /// STREAM's scalar. Its value is chosen so that a round of the four kernels leaves all values unchanged (`q *
 /// q + 2 * q = 1`); with STREAM's own value of 3, a round multiplies them by 15.
 const FACTOR: f64 = std::f64::consts::SQRT_2 - 1.0;
 
 /// Three arrays on one node.
-pub(super) struct Ring {
+pub(super) struct ArrayRing {
     memory: Region,
     /// Whether a worker has taken the run.
     taken: Vec<AtomicBool>,
@@ -49,31 +49,32 @@ pub(super) struct Ring {
 }
 
 /// A run that one worker has taken, and the next block in it.
-pub(super) struct Run {
-    ring: Arc<Ring>,
+pub(super) struct ArrayRun {
+    ring: Arc<ArrayRing>,
     number: usize,
     block: usize,
 }
 
-impl Ring {
+impl ArrayRing {
     /// Allocates arrays of `runs` runs each on `node`; see [`Region::new`].
-    pub(super) fn new(runs: usize, node: Option<u32>, hands: usize) -> io::Result<Arc<Self>> {
+    pub(super) fn new(runs: usize, node: Option<u32>, threads: usize) -> io::Result<Arc<Self>> {
         if runs == 0 {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let bytes = runs.checked_mul(RUN_BYTES as usize).and_then(|bytes| (bytes + SHIFT).checked_mul(3));
-        let memory = Region::new(bytes.ok_or(io::ErrorKind::OutOfMemory)?, node, hands)?;
+        let bytes =
+            runs.checked_mul(RUN_BYTES as usize).and_then(|bytes| (bytes + ARRAY_OFFSET).checked_mul(3));
+        let memory = Region::new(bytes.ok_or(io::ErrorKind::OutOfMemory)?, node, threads)?;
         let taken = (0..runs).map(|_| AtomicBool::new(false)).collect();
         let ring = Arc::new(Self { memory, taken, next: AtomicUsize::new(0) });
-        ring.fill(hands.min(runs));
+        ring.fill(threads.min(runs));
         Ok(ring)
     }
 
     /// Sets STREAM's initial values.
-    fn fill(self: &Arc<Self>, hands: usize) {
+    fn fill(self: &Arc<Self>, threads: usize) {
         let runs = self.taken.len();
         let part = |hand: usize| {
-            for _ in hand * runs / hands..(hand + 1) * runs / hands {
+            for _ in hand * runs / threads..(hand + 1) * runs / threads {
                 let mut run = self.take();
                 while let Some([a, b, c]) = run.next() {
                     a.fill(1.0);
@@ -82,17 +83,17 @@ impl Ring {
                 }
             }
         };
-        all_hands(hands, &part);
+        in_parallel(threads, &part);
     }
 
     /// Takes the next run that is not taken. A worker returns its run before it takes the next one, so there
     /// is always a free run if there are as many runs as workers. With fewer runs, workers wait for each
     /// other.
-    pub(super) fn take(self: &Arc<Self>) -> Run {
+    pub(super) fn take(self: &Arc<Self>) -> ArrayRun {
         loop {
             let number = self.next.fetch_add(1, Relaxed) % self.taken.len();
             if !self.taken[number].swap(true, Acquire) {
-                return Run { ring: Arc::clone(self), number, block: 0 };
+                return ArrayRun { ring: Arc::clone(self), number, block: 0 };
             }
             std::hint::spin_loop();
         }
@@ -104,14 +105,14 @@ impl Ring {
     }
 }
 
-impl Run {
+impl ArrayRun {
     /// Returns the next block of `a`, `b` and `c`; `None` at the end of the run.
     fn next(&mut self) -> Option<[&mut [f64]; 3]> {
         if self.block == BLOCKS {
             return None;
         }
         let first = (self.number * BLOCKS + self.block) * BLOCK;
-        let array = self.ring.taken.len() * RUN_BYTES as usize + SHIFT;
+        let array = self.ring.taken.len() * RUN_BYTES as usize + ARRAY_OFFSET;
         self.block += 1;
         Some([0, 1, 2].map(|index| {
             let start = self.ring.memory.start().wrapping_byte_add(index * array).cast::<f64>();
@@ -124,7 +125,7 @@ impl Run {
     }
 }
 
-impl Drop for Run {
+impl Drop for ArrayRun {
     fn drop(&mut self) {
         // Stores that bypass the caches are ordered only by a fence, and must be visible to the worker that
         // takes the run next.
@@ -134,16 +135,16 @@ impl Drop for Run {
 }
 
 /// A worker's position in the ring.
-pub(super) struct Walk {
-    ring: Arc<Ring>,
-    run: Option<Run>,
-    perform: Perform,
+pub(super) struct RingWorker {
+    ring: Arc<ArrayRing>,
+    run: Option<ArrayRun>,
+    perform: KernelFn,
     kernel: Kernel,
     stores: Stores,
 }
 
-impl Walk {
-    pub(super) fn new(ring: Arc<Ring>, kernel: Kernel, stores: Stores) -> Self {
+impl RingWorker {
+    pub(super) fn new(ring: Arc<ArrayRing>, kernel: Kernel, stores: Stores) -> Self {
         Self { ring, run: None, perform: kernels::widest(), kernel, stores }
     }
 
@@ -153,7 +154,7 @@ impl Walk {
             self.run = None;
             self.run = Some(self.ring.take());
         }
-        if let Some(arrays) = self.run.as_mut().and_then(Run::next) {
+        if let Some(arrays) = self.run.as_mut().and_then(ArrayRun::next) {
             (self.perform)(self.kernel, self.stores, arrays, FACTOR);
         }
     }
@@ -164,7 +165,7 @@ mod tests {
     use super::*;
 
     /// Returns the values of the first array, run by run.
-    fn first(ring: &Arc<Ring>) -> Vec<f64> {
+    fn first(ring: &Arc<ArrayRing>) -> Vec<f64> {
         let mut values = vec![0.0; ring.runs() * BLOCKS * BLOCK];
         for _ in 0..ring.runs() {
             let mut run = ring.take();
@@ -180,9 +181,9 @@ mod tests {
 
     #[test]
     fn a_round_touches_every_number_once() {
-        let ring = Ring::new(3, None, 2).unwrap();
+        let ring = ArrayRing::new(3, None, 2).unwrap();
         // Triad computes a = b + q * c from b = 2 and c = 0.
-        let mut walk = Walk::new(Arc::clone(&ring), Kernel::Triad, Stores::NonTemporal);
+        let mut walk = RingWorker::new(Arc::clone(&ring), Kernel::Triad, Stores::NonTemporal);
         (0..2 * BLOCKS).for_each(|_| walk.step());
         drop(walk);
         let values = first(&ring);
@@ -193,10 +194,10 @@ mod tests {
 
     #[test]
     fn a_round_of_all_kernels_leaves_values_as_they_are() {
-        let ring = Ring::new(1, None, 1).unwrap();
+        let ring = ArrayRing::new(1, None, 1).unwrap();
         for _ in 0..100 {
             for kernel in [Kernel::Copy, Kernel::Scale, Kernel::Add, Kernel::Triad] {
-                let mut walk = Walk::new(Arc::clone(&ring), kernel, Stores::Ordinary);
+                let mut walk = RingWorker::new(Arc::clone(&ring), kernel, Stores::Ordinary);
                 (0..BLOCKS).for_each(|_| walk.step());
             }
         }
@@ -204,8 +205,8 @@ mod tests {
     }
 
     #[test]
-    fn many_share_the_runs_and_nobody_has_anothers() {
-        let ring = Ring::new(5, None, 1).unwrap();
+    fn no_run_has_two_workers() {
+        let ring = ArrayRing::new(5, None, 1).unwrap();
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 let ring = Arc::clone(&ring);
@@ -227,7 +228,7 @@ mod tests {
 
     #[test]
     fn no_run_is_no_ring() {
-        assert!(Ring::new(0, None, 1).is_err());
-        assert!(Ring::new(usize::MAX, None, 1).is_err());
+        assert!(ArrayRing::new(0, None, 1).is_err());
+        assert!(ArrayRing::new(usize::MAX, None, 1).is_err());
     }
 }

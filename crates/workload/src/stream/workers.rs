@@ -2,54 +2,54 @@
 
 use super::{
     Kernel, Task, Work,
-    chain::{Chain, Chase},
-    ring::{BLOCKS, RUN_BYTES, Ring, Walk},
+    chain::{Chain, ChainWorker},
+    ring::{ArrayRing, BLOCKS, RUN_BYTES, RingWorker},
 };
 use crate::{
     Load,
-    contention::{Member, Part},
+    contention::{Member, Role},
 };
 use std::{io, sync::Arc};
 
 /// The current work of a worker.
 #[derive(Default)]
-enum Doing {
+enum CurrentWork {
     #[default]
     Nothing,
-    Walk(Walk),
-    Chase(Chase),
+    ArrayRing(RingWorker),
+    Chain(ChainWorker),
 }
 
-impl Doing {
+impl CurrentWork {
     fn step(&mut self) {
         match self {
             Self::Nothing => {}
-            Self::Walk(walk) => walk.step(),
-            Self::Chase(chase) => chase.step(),
+            Self::ArrayRing(walk) => walk.step(),
+            Self::Chain(chase) => chase.step(),
         }
     }
 }
 
 /// The memory of a worker.
-trait Memory {
+trait WorkerMemory {
     /// Returns the work that `parameter` encodes, with its memory prepared.
-    fn get_ready(&mut self, parameter: u64) -> io::Result<Doing>;
+    fn prepare(&mut self, parameter: u64) -> io::Result<CurrentWork>;
 }
 
 /// A worker on its own or on shared memory.
 #[derive(Default)]
 pub(crate) struct Worker<M> {
     memory: M,
-    doing: Doing,
+    work: CurrentWork,
     broken: Option<i32>,
 }
 
-impl<M: Memory> Load for Worker<M> {
+impl<M: WorkerMemory> Load for Worker<M> {
     fn prepare(&mut self, parameter: u64) {
         // The worker stops using its memory before the memory may be freed.
-        self.doing = Doing::Nothing;
-        match self.memory.get_ready(parameter) {
-            Ok(doing) => (self.doing, self.broken) = (doing, None),
+        self.work = CurrentWork::Nothing;
+        match self.memory.prepare(parameter) {
+            Ok(work) => (self.work, self.broken) = (work, None),
             Err(error) => self.broken = Some(error.raw_os_error().unwrap_or(libc::EINVAL)),
         }
     }
@@ -59,10 +59,10 @@ impl<M: Memory> Load for Worker<M> {
     }
 
     fn tick(&mut self) {
-        self.doing.step();
+        self.work.step();
     }
 
-    fn broken(&self) -> Option<i32> {
+    fn error(&self) -> Option<i32> {
         self.broken
     }
 }
@@ -73,15 +73,15 @@ fn invalid() -> io::Error {
 
 /// A worker's own memory, which is allocated when its task is known.
 #[derive(Default)]
-pub(crate) struct Own {
+pub(crate) struct OwnMemory {
     /// Node and size of the memory.
     place: Option<(Option<u16>, u64)>,
-    ring: Option<Arc<Ring>>,
+    ring: Option<Arc<ArrayRing>>,
     chain: Option<Arc<Chain>>,
 }
 
-impl Memory for Own {
-    fn get_ready(&mut self, parameter: u64) -> io::Result<Doing> {
+impl WorkerMemory for OwnMemory {
+    fn prepare(&mut self, parameter: u64) -> io::Result<CurrentWork> {
         let Task { work, node, bytes } = Task::of(parameter).ok_or_else(invalid)?;
         if self.place != Some((node, bytes)) {
             (self.ring, self.chain) = (None, None);
@@ -91,12 +91,16 @@ impl Memory for Own {
         Ok(match work.kernel {
             Kernel::Chase => {
                 let chain = self.chain.take().map_or_else(|| Chain::new(bytes as usize, on, 1), Ok)?;
-                Doing::Chase(Chase::new(Arc::clone(self.chain.insert(chain))))
+                CurrentWork::Chain(ChainWorker::new(Arc::clone(self.chain.insert(chain))))
             }
             kernel => {
-                let make = || Ring::new((bytes / RUN_BYTES) as usize, on, 1);
+                let make = || ArrayRing::new((bytes / RUN_BYTES) as usize, on, 1);
                 let ring = self.ring.take().map_or_else(make, Ok)?;
-                Doing::Walk(Walk::new(Arc::clone(self.ring.insert(ring)), kernel, work.stores))
+                CurrentWork::ArrayRing(RingWorker::new(
+                    Arc::clone(self.ring.insert(ring)),
+                    kernel,
+                    work.stores,
+                ))
             }
         })
     }
@@ -104,13 +108,13 @@ impl Memory for Own {
 
 /// Arrays and a chain on each of several nodes, and threads that work on them.
 pub struct Streams {
-    places: Vec<Place>,
+    places: Vec<NodeArrays>,
 }
 
 /// The arrays and the chain on one node.
 #[derive(Clone)]
-struct Place {
-    ring: Arc<Ring>,
+struct NodeArrays {
+    ring: Arc<ArrayRing>,
     chain: Arc<Chain>,
 }
 
@@ -121,15 +125,15 @@ impl Streams {
     }
 
     /// Allocates three arrays of `bytes` bytes each, and a chain through as many bytes, on `node` (or else
-    /// where the kernel places pages that the calling thread touches). `hands` threads prepare them. Returns
+    /// where the kernel places pages that the calling thread touches). `threads` threads prepare them. Returns
     /// the index of this set of arrays.
     ///
     /// # Errors
     /// Those of `mmap(2)` and `mbind(2)`; `InvalidInput` if `bytes` is below [`RUN_BYTES`].
-    pub fn add(&mut self, bytes: u64, node: Option<u32>, hands: usize) -> io::Result<usize> {
-        let ring = Ring::new((bytes / RUN_BYTES) as usize, node, hands)?;
-        let chain = Chain::new(bytes as usize, node, hands)?;
-        self.places.push(Place { ring, chain });
+    pub fn add(&mut self, bytes: u64, node: Option<u32>, threads: usize) -> io::Result<usize> {
+        let ring = ArrayRing::new((bytes / RUN_BYTES) as usize, node, threads)?;
+        let chain = Chain::new(bytes as usize, node, threads)?;
+        self.places.push(NodeArrays { ring, chain });
         Ok(self.places.len() - 1)
     }
 
@@ -139,8 +143,9 @@ impl Streams {
         let runs = self.places.iter().map(|place| place.ring.runs()).min().unwrap_or(0);
         let member = |_| {
             let places = self.places.clone();
-            let load = || Worker { memory: Shared { places }, doing: Doing::Nothing, broken: None };
-            Member::Thread(Box::new(|| Part::Works(Box::new(load()))))
+            let load =
+                || Worker { memory: SharedMemory { places }, work: CurrentWork::Nothing, broken: None };
+            Member::Thread(Box::new(|| Role::Worker(Box::new(load()))))
         };
         (0..count.min(runs)).map(member).collect()
     }
@@ -159,17 +164,17 @@ impl Default for Streams {
 }
 
 /// Memory that several workers share.
-struct Shared {
-    places: Vec<Place>,
+struct SharedMemory {
+    places: Vec<NodeArrays>,
 }
 
-impl Memory for Shared {
-    fn get_ready(&mut self, parameter: u64) -> io::Result<Doing> {
+impl WorkerMemory for SharedMemory {
+    fn prepare(&mut self, parameter: u64) -> io::Result<CurrentWork> {
         let place = self.places.get((parameter & u64::from(u32::MAX)) as usize).ok_or_else(invalid)?;
         let work = Work::ALL.get((parameter >> 52) as usize).ok_or_else(invalid)?;
         Ok(match work.kernel {
-            Kernel::Chase => Doing::Chase(Chase::new(Arc::clone(&place.chain))),
-            kernel => Doing::Walk(Walk::new(Arc::clone(&place.ring), kernel, work.stores)),
+            Kernel::Chase => CurrentWork::Chain(ChainWorker::new(Arc::clone(&place.chain))),
+            kernel => CurrentWork::ArrayRing(RingWorker::new(Arc::clone(&place.ring), kernel, work.stores)),
         })
     }
 }
@@ -180,19 +185,19 @@ mod tests {
 
     #[test]
     fn a_worker_of_its_own_does_each_work_and_keeps_its_memory() {
-        let mut own = Worker::<Own>::default();
+        let mut own = Worker::<OwnMemory>::default();
         let mut memory = Vec::new();
         for work in Work::ALL {
             own.prepare(Task { work, node: None, bytes: 2 * RUN_BYTES }.parameter());
             (0..3 * BLOCKS).for_each(|_| own.tick());
-            assert_eq!(own.broken(), None, "{work:?}");
+            assert_eq!(own.error(), None, "{work:?}");
             memory.extend(own.memory.ring.as_ref().map(Arc::as_ptr));
         }
         memory.dedup();
         assert_eq!(memory.len(), 1);
         own.prepare(u64::MAX);
         own.tick();
-        assert_eq!(own.broken(), Some(libc::EINVAL));
+        assert_eq!(own.error(), Some(libc::EINVAL));
     }
 
     #[test]
@@ -203,15 +208,15 @@ mod tests {
         assert!(streams.add(RUN_BYTES - 1, None, 1).is_err());
         assert_eq!(streams.members(4).len(), 1, "each needs a run of its own");
         let places = streams.places.clone();
-        let mut load = Worker { memory: Shared { places }, doing: Doing::Nothing, broken: None };
+        let mut load = Worker { memory: SharedMemory { places }, work: CurrentWork::Nothing, broken: None };
         for place in 0..2 {
             for work in Work::ALL {
                 load.prepare(Streams::parameter(place, work));
                 (0..3 * BLOCKS).for_each(|_| load.tick());
-                assert_eq!(load.broken(), None);
+                assert_eq!(load.error(), None);
             }
         }
         load.prepare(Streams::parameter(2, Work::READ));
-        assert_eq!(load.broken(), Some(libc::EINVAL));
+        assert_eq!(load.error(), Some(libc::EINVAL));
     }
 }

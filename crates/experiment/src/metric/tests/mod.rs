@@ -2,7 +2,7 @@
 //! of `memtier`, UnixBench and SPEC, which have invented figures in the format of published reports.
 
 use super::*;
-use crate::record::Better::{self, Higher, Lower};
+use crate::record::Direction::{self, Higher, Lower};
 use proptest::prelude::*;
 
 macro_rules! printed {
@@ -14,17 +14,18 @@ macro_rules! printed {
 mod programs;
 mod servers;
 
-fn output(stdout: &str) -> Output<'_> {
-    Output { stdout, stderr: "", since: SystemTime::UNIX_EPOCH }
+fn output(stdout: &str) -> RunOutput<'_> {
+    RunOutput { stdout, stderr: "", since: SystemTime::UNIX_EPOCH }
 }
 
 fn read(given: &str, stdout: &str) -> Result<Figures, String> {
-    given.parse::<Reader>()?.read(&output(stdout))
+    let figures = given.parse::<MetricReader>().and_then(|reader| reader.read(&output(stdout)));
+    figures.map_err(|error| error.to_string())
 }
 
 /// Checks the name, unit, direction and value of each figure.
 #[track_caller]
-fn gives(given: &str, stdout: &str, expected: &[(&str, &str, Better, f64)]) {
+fn gives(given: &str, stdout: &str, expected: &[(&str, &str, Direction, f64)]) {
     let figures = read(given, stdout).unwrap();
     let figures: Vec<_> =
         figures.iter().map(|(m, value)| (m.name.as_str(), m.unit.as_str(), m.better, *value)).collect();
@@ -49,7 +50,7 @@ fn output_of_another_program_is_named_as_such() {
 
 #[test]
 fn a_request_is_a_metric_or_a_reader() {
-    let parse = |given: &str| given.parse::<Reader>();
+    let parse = |given: &str| given.parse::<MetricReader>().map_err(|error| error.to_string());
     for reader in READERS {
         assert_eq!(parse(reader).unwrap().to_string(), reader);
     }
@@ -69,7 +70,7 @@ fn a_request_is_a_metric_or_a_reader() {
     );
 }
 
-fn readers(given: &[&str]) -> Vec<Reader> {
+fn readers(given: &[&str]) -> Vec<MetricReader> {
     given.iter().map(|reader| reader.parse().unwrap()).collect()
 }
 
@@ -83,11 +84,11 @@ fn the_primary_metric_is_above_zero_and_names_are_unique() {
     assert!(read("loss=loss (\\S+)", text).unwrap_err().starts_with("metric loss is -3: "));
     let both = readers(&["score=score (\\S+)", "errors:lower=errors (\\S+)"]);
     assert_eq!(read_all(&both, &output(text)).unwrap().len(), 2);
-    let reversed: Vec<Reader> = both.iter().rev().cloned().collect();
-    assert!(read_all(&reversed, &output(text)).unwrap_err().starts_with("metric errors is 0: "));
+    let reversed: Vec<MetricReader> = both.iter().rev().cloned().collect();
+    assert!(read_all(&reversed, &output(text)).unwrap_err().to_string().starts_with("metric errors is 0: "));
     let twice = readers(&["score=score (\\S+)", "score=errors (\\S+)"]);
     assert_eq!(
-        read_all(&twice, &output(text)).unwrap_err(),
+        read_all(&twice, &output(text)).unwrap_err().to_string(),
         "metric score is requested twice: give one of them another name"
     );
 }
@@ -163,8 +164,8 @@ proptest! {
     ) {
         let text: String = pieces.iter().zip(&breaks).flat_map(|(piece, gap)| [piece.as_str(), gap]).collect();
         for reader in READERS {
-            let output = Output { stderr: &text, ..output(&text) };
-            let Ok(figures) = reader.parse::<Reader>().unwrap().read(&output) else { continue };
+            let output = RunOutput { stderr: &text, ..output(&text) };
+            let Ok(figures) = reader.parse::<MetricReader>().unwrap().read(&output) else { continue };
             let names: BTreeSet<&str> = figures.iter().map(|(metric, _)| metric.name.as_str()).collect();
             prop_assert_eq!(names.len(), figures.len(), "{}: {}", reader, text);
             prop_assert!(figures.iter().all(|(_, value)| value.is_finite()), "{}: {}", reader, text);
@@ -174,7 +175,7 @@ proptest! {
 
     #[test]
     fn any_request_is_understood_or_refused(given in "(\\PC{0,12}|(wrk|spec|a)[.=:\\[\\]a-z*?/()]{0,10})") {
-        if let Ok(reader) = given.parse::<Reader>() {
+        if let Ok(reader) = given.parse::<MetricReader>() {
             prop_assert_eq!(reader.to_string(), given);
         }
     }

@@ -53,8 +53,8 @@ fn stress_ng_gives_bogo_operations_of_each_stressor() {
     let brief = printed!("stress-ng-brief");
     let expected = read("stress-ng", brief).unwrap();
     assert_eq!(expected.iter().map(|(metric, _)| metric.name.as_str()).collect::<Vec<_>>(), ["cpu", "pipe"]);
-    let stderr = Output { stderr: brief, ..output("") };
-    assert_eq!("stress-ng".parse::<Reader>().unwrap().read(&stderr), Ok(expected));
+    let stderr = RunOutput { stderr: brief, ..output("") };
+    assert_eq!("stress-ng".parse::<MetricReader>().unwrap().read(&stderr), Ok(expected));
     let full = printed!("stress-ng-metrics");
     assert_eq!(read("stress-ng", full).unwrap()[0].0.name, "sem");
     let message = read("stress-ng", "").unwrap_err();
@@ -129,7 +129,11 @@ fn spec_gives_scores_of_the_newest_result_file_of_the_run() {
     };
     let read = |pattern: &str, since: u64| {
         let since = SystemTime::UNIX_EPOCH + Duration::from_secs(since);
-        format!("spec={place}/{pattern}").parse::<Reader>().unwrap().read(&Output { since, ..output("") })
+        format!("spec={place}/{pattern}")
+            .parse::<MetricReader>()
+            .unwrap()
+            .read(&RunOutput { since, ..output("") })
+            .map_err(|error| error.to_string())
     };
     write("CPU2017.001.fprate.csv", "SPECrate2017_fp_base,20.5,,20.5\n", 1000);
     write("CPU2017.002.fprate.csv", include_str!("../../../tests/metrics/spec-2017.csv"), 2000);

@@ -1,26 +1,26 @@
 //! Rejects light processes with values that cannot have been measured.
 
-use super::{MOST_COUNTED, MOST_WORKERS};
+use super::{MAX_COUNTER, MAX_WORKERS};
 use crate::spawning::{Io, Memory, Run, Spawning, Spin};
 use manycore_stats::histogram::BUCKETS;
 
 /// Shares above this are damaged. Ticks are whole numbers, so a short interval may count one more than it
 /// contains.
-const MOST_SHARE: f32 = 1.5;
+const MAX_SHARE: f32 = 1.5;
 
 /// Maximum number of cells in a table of shares. Larger tables would only consume memory.
-const MOST_CELLS: usize = 1 << 26;
+const MAX_CELLS: usize = 1 << 26;
 
 pub(super) fn check(spawning: &Spawning) -> Result<(), String> {
     let schedulers = &spawning.schedulers;
     let count = schedulers.count.unwrap_or(0).max(schedulers.cpus.len());
-    if count > MOST_WORKERS {
+    if count > MAX_WORKERS {
         return Err(format!("{count} schedulers or CPUs"));
     }
     if schedulers.quota_cpus.is_some_and(|quota| !quota.is_finite() || quota <= 0.0) {
         return Err(format!("quota_cpus is {:?}", schedulers.quota_cpus));
     }
-    if spawning.memory_bytes > MOST_COUNTED {
+    if spawning.memory_bytes > MAX_COUNTER {
         return Err(format!("memory_bytes is {}", spawning.memory_bytes));
     }
     spawning
@@ -45,7 +45,7 @@ fn check_run(run: &Run) -> Result<(), String> {
     let limit = [("memory_limit_bytes", run.memory_limit_bytes.unwrap_or(0))];
     let memory = figures(&run.before).into_iter().chain(figures(&run.held));
     let largest = counts.into_iter().chain(limit).chain(memory).max_by_key(|figure| figure.1);
-    if let Some((name, count)) = largest.filter(|figure| figure.1 > MOST_COUNTED) {
+    if let Some((name, count)) = largest.filter(|figure| figure.1 > MAX_COUNTER) {
         return Err(format!("{name} is {count}"));
     }
     run.spin.as_ref().map_or(Ok(()), check_spin)?;
@@ -67,7 +67,7 @@ fn check_spin(spin: &Spin) -> Result<(), String> {
         return Err(format!("interval_seconds is {}", spin.interval_seconds));
     }
     let (cpus, intervals) = (spin.cpus.len(), spin.busy.len());
-    if cpus > MOST_WORKERS || cpus.saturating_mul(intervals) > MOST_CELLS {
+    if cpus > MAX_WORKERS || cpus.saturating_mul(intervals) > MAX_CELLS {
         return Err(format!("{intervals} intervals of {cpus} CPUs"));
     }
     if let Some(row) = spin.busy.iter().find(|row| row.len() != cpus) {
@@ -82,14 +82,14 @@ fn check_spin(spin: &Spin) -> Result<(), String> {
     if let Some((name, length)) = lengths.into_iter().find(|&(_, length)| length != intervals) {
         return Err(format!("{name} has {length} entries for {intervals} intervals"));
     }
-    if spin.schedulers.len() > MOST_WORKERS {
+    if spin.schedulers.len() > MAX_WORKERS {
         return Err(format!("{} schedulers", spin.schedulers.len()));
     }
-    if let Some(queued) = spin.queued.iter().find(|&&queued| queued > MOST_COUNTED) {
+    if let Some(queued) = spin.queued.iter().find(|&&queued| queued > MAX_COUNTER) {
         return Err(format!("queued is {queued}"));
     }
     let mut shares = spin.busy.iter().flatten().chain(&spin.stolen).chain(&spin.schedulers);
-    match shares.find(|share| !(0.0..=MOST_SHARE).contains(*share)) {
+    match shares.find(|share| !(0.0..=MAX_SHARE).contains(*share)) {
         Some(share) => Err(format!("a share of CPU time is {share}")),
         None => Ok(()),
     }
@@ -104,7 +104,7 @@ fn check_io(io: &Io) -> Result<(), String> {
     }
     let counted = io.latency.iter().try_fold(0u64, |sum, &(_, count)| sum.checked_add(count));
     match counted {
-        Some(counted) if counted.max(io.operations) <= MOST_COUNTED => Ok(()),
+        Some(counted) if counted.max(io.operations) <= MAX_COUNTER => Ok(()),
         _ => Err("io: more rounds were counted than are possible".to_owned()),
     }
 }

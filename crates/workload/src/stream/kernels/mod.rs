@@ -22,17 +22,17 @@ use std::{hint::black_box, sync::OnceLock};
 
 /// A kernel over one part of the three arrays, which have equal lengths; the last argument is STREAM's
 /// scalar.
-pub(super) type Perform = fn(Kernel, Stores, [&mut [f64]; 3], f64) -> f64;
+pub(super) type KernelFn = fn(Kernel, Stores, [&mut [f64]; 3], f64) -> f64;
 
 /// Returns the first, widest one of [`available`].
-pub(super) fn widest() -> Perform {
-    static WIDEST: OnceLock<Perform> = OnceLock::new();
+pub(super) fn widest() -> KernelFn {
+    static WIDEST: OnceLock<KernelFn> = OnceLock::new();
     *WIDEST.get_or_init(|| available().first().map_or(plain, |&(_, perform)| perform))
 }
 
 /// Returns the implementations for this CPU with their names, widest first.
-pub(super) fn available() -> Vec<(&'static str, Perform)> {
-    let mut all: Vec<(&'static str, Perform)> = Vec::new();
+pub(super) fn available() -> Vec<(&'static str, KernelFn)> {
+    let mut all: Vec<(&'static str, KernelFn)> = Vec::new();
     #[cfg(target_arch = "x86_64")]
     all.extend(x86::available());
     #[cfg(target_arch = "aarch64")]
@@ -199,7 +199,7 @@ unsafe fn sum<V: Lanes>(of: &[f64]) -> f64 {
             }
         }
         let [a, b, c, d] = chains;
-        let mut lanes = Lined([0.0; 8]);
+        let mut lanes = AlignedLanes([0.0; 8]);
         a.plus(b).plus(c.plus(d)).store(lanes.0.as_mut_ptr());
         black_box(rest + lanes.0.iter().sum::<f64>())
     }
@@ -207,7 +207,7 @@ unsafe fn sum<V: Lanes>(of: &[f64]) -> f64 {
 
 /// Space for the widest vector, aligned to it.
 #[repr(align(64))]
-struct Lined([f64; 8]);
+struct AlignedLanes([f64; 8]);
 
 /// Orders the stores of this thread, also those that bypass the caches, before its later stores.
 pub(super) fn fence() {

@@ -1,12 +1,12 @@
 //! The vectors of x86-64, with two, four or eight numbers.
 #![allow(clippy::cast_ptr_alignment, reason = "callers that store a vector guarantee the alignment")]
 
-use super::{Kernel, Lanes, Perform, Stores, perform};
+use super::{Kernel, KernelFn, Lanes, Stores, perform};
 #[allow(clippy::wildcard_imports, reason = "each vector needs six of them")]
 use std::arch::x86_64::*;
 
-pub(super) fn available() -> impl Iterator<Item = (&'static str, Perform)> {
-    let all: [(&str, Perform, bool); 3] = [
+pub(super) fn available() -> impl Iterator<Item = (&'static str, KernelFn)> {
+    let all: [(&str, KernelFn, bool); 3] = [
         ("avx512", avx512, is_x86_feature_detected!("avx512f")),
         ("avx", avx, is_x86_feature_detected!("avx")),
         ("sse2", sse2, true),

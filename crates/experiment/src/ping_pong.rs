@@ -5,16 +5,16 @@
 //! of a pair serves is random, and so is the line. The server's CPU is the first to write to its lines, so
 //! their memory is on the node of one of the two CPUs.
 
-use crate::error::{Error, Result};
-use crate::record::{Around, Better, Metric, Sample};
 use crate::{
     engine::{Rng, Subject},
+    error::{Error, Result},
     interrupt,
+    record::{CounterDelta, Direction, Metric, Sample},
 };
 use manycore_linux::{affinity, clock::now_ns};
 use manycore_stats::quantile;
 use manycore_topology::{CpuId, CpuSet, pairs::Pair};
-use manycore_workload::latency::{LINES, Page, Rally, Visit};
+use manycore_workload::latency::{LINES, LinePage, PingPong, PingPongTime};
 use rand::RngExt;
 use std::{
     collections::HashMap,
@@ -27,87 +27,90 @@ use std::{
 };
 
 /// Interval at which signals are checked for during a visit.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Latency in nanoseconds that no cache line takes. Above it, the two threads did not run at the same time
 /// but in turns.
-const IN_TURNS_NS: f64 = 100_000.0;
+const MAX_LATENCY_NS: f64 = 100_000.0;
 
 /// The pairs that are visited, and the two threads.
-pub struct Rallies {
+pub struct PingPongSubject {
     pairs: Vec<Pair>,
-    visit: Visit,
+    visit: PingPongTime,
     rng: Rng,
     origin_ns: u64,
     /// No visit begins after this time on the monotonic clock.
     end_ns: u64,
-    server: Sender<Serve>,
-    answerer: Sender<Answer>,
-    told: Receiver<Told>,
+    server: Sender<ServerOrder>,
+    answerer: Sender<AnswererOrder>,
+    reports: Receiver<VisitReport>,
 }
 
 /// The orders for the two threads. The answerer gets its line from the server, and gives up the visit if it
 /// gets none.
-struct Serve {
+struct ServerOrder {
     cpu: CpuId,
     line: usize,
-    visit: Visit,
-    page: Sender<Arc<Page>>,
+    visit: PingPongTime,
+    page: Sender<Arc<LinePage>>,
 }
 
-struct Answer {
+struct AnswererOrder {
     cpu: CpuId,
     line: usize,
-    visit: Visit,
-    page: Receiver<Arc<Page>>,
+    visit: PingPongTime,
+    page: Receiver<Arc<LinePage>>,
 }
 
 /// The report of one thread on its visit.
-struct Told {
+struct VisitReport {
     /// The measurement; `None` from the answerer, or if the server could not be pinned to its CPU.
-    rally: Option<Rally>,
+    ping_pong: Option<PingPong>,
     /// Whether the thread was still on its CPU at the end. A CPU that goes offline loses its threads.
     stayed: bool,
 }
 
 /// Returns the metrics of the values of a sample.
 pub fn metrics() -> Vec<Metric> {
-    let metric = |name: &str| Metric { name: name.to_owned(), unit: "ns".to_owned(), better: Better::Lower };
+    let metric =
+        |name: &str| Metric { name: name.to_owned(), unit: "ns".to_owned(), better: Direction::Lower };
     ["latency", "fastest", "spread"].map(metric).into()
 }
 
-impl Rallies {
+impl PingPongSubject {
     /// Prepares visits to `pairs`. No visit begins after `end_ns` on the monotonic clock; `origin_ns` is the
     /// start of the run on that clock.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] where no thread can be started.
-    pub fn new(pairs: Vec<Pair>, visit: Visit, rng: Rng, origin_ns: u64, end_ns: u64) -> Result<Self> {
+    /// [`Error::Unavailable`] if a thread cannot be started.
+    pub fn new(pairs: Vec<Pair>, visit: PingPongTime, rng: Rng, origin_ns: u64, end_ns: u64) -> Result<Self> {
         let (server, to_serve) = channel();
         let (answerer, to_answer) = channel();
-        let (tell, told) = channel();
-        let tell_too = tell.clone();
-        // The threads end when their channels are closed. No one joins them.
-        start("server", move || serve(&to_serve, &tell))?;
-        start("answerer", move || answer(&to_answer, &tell_too))?;
-        Ok(Self { pairs, visit, rng, origin_ns, end_ns, server, answerer, told })
+        let (report, reports) = channel();
+        let report_too = report.clone();
+        // The threads end when their channels are closed. They are not joined.
+        start("server", move || serve(&to_serve, &report))?;
+        start("answerer", move || answer(&to_answer, &report_too))?;
+        Ok(Self { pairs, visit, rng, origin_ns, end_ns, server, answerer, reports })
     }
 
-    fn visit(&mut self, [a, b]: Pair) -> Result<[Told; 2]> {
+    fn visit(&mut self, [a, b]: Pair) -> Result<[VisitReport; 2]> {
         let (serving, answering) = if self.rng.random() { (a, b) } else { (b, a) };
         let line = self.rng.random_range(0..LINES);
         let (send, receive) = channel();
         let visit = self.visit;
         let gone = || Error::Failed("a thread that passes cache lines ended".to_owned());
-        self.answerer.send(Answer { cpu: answering, line, visit, page: receive }).map_err(|_| gone())?;
-        self.server.send(Serve { cpu: serving, line, visit, page: send }).map_err(|_| gone())?;
-        Ok([self.told()?, self.told()?])
+        self.answerer
+            .send(AnswererOrder { cpu: answering, line, visit, page: receive })
+            .map_err(|_| gone())?;
+        self.server.send(ServerOrder { cpu: serving, line, visit, page: send }).map_err(|_| gone())?;
+        Ok([self.report()?, self.report()?])
     }
 
-    fn told(&self) -> Result<Told> {
+    fn report(&self) -> Result<VisitReport> {
         loop {
-            match self.told.recv_timeout(LOOK) {
-                Ok(told) => return Ok(told),
+            match self.reports.recv_timeout(POLL_INTERVAL) {
+                Ok(report) => return Ok(report),
                 Err(RecvTimeoutError::Timeout) => interrupt::check()?,
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(Error::Failed("a thread that passes cache lines ended".to_owned()));
@@ -117,27 +120,28 @@ impl Rallies {
     }
 }
 
-impl Subject for Rallies {
+impl Subject for PingPongSubject {
     type Error = Error;
 
     fn measure(&mut self, treatment: usize) -> Result<Sample> {
         interrupt::check()?;
         let began = now_ns();
-        let told = if began < self.end_ns { Some(self.visit(self.pairs[treatment])?) } else { None };
+        let reports = if began < self.end_ns { Some(self.visit(self.pairs[treatment])?) } else { None };
         let span_ns = now_ns() - began;
-        let elsewhere = told.iter().flatten().filter(|told| !told.stayed).count() as u64;
-        let rally = told.into_iter().flatten().find_map(|told| told.rally);
-        let rally = rally.filter(|rally| figures(&rally.bursts)[0] < IN_TURNS_NS).unwrap_or_default();
+        let off_cpu = reports.iter().flatten().filter(|report| !report.stayed).count() as u64;
+        let ping_pong = reports.into_iter().flatten().find_map(|report| report.ping_pong);
+        let ping_pong =
+            ping_pong.filter(|ping_pong| figures(&ping_pong.bursts)[0] < MAX_LATENCY_NS).unwrap_or_default();
         Ok(Sample {
             start_ns: began - self.origin_ns,
             // The time between bursts is part of no figure.
-            wall_ns: (rally.time.as_nanos() as u64).max(1),
-            work: rally.transfers as f64,
-            values: figures(&rally.bursts),
-            around: Around {
+            wall_ns: (ping_pong.time.as_nanos() as u64).max(1),
+            work: ping_pong.transfers as f64,
+            values: figures(&ping_pong.bursts),
+            counters: CounterDelta {
                 span_ns,
-                elsewhere: Some(elsewhere).filter(|&count| count > 0),
-                ..Around::default()
+                off_cpu_checks: Some(off_cpu).filter(|&count| count > 0),
+                ..CounterDelta::default()
             },
             ..Sample::default()
         })
@@ -165,35 +169,35 @@ fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result {
 }
 
 /// Pins the thread to `cpu`. Returns whether that succeeded.
-fn enter(cpu: CpuId) -> bool {
+fn pin_to(cpu: CpuId) -> bool {
     affinity::restrict(0, &CpuSet::single(cpu)).is_ok()
 }
 
-fn serve(orders: &Receiver<Serve>, tell: &Sender<Told>) {
-    let mut pages: HashMap<CpuId, Arc<Page>> = HashMap::new();
-    for Serve { cpu, line, visit, page } in orders {
-        let rally = enter(cpu).then(|| {
+fn serve(orders: &Receiver<ServerOrder>, report: &Sender<VisitReport>) {
+    let mut pages: HashMap<CpuId, Arc<LinePage>> = HashMap::new();
+    for ServerOrder { cpu, line, visit, page } in orders {
+        let ping_pong = pin_to(cpu).then(|| {
             let mine = Arc::clone(pages.entry(cpu).or_default());
             let line = mine.line(line);
             line.open();
-            // If the answerer does not take the line, the server gives up when the visit's patience ends.
-            if page.send(Arc::clone(&mine)).is_ok() { line.serve(visit) } else { Rally::default() }
+            // If the answerer does not take the line, the server gives up when the visit's timeout ends.
+            if page.send(Arc::clone(&mine)).is_ok() { line.serve(visit) } else { PingPong::default() }
         });
         drop(page);
-        if tell.send(Told { rally, stayed: affinity::current_cpu() == cpu }).is_err() {
+        if report.send(VisitReport { ping_pong, stayed: affinity::current_cpu() == cpu }).is_err() {
             return;
         }
     }
 }
 
-fn answer(orders: &Receiver<Answer>, tell: &Sender<Told>) {
-    for Answer { cpu, line, visit, page } in orders {
-        let there = enter(cpu);
+fn answer(orders: &Receiver<AnswererOrder>, report: &Sender<VisitReport>) {
+    for AnswererOrder { cpu, line, visit, page } in orders {
+        let there = pin_to(cpu);
         if let Ok(page) = page.recv() {
             let line = page.line(line);
             if there { line.answer(visit) } else { line.close() }
         }
-        if tell.send(Told { rally: None, stayed: affinity::current_cpu() == cpu }).is_err() {
+        if report.send(VisitReport { ping_pong: None, stayed: affinity::current_cpu() == cpu }).is_err() {
             return;
         }
     }
@@ -204,26 +208,27 @@ mod tests {
     use super::*;
     use rand::SeedableRng;
 
-    const VISIT: Visit = Visit { length: Duration::from_millis(1), patience: Duration::from_secs(5) };
+    const VISIT: PingPongTime =
+        PingPongTime { length: Duration::from_millis(1), timeout: Duration::from_secs(5) };
 
-    fn rallies(pairs: Vec<Pair>, end_ns: u64) -> Rallies {
-        Rallies::new(pairs, VISIT, Rng::seed_from_u64(1), 0, end_ns).unwrap()
+    fn subject(pairs: Vec<Pair>, end_ns: u64) -> PingPongSubject {
+        PingPongSubject::new(pairs, VISIT, Rng::seed_from_u64(1), 0, end_ns).unwrap()
     }
 
     #[test]
-    fn neighbours_pass_a_line_within_a_plausible_time() {
+    fn core_to_core_latency_is_plausible() {
         let cpus: Vec<CpuId> = affinity::allowed().unwrap().iter().collect();
         let [a, b, ..] = cpus[..] else {
             eprintln!("SKIPPED: needs two CPUs");
             return;
         };
-        let mut rallies = rallies(vec![[a, b]], u64::MAX);
+        let mut subject = subject(vec![[a, b]], u64::MAX);
         for _ in 0..10 {
-            let sample = rallies.measure(0).unwrap();
+            let sample = subject.measure(0).unwrap();
             let [latency, fastest, spread] = sample.values[..] else { unreachable!("three metrics") };
             assert!(fastest >= 2.0 && fastest <= latency && spread >= 0.0, "{sample:?}");
-            assert!(sample.work > 0.0 && sample.around.span_ns >= sample.wall_ns);
-            assert_eq!(sample.around.elsewhere, None);
+            assert!(sample.work > 0.0 && sample.counters.span_ns >= sample.wall_ns);
+            assert_eq!(sample.counters.off_cpu_checks, None);
         }
     }
 
@@ -231,9 +236,9 @@ mod tests {
     fn a_cpu_that_cannot_be_had_gives_no_figure_and_does_not_hang() {
         let cpu = affinity::allowed().unwrap().first().unwrap();
         let absent = 9999;
-        let mut rallies = rallies(vec![[cpu, absent], [absent, absent + 1]], u64::MAX);
+        let mut subject = subject(vec![[cpu, absent], [absent, absent + 1]], u64::MAX);
         for treatment in [0, 0, 0, 0, 1] {
-            let sample = rallies.measure(treatment).unwrap();
+            let sample = subject.measure(treatment).unwrap();
             assert_eq!((sample.work, &sample.values[..]), (0.0, &[0.0; 3][..]));
         }
     }
@@ -241,7 +246,7 @@ mod tests {
     #[test]
     fn nothing_is_visited_after_the_end() {
         let cpus = affinity::allowed().unwrap();
-        let mut rallies = rallies(vec![[cpus.first().unwrap(), cpus.last().unwrap()]], now_ns());
-        assert_eq!(rallies.measure(0).unwrap().work, 0.0);
+        let mut subject = subject(vec![[cpus.first().unwrap(), cpus.last().unwrap()]], now_ns());
+        assert_eq!(subject.measure(0).unwrap().work, 0.0);
     }
 }

@@ -1,12 +1,12 @@
 //! The nodes of a memory measurement: whose CPUs work, and whose memory they use.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, LoadOption, Result};
 use manycore_placement::{Policy, PolicyKind, Reserve};
 use manycore_topology::{CpuId, CpuSet, Machine, machine::Node};
 
 /// A node whose CPUs work.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Crowd {
+pub(super) struct NodeCpus {
     pub(super) node: u32,
     /// In the order in which workers use them: spread as far apart as possible.
     pub(super) cpus: Vec<CpuId>,
@@ -14,72 +14,73 @@ pub(super) struct Crowd {
 
 /// The nodes that take part.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Ground {
-    pub(super) crowds: Vec<Crowd>,
+pub(super) struct StreamNodes {
+    pub(super) cpu_nodes: Vec<NodeCpus>,
     /// Nodes with memory.
-    pub(super) memories: Vec<u32>,
+    pub(super) memory_nodes: Vec<u32>,
     /// Whether memory is bound to nodes. With one node there is no need to.
-    pub(super) bound: bool,
+    pub(super) bind_memory: bool,
 }
 
-impl Ground {
-    /// Returns the nodes of `machine`, or those among them that are in `asked`.
+impl StreamNodes {
+    /// Returns the nodes of `machine`, or those among them that are in `requested`.
     ///
     /// # Errors
-    /// [`Error::Invalid`] where those that were asked for are not there, or have no CPU or no memory;
-    /// [`Error::Unavailable`] where the machine has none.
-    pub(super) fn of(machine: &Machine, asked: Option<&CpuSet>) -> Result<Self> {
+    /// [`Error::InvalidOption`] if a requested node does not exist or the requested nodes have no usable CPU or
+    /// no memory. [`Error::Unavailable`] if the machine has none.
+    pub(super) fn of(machine: &Machine, requested: Option<&CpuSet>) -> Result<Self> {
         let whole = [Node { cpus: machine.usable(), ..Node::default() }];
         let nodes = if machine.nodes.is_empty() { &whole[..] } else { &machine.nodes };
         let known: CpuSet = nodes.iter().map(|node| node.id).collect();
-        if let Some(asked) = asked {
-            let strange = asked.difference(&known);
-            if asked.is_empty() || !strange.is_empty() {
-                let what = if asked.is_empty() {
+        if let Some(requested) = requested {
+            let strange = requested.difference(&known);
+            if requested.is_empty() || !strange.is_empty() {
+                let what = if requested.is_empty() {
                     "the list is empty".to_owned()
                 } else {
                     format!("there is no node {strange}")
                 };
-                return Err(Error::invalid(format!(
-                    "--nodes {asked}: {what}; this machine has nodes {known}"
-                )));
+                let reason = format!("{requested}: {what}; this machine has nodes {known}");
+                return Err(Error::invalid(LoadOption::Nodes, reason));
             }
         }
-        let chosen = || nodes.iter().filter(|node| asked.is_none_or(|asked| asked.contains(node.id)));
-        let crowds: Vec<Crowd> =
-            chosen().filter_map(|node| crowd(machine, node)).filter(|crowd| !crowd.cpus.is_empty()).collect();
-        let memories: Vec<u32> =
+        let chosen =
+            || nodes.iter().filter(|node| requested.is_none_or(|requested| requested.contains(node.id)));
+        let cpu_nodes: Vec<NodeCpus> =
+            chosen().filter_map(|node| cpus_of(machine, node)).filter(|node| !node.cpus.is_empty()).collect();
+        let memory_nodes: Vec<u32> =
             chosen().filter(|node| node.memory_bytes != Some(0)).map(|node| node.id).collect();
-        let refused = |what: String| {
-            if asked.is_some() { Err(Error::invalid(what)) } else { Err(Error::unavailable(what)) }
+        let refused = |what: String| match requested {
+            Some(requested) => Err(Error::invalid(LoadOption::Nodes, format!("{requested}: {what}"))),
+            None => Err(Error::unavailable(what)),
         };
         let named: CpuSet = chosen().map(|node| node.id).collect();
-        if crowds.is_empty() {
+        if cpu_nodes.is_empty() {
             let usable = machine.usable();
             return refused(format!("no CPU of nodes {named} may be used; usable are CPUs {usable}"));
         }
-        if memories.is_empty() {
+        if memory_nodes.is_empty() {
             return refused(format!("nodes {named} have no memory"));
         }
-        Ok(Self { crowds, memories, bound: nodes.len() > 1 })
+        Ok(Self { cpu_nodes, memory_nodes, bind_memory: nodes.len() > 1 })
     }
 
     /// Returns the CPUs and the memory on which kernels are compared: those of the first node with both, or
     /// else the first of each.
-    pub(super) fn home(&self) -> (&Crowd, u32) {
-        let own = self.crowds.iter().find(|crowd| self.memories.contains(&crowd.node));
-        own.map_or((&self.crowds[0], self.memories[0]), |crowd| (crowd, crowd.node))
+    pub(super) fn home(&self) -> (&NodeCpus, u32) {
+        let own = self.cpu_nodes.iter().find(|own| self.memory_nodes.contains(&own.node));
+        own.map_or((&self.cpu_nodes[0], self.memory_nodes[0]), |own| (own, own.node))
     }
 
     /// Returns the largest number of workers at once.
     pub(super) fn most(&self) -> usize {
-        self.crowds.iter().map(|crowd| crowd.cpus.len()).max().unwrap_or(1)
+        self.cpu_nodes.iter().map(|node| node.cpus.len()).max().unwrap_or(1)
     }
 }
 
 /// Returns the usable CPUs of `node`. A node without CPUs of its own has none, even if CPUs of other nodes
 /// are listed as near.
-fn crowd(machine: &Machine, node: &Node) -> Option<Crowd> {
+fn cpus_of(machine: &Machine, node: &Node) -> Option<NodeCpus> {
     let cpus = node.cpus.intersection(&machine.usable());
     if node.memory_only || cpus.is_empty() {
         return None;
@@ -94,33 +95,33 @@ fn crowd(machine: &Machine, node: &Node) -> Option<Crowd> {
         .map(|plan| plan.workers.iter().filter_map(|worker| worker.cpus.first()).collect::<Vec<CpuId>>())
         .ok()
         .filter(|order| order.iter().copied().collect::<CpuSet>() == cpus);
-    Some(Crowd { node: node.id, cpus: order.unwrap_or_else(|| cpus.iter().collect()) })
+    Some(NodeCpus { node: node.id, cpus: order.unwrap_or_else(|| cpus.iter().collect()) })
 }
 
 /// Returns the bytes of the last-level caches of the node with the most. `None` if the machine does not
 /// report them.
-pub(super) fn caches(machine: &Machine, crowds: &[Crowd]) -> Option<u64> {
-    let of = |crowd: &Crowd| {
-        let cpus: CpuSet = crowd.cpus.iter().copied().collect();
+pub(super) fn caches(machine: &Machine, cpu_nodes: &[NodeCpus]) -> Option<u64> {
+    let of = |node: &NodeCpus| {
+        let cpus: CpuSet = node.cpus.iter().copied().collect();
         let near = machine.last_level_caches().filter(|cache| cache.cpus.intersects(&cpus));
         near.map(|cache| cache.size_bytes).sum::<Option<u64>>().filter(|&bytes| bytes > 0)
     };
-    crowds.iter().filter_map(of).max()
+    cpu_nodes.iter().filter_map(of).max()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use manycore_testkit::World;
+    use manycore_testkit::SyntheticMachine;
 
     /// Returns a machine with two nodes of eight CPUs, two on each core.
     fn machine() -> Machine {
-        World { nodes: 2, ..World::server() }.record().machine
+        SyntheticMachine { nodes: 2, ..SyntheticMachine::server() }.record().machine
     }
 
     fn refused(machine: &Machine, nodes: &str) -> (i32, String) {
-        match Ground::of(machine, Some(&nodes.parse().unwrap())).unwrap_err() {
-            Error::Invalid(what) => (2, what),
+        match StreamNodes::of(machine, Some(&nodes.parse().unwrap())).unwrap_err() {
+            Error::InvalidOption { reason, .. } => (2, reason),
             Error::Unavailable(what) => (3, what),
             other => panic!("{other:?}"),
         }
@@ -128,26 +129,29 @@ mod tests {
 
     #[test]
     fn cores_come_before_their_second_cpus() {
-        let ground = Ground::of(&machine(), None).unwrap();
-        assert_eq!((ground.memories.as_slice(), ground.bound, ground.most()), (&[0, 1][..], true, 8));
-        let first = &ground.crowds[0];
+        let nodes = StreamNodes::of(&machine(), None).unwrap();
+        assert_eq!((nodes.memory_nodes.as_slice(), nodes.bind_memory, nodes.most()), (&[0, 1][..], true, 8));
+        let first = &nodes.cpu_nodes[0];
         let halves: Vec<CpuSet> = first.cpus.chunks(4).map(|half| half.iter().copied().collect()).collect();
         assert_eq!(halves.iter().map(ToString::to_string).collect::<Vec<_>>(), ["0,2,4,6", "1,3,5,7"]);
-        assert_eq!(caches(&machine(), &ground.crowds), Some(32 << 20));
+        assert_eq!(caches(&machine(), &nodes.cpu_nodes), Some(32 << 20));
     }
 
     #[test]
     fn nodes_without_cpus_or_memory_have_half_a_part() {
         let mut machine = machine();
         machine.nodes[1].memory_only = true;
-        let ground = Ground::of(&machine, None).unwrap();
-        assert_eq!((ground.crowds.len(), ground.memories.len()), (1, 2));
-        assert_eq!(refused(&machine, "1"), (2, "no CPU of nodes 1 may be used; usable are CPUs 0-15".into()));
+        let nodes = StreamNodes::of(&machine, None).unwrap();
+        assert_eq!((nodes.cpu_nodes.len(), nodes.memory_nodes.len()), (1, 2));
+        assert_eq!(
+            refused(&machine, "1"),
+            (2, "1: no CPU of nodes 1 may be used; usable are CPUs 0-15".into())
+        );
         machine.nodes[0].memory_bytes = Some(0);
-        let ground = Ground::of(&machine, None).unwrap();
-        let (crowd, memory) = ground.home();
-        assert_eq!((crowd.node, memory), (0, 1));
-        assert_eq!(refused(&machine, "0"), (2, "nodes 0 have no memory".into()));
+        let nodes = StreamNodes::of(&machine, None).unwrap();
+        let (cpus_of, memory) = nodes.home();
+        assert_eq!((cpus_of.node, memory), (0, 1));
+        assert_eq!(refused(&machine, "0"), (2, "0: nodes 0 have no memory".into()));
     }
 
     #[test]
@@ -155,7 +159,7 @@ mod tests {
         let machine = machine();
         assert_eq!(
             refused(&machine, "0,7"),
-            (2, "--nodes 0,7: there is no node 7; this machine has nodes 0-1".into())
+            (2, "0,7: there is no node 7; this machine has nodes 0-1".into())
         );
         assert!(refused(&machine, "").1.contains("the list is empty"));
     }
@@ -165,14 +169,14 @@ mod tests {
         let mut machine = machine();
         machine.isolated = "0-3".parse().unwrap();
         machine.allowed.cpus = "2-3".parse().unwrap();
-        let ground = Ground::of(&machine, None).unwrap();
-        assert_eq!(ground.crowds, [Crowd { node: 0, cpus: vec![2, 3] }]);
+        let nodes = StreamNodes::of(&machine, None).unwrap();
+        assert_eq!(nodes.cpu_nodes, [NodeCpus { node: 0, cpus: vec![2, 3] }]);
     }
 
     #[test]
     fn a_machine_that_tells_no_nodes_is_one() {
         let machine = Machine { nodes: Vec::new(), ..machine() };
-        let ground = Ground::of(&machine, None).unwrap();
-        assert_eq!((ground.memories.as_slice(), ground.bound, ground.most()), (&[0][..], false, 16));
+        let nodes = StreamNodes::of(&machine, None).unwrap();
+        assert_eq!((nodes.memory_nodes.as_slice(), nodes.bind_memory, nodes.most()), (&[0][..], false, 16));
     }
 }

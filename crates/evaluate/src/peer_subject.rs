@@ -1,25 +1,26 @@
 //! Our load and another program, in interleaved samples.
 
 use crate::error::{Error, Result};
-use manycore_experiment::record::Sample;
-use manycore_experiment::{engine::Subject, live::Live, observe::Observer};
+use manycore_experiment::{
+    counters::CounterReader, engine::Subject, pool_subject::PoolSubject, record::Sample,
+};
 use manycore_linux::clock::now_ns;
 use std::rc::Rc;
 
 /// Runs the other program with that many workers. Returns its work, and the seconds in which it was done.
-pub(super) type Theirs = Box<dyn FnMut(usize) -> Result<(f64, f64)>>;
+pub(super) type RunPeer = Box<dyn FnMut(usize) -> Result<(f64, f64)>>;
 
 /// Our workers, which are idle while the other program runs.
-pub(super) struct Both {
-    pub(super) ours: Live,
+pub(super) struct PeerSubject {
+    pub(super) ours: PoolSubject,
     /// Number of workers and program of each treatment; our program is called `manycore`.
     pub(super) sides: Vec<(usize, &'static str)>,
-    pub(super) theirs: Theirs,
-    pub(super) observer: Rc<Observer>,
+    pub(super) run_peer: RunPeer,
+    pub(super) counter_reader: Rc<CounterReader>,
     pub(super) origin_ns: u64,
 }
 
-impl Subject for Both {
+impl Subject for PeerSubject {
     type Error = Error;
 
     fn measure(&mut self, treatment: usize) -> Result<Sample> {
@@ -27,12 +28,12 @@ impl Subject for Both {
         if program == "manycore" {
             return Ok(self.ours.measure(treatment)?);
         }
-        self.ours.rest()?;
+        self.ours.stop_all()?;
         let start_ns = now_ns() - self.origin_ns;
-        let before = self.observer.snapshot(&[], now_ns());
-        let (work, seconds) = (self.theirs)(workers)?;
-        let around = self.observer.between(&before, &self.observer.snapshot(&[], now_ns()));
-        Ok(Sample { start_ns, wall_ns: (seconds * 1e9) as u64, work, around, ..Sample::default() })
+        let before = self.counter_reader.snapshot(&[], now_ns());
+        let (work, seconds) = (self.run_peer)(workers)?;
+        let counters = self.counter_reader.delta(&before, &self.counter_reader.snapshot(&[], now_ns()));
+        Ok(Sample { start_ns, wall_ns: (seconds * 1e9) as u64, work, counters, ..Sample::default() })
     }
 
     fn now_ns(&self) -> u64 {

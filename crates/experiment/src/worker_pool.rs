@@ -1,12 +1,14 @@
 //! Workers that stay alive while treatments are switched.
 
-use crate::board::{Board, ENDLESS, NOT_WATCHED, Slot};
-use crate::error::{Error, Result};
-use crate::{interrupt, worker};
+use crate::{
+    control_block::{ENDLESS, NO_EXPECTED_CPU, WorkerControlBlock, WorkerSlot},
+    error::{Error, Result},
+    interrupt, worker,
+};
 use manycore_linux::child;
 use manycore_workload::{
-    Kind,
-    contention::{Member, Part, Shared},
+    LoadKind,
+    contention::{Member, Role, SharedObject},
 };
 use std::{
     os::fd::AsFd,
@@ -20,100 +22,102 @@ use std::{
 };
 
 /// Interval at which the state of the workers is checked while waiting for them.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Longest time for the start of all workers.
-const PATIENCE: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Grace period for the workers to end; after it, worker processes are killed.
-const LAST_TICK: Duration = Duration::from_secs(2);
+const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Worker threads and processes, each with a slot in one worker control block.
-pub struct Crew {
-    board: Arc<Board>,
-    hands: Vec<Hand>,
+pub struct WorkerPool {
+    block: Arc<WorkerControlBlock>,
+    handles: Vec<WorkerHandle>,
     active: Vec<bool>,
     /// The object that the workers share, besides the control block.
-    object: Option<Arc<dyn Shared>>,
+    object: Option<Arc<dyn SharedObject>>,
 }
 
 /// One worker.
-enum Hand {
+enum WorkerHandle {
     /// `None` after the thread was joined.
     Thread(Option<JoinHandle<()>>),
     Process(Child),
 }
 
-impl Crew {
+impl WorkerPool {
     /// Starts `threads` threads and `processes` processes with the load `kind`. All of them are idle.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] where the machine cannot give so many.
-    pub fn hire(kind: Kind, threads: usize, processes: usize) -> Result<Self> {
-        let thread = |_| Member::Thread(Box::new(move || Part::Works(kind.load())));
+    /// [`Error::Unavailable`] if the machine cannot start so many.
+    pub fn start(kind: LoadKind, threads: usize, processes: usize) -> Result<Self> {
+        let thread = |_| Member::Thread(Box::new(move || Role::Worker(kind.load())));
         let process = |_| Member::Process { name: kind.name(), object: String::new() };
-        Self::gather((0..threads).map(thread).chain((0..processes).map(process)).collect(), None)
+        Self::start_members((0..threads).map(thread).chain((0..processes).map(process)).collect(), None)
     }
 
     /// Starts `members`. Those that work are idle. Their memory is freed when they end.
     ///
     /// # Errors
-    /// As [`Crew::hire`].
-    pub fn of(members: Vec<Member>) -> Result<Self> {
-        Self::gather(members, None)
+    /// As [`WorkerPool::start`].
+    pub fn from_members(members: Vec<Member>) -> Result<Self> {
+        Self::start_members(members, None)
     }
 
     /// Starts the members of an object that they share. Those that work are idle.
     ///
     /// # Errors
-    /// As [`Crew::hire`].
-    pub fn sharing(object: Arc<dyn Shared>) -> Result<Self> {
-        Self::gather(object.members(), Some(object))
+    /// As [`WorkerPool::start`].
+    pub fn with_shared_object(object: Arc<dyn SharedObject>) -> Result<Self> {
+        Self::start_members(object.members(), Some(object))
     }
 
-    fn gather(members: Vec<Member>, object: Option<Arc<dyn Shared>>) -> Result<Self> {
+    fn start_members(members: Vec<Member>, object: Option<Arc<dyn SharedObject>>) -> Result<Self> {
         let count = members.len();
         let cannot = |what: &str, error: std::io::Error| {
-            let cure = match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
+            let hint = match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
                 Some(rustix::io::Errno::MFILE) => "ulimit -n",
                 _ => "ulimit -u and the cgroup's pids.max",
             };
-            Error::unavailable(format!("cannot start {what}: {error}; see {cure}"))
+            Error::unavailable(format!("cannot start {what}: {error}; see {hint}"))
         };
-        let board = Arc::new(Board::new(count).map_err(|error| cannot("workers", error))?);
-        let mut crew =
-            Self { board: Arc::clone(&board), hands: Vec::new(), active: vec![false; count], object };
+        let block = Arc::new(WorkerControlBlock::new(count).map_err(|error| cannot("workers", error))?);
+        let mut pool =
+            Self { block: Arc::clone(&block), handles: Vec::new(), active: vec![false; count], object };
         for (index, member) in members.into_iter().enumerate() {
-            crew.hands.push(match member {
+            pool.handles.push(match member {
                 Member::Thread(begin) => {
-                    let board = Arc::clone(&board);
+                    let block = Arc::clone(&block);
                     let thread = std::thread::Builder::new().name(format!("worker {index}"));
-                    let work = move || worker::take_part(&board.slots()[index], begin());
-                    Hand::Thread(Some(thread.spawn(work).map_err(|error| cannot("a worker thread", error))?))
+                    let work = move || worker::run_role(&block.slots()[index], begin());
+                    WorkerHandle::Thread(Some(
+                        thread.spawn(work).map_err(|error| cannot("a worker thread", error))?,
+                    ))
                 }
                 Member::Process { name, object } => {
-                    let started = start_process(&board, name, index, &object);
-                    Hand::Process(started.map_err(|error| cannot("a worker process", error))?)
+                    let started = start_process(&block, name, index, &object);
+                    WorkerHandle::Process(started.map_err(|error| cannot("a worker process", error))?)
                 }
             });
         }
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + START_TIMEOUT;
         for index in 0..count {
-            while crew.board.slots()[index].wait_entered(LOOK).is_none() {
-                crew.check().and_then(|()| interrupt::check())?;
+            while pool.block.slots()[index].wait_started(POLL_INTERVAL).is_none() {
+                pool.check_alive().and_then(|()| interrupt::check())?;
                 if Instant::now() > deadline {
                     return Err(Error::unavailable(format!(
-                        "worker {index} has not started within {PATIENCE:?}"
+                        "worker {index} has not started within {START_TIMEOUT:?}"
                     )));
                 }
             }
         }
-        Ok(crew)
+        Ok(pool)
     }
 
     /// Returns the slots of the workers.
-    pub fn slots(&self) -> &[Slot] {
-        self.board.slots()
+    pub fn slots(&self) -> &[WorkerSlot] {
+        self.block.slots()
     }
 
     /// Makes exactly the workers in `wanted` active, without an end. The others become idle.
@@ -122,7 +126,7 @@ impl Crew {
         for &worker in wanted {
             next[worker] = true;
         }
-        for (worker, slot) in self.board.slots().iter().enumerate() {
+        for (worker, slot) in self.block.slots().iter().enumerate() {
             if next[worker] != self.active[worker] {
                 slot.order(if next[worker] { ENDLESS } else { 0 });
             }
@@ -133,8 +137,8 @@ impl Crew {
     /// Makes all workers idle and waits until they are.
     ///
     /// # Errors
-    /// As [`Crew::wait`].
-    pub fn rest(&mut self) -> Result {
+    /// As [`WorkerPool::wait`].
+    pub fn stop_all(&mut self) -> Result {
         self.activate(&[]);
         let all: Vec<usize> = (0..self.active.len()).collect();
         self.wait(&all)
@@ -143,13 +147,13 @@ impl Crew {
     /// Waits until `workers` are idle.
     ///
     /// # Errors
-    /// [`Error::Failed`] where a worker died, [`Error::Interrupted`] after a signal; then all workers
-    /// have been told to stop.
+    /// [`Error::Failed`] if a worker ended, [`Error::Interrupted`] after a signal; in both cases all workers
+    /// have been ordered to stop.
     pub fn wait(&mut self, workers: &[usize]) -> Result {
         for &worker in workers {
-            while !self.board.slots()[worker].wait_idle(LOOK) {
-                if let Err(failure) = self.check().and_then(|()| interrupt::check()) {
-                    self.board.slots().iter().for_each(|slot| slot.order(0));
+            while !self.block.slots()[worker].wait_idle(POLL_INTERVAL) {
+                if let Err(failure) = self.check_alive().and_then(|()| interrupt::check()) {
+                    self.block.slots().iter().for_each(|slot| slot.order(0));
                     return Err(failure);
                 }
             }
@@ -161,24 +165,24 @@ impl Crew {
     ///
     /// # Errors
     /// [`Error::Failed`] with the number of the worker and how it ended.
-    pub fn check(&mut self) -> Result {
+    pub fn check_alive(&mut self) -> Result {
         // A worker that was killed is reported before workers that failed because of it.
-        let ended = |worker: usize, hand: &mut Hand| match hand {
-            Hand::Thread(thread) => thread
+        let ended = |worker: usize, handle: &mut WorkerHandle| match handle {
+            WorkerHandle::Thread(thread) => thread
                 .as_ref()
                 .is_some_and(JoinHandle::is_finished)
                 .then(|| format!("worker thread {worker} ended")),
-            Hand::Process(process) => {
+            WorkerHandle::Process(process) => {
                 let status = process.try_wait().ok().flatten()?;
                 Some(format!("worker process {worker} ended: {status}"))
             }
         };
-        let error = |worker: usize| self.board.slots()[worker].error.load(Acquire);
+        let error = |worker: usize| self.block.slots()[worker].error.load(Acquire);
         let mut gone: Vec<(i32, String)> = self
-            .hands
+            .handles
             .iter_mut()
             .enumerate()
-            .filter_map(|(worker, hand)| Some((error(worker), ended(worker, hand)?)))
+            .filter_map(|(worker, handle)| Some((error(worker), ended(worker, handle)?)))
             .collect();
         gone.sort_by_key(|&(error, _)| error != 0);
         match gone.into_iter().next() {
@@ -194,19 +198,24 @@ impl Crew {
     /// Sets the parameter of the load of `worker`, and the CPU that the worker compares with its own after
     /// each tick. Both take effect with its next order. If a value changes, a worker that is active without
     /// an end becomes idle.
-    pub fn set(&mut self, worker: usize, parameter: u64, watch: Option<u32>) {
-        let slot = &self.board.slots()[worker];
-        let watch = watch.unwrap_or(NOT_WATCHED);
+    pub fn configure(&mut self, worker: usize, parameter: u64, expected_cpu: Option<u32>) {
+        let slot = &self.block.slots()[worker];
+        let expected_cpu = expected_cpu.unwrap_or(NO_EXPECTED_CPU);
         let changed = slot.parameter.swap(parameter, Relaxed) != parameter;
-        if (slot.watch_cpu.swap(watch, Relaxed) != watch || changed) && self.active[worker] {
+        if (slot.expected_cpu.swap(expected_cpu, Relaxed) != expected_cpu || changed) && self.active[worker] {
             slot.order(0);
             self.active[worker] = false;
         }
     }
 }
 
-fn start_process(board: &Board, name: &str, slot: usize, object: &str) -> std::io::Result<Child> {
-    let memory = board.as_fd().try_clone_to_owned()?;
+fn start_process(
+    block: &WorkerControlBlock,
+    name: &str,
+    slot: usize,
+    object: &str,
+) -> std::io::Result<Child> {
+    let memory = block.as_fd().try_clone_to_owned()?;
     // The running program, even if its file has been replaced since it was started.
     let mut command = Command::new("/proc/self/exe");
     command.args(["worker", name, &slot.to_string()]).stdin(memory).stdout(Stdio::null());
@@ -216,22 +225,22 @@ fn start_process(board: &Board, name: &str, slot: usize, object: &str) -> std::i
     child::spawn(&mut command)
 }
 
-impl Drop for Crew {
+impl Drop for WorkerPool {
     fn drop(&mut self) {
-        self.board.slots().iter().for_each(Slot::quit);
+        self.block.slots().iter().for_each(WorkerSlot::quit);
         // After this, no worker waits for another one.
         if let Some(object) = self.object.take() {
             object.close();
         }
         // A worker quits within a tick, an idle one at once. Processes that do not quit in time are killed.
-        let deadline = Instant::now() + LAST_TICK;
-        for hand in &mut self.hands {
-            match hand {
-                Hand::Thread(thread) => {
+        let deadline = Instant::now() + STOP_TIMEOUT;
+        for handle in &mut self.handles {
+            match handle {
+                WorkerHandle::Thread(thread) => {
                     // A thread that panicked has printed a message on standard error.
                     let _ = thread.take().map(JoinHandle::join);
                 }
-                Hand::Process(process) => {
+                WorkerHandle::Process(process) => {
                     while matches!(process.try_wait(), Ok(None)) && Instant::now() < deadline {
                         std::thread::sleep(Duration::from_millis(1));
                     }

@@ -1,8 +1,14 @@
 //! Workers as the subject of an experiment, measured in slices or in whole pieces of work.
 
-use crate::error::{Error, Result};
-use crate::record::{Around, Latency, Sample};
-use crate::{crew::Crew, engine::Subject, interrupt, observe::Observer, pace::Pace};
+use crate::{
+    counters::CounterReader,
+    engine::Subject,
+    error::{Error, Result},
+    interrupt,
+    record::{CounterDelta, EventTimes, Sample},
+    sampling::SamplingMode,
+    worker_pool::WorkerPool,
+};
 use manycore_linux::{affinity, clock::now_ns};
 use manycore_topology::{CpuId, CpuSet};
 use std::{
@@ -14,7 +20,7 @@ use std::{
 
 /// The work of one worker under a treatment.
 #[derive(Clone, Debug)]
-pub struct Order {
+pub struct WorkerOrder {
     /// Index of the worker.
     pub worker: usize,
     /// CPUs on which it may run.
@@ -25,14 +31,14 @@ pub struct Order {
     pub ticks: u64,
     /// After each tick, the worker checks whether it is on this CPU. A check costs time, so treatments that
     /// are compared must all check, or none.
-    pub watch: Option<CpuId>,
+    pub expected_cpu: Option<CpuId>,
 }
 
 /// The work of all workers under one treatment.
 #[derive(Clone, Debug)]
 pub struct Trial {
     /// The work of each worker. Workers without an order are idle.
-    pub orders: Vec<Order>,
+    pub orders: Vec<WorkerOrder>,
     /// Workers that serve the others, and the CPUs on which they may run.
     pub servers: Vec<(usize, CpuSet)>,
     /// Units of work in a tick.
@@ -40,44 +46,50 @@ pub struct Trial {
 }
 
 /// Workers that are measured under treatments.
-pub struct Live {
-    crew: Crew,
-    observer: Rc<Observer>,
-    pace: Pace,
+pub struct PoolSubject {
+    pool: WorkerPool,
+    counter_reader: Rc<CounterReader>,
+    mode: SamplingMode,
     trials: Vec<Trial>,
     /// The CPUs on which each worker may run now.
     placed: Vec<Option<CpuSet>>,
-    latencies: Vec<Gathered>,
+    latencies: Vec<LatencyHistogram>,
     origin_ns: u64,
 }
 
 /// Histogram of event times of one treatment, while it is collected.
 #[derive(Clone, Default)]
-struct Gathered {
-    latency: Latency,
+struct LatencyHistogram {
+    latency: EventTimes,
     buckets: BTreeMap<u32, u64>,
 }
 
-impl Live {
+impl PoolSubject {
     /// Creates a subject with one trial per treatment. `origin_ns` is the start of the run on the monotonic
     /// clock.
-    pub fn new(crew: Crew, observer: Rc<Observer>, pace: Pace, trials: Vec<Trial>, origin_ns: u64) -> Self {
-        let placed = vec![None; crew.slots().len()];
-        let latencies = vec![Gathered::default(); trials.len()];
-        Self { crew, observer, pace, trials, placed, latencies, origin_ns }
+    pub fn new(
+        pool: WorkerPool,
+        counter_reader: Rc<CounterReader>,
+        mode: SamplingMode,
+        trials: Vec<Trial>,
+        origin_ns: u64,
+    ) -> Self {
+        let placed = vec![None; pool.slots().len()];
+        let latencies = vec![LatencyHistogram::default(); trials.len()];
+        Self { pool, counter_reader, mode, trials, placed, latencies, origin_ns }
     }
 
     /// Returns the sum of the ticks of all workers. It is exact only while they are idle.
     pub fn ticks_done(&self) -> u64 {
-        self.crew.slots().iter().map(|slot| slot.ticks.load(Acquire)).sum()
+        self.pool.slots().iter().map(|slot| slot.ticks.load(Acquire)).sum()
     }
 
     /// Makes all workers idle.
     ///
     /// # Errors
-    /// As [`Crew::wait`].
-    pub fn rest(&mut self) -> Result {
-        self.crew.rest()
+    /// As [`WorkerPool::wait`].
+    pub fn stop_all(&mut self) -> Result {
+        self.pool.stop_all()
     }
 
     /// Makes each worker prepare its load for the first trial that it takes part in, on the CPUs of that
@@ -85,40 +97,40 @@ impl Live {
     /// the first slices.
     ///
     /// # Errors
-    /// As [`Crew::wait`].
-    pub fn get_ready(&mut self) -> Result {
-        let mut orders: BTreeMap<usize, Order> = BTreeMap::new();
+    /// As [`WorkerPool::wait`].
+    pub fn prepare(&mut self) -> Result {
+        let mut orders: BTreeMap<usize, WorkerOrder> = BTreeMap::new();
         for order in self.trials.iter().flat_map(|trial| &trial.orders) {
             orders.entry(order.worker).or_insert_with(|| order.clone());
         }
         let workers: Vec<usize> = orders.keys().copied().collect();
-        let orders: Vec<Order> = orders.into_values().collect();
+        let orders: Vec<WorkerOrder> = orders.into_values().collect();
         self.place(&orders)?;
-        self.give(&orders, 0);
-        self.crew.wait(&workers)
+        self.send_orders(&orders, 0);
+        self.pool.wait(&workers)
     }
 
     /// Returns the thread ids of the workers. The id of a worker process is its process id.
     pub fn worker_ids(&self) -> Vec<u32> {
-        (0..self.crew.slots().len()).map(|worker| self.tid(worker)).collect()
+        (0..self.pool.slots().len()).map(|worker| self.tid(worker)).collect()
     }
 
     /// Sets where the workers of a treatment run, their loads' parameters, and the CPUs that they check for.
-    fn place(&mut self, orders: &[Order]) -> Result {
+    fn place(&mut self, orders: &[WorkerOrder]) -> Result {
         for order in orders {
-            self.crew.set(order.worker, order.parameter, order.watch);
-            self.seat(order.worker, &order.cpus)?;
+            self.pool.configure(order.worker, order.parameter, order.expected_cpu);
+            self.pin_member(order.worker, &order.cpus)?;
         }
         Ok(())
     }
 
-    /// Restricts a worker to `cpus`.
-    fn seat(&mut self, member: usize, cpus: &CpuSet) -> Result {
+    /// Restricts a member to `cpus`.
+    fn pin_member(&mut self, member: usize, cpus: &CpuSet) -> Result {
         if self.placed[member].as_ref() != Some(cpus) {
-            let tid = self.crew.slots()[member].tid.load(Relaxed);
+            let tid = self.pool.slots()[member].tid.load(Relaxed);
             affinity::restrict(tid, cpus).map_err(|error| {
                 // A worker that has ended cannot be moved; the reason of its end is the better message.
-                self.crew.check().err().unwrap_or_else(|| {
+                self.pool.check_alive().err().unwrap_or_else(|| {
                     Error::Failed(format!("worker {member} cannot be moved to CPUs {cpus}: {error}"))
                 })
             })?;
@@ -128,36 +140,36 @@ impl Live {
     }
 
     fn tid(&self, member: usize) -> u32 {
-        self.crew.slots()[member].tid.load(Relaxed)
+        self.pool.slots()[member].tid.load(Relaxed)
     }
 
-    fn tids(&self, orders: &[Order]) -> Vec<u32> {
+    fn tids(&self, orders: &[WorkerOrder]) -> Vec<u32> {
         orders.iter().map(|order| self.tid(order.worker)).collect()
     }
 
-    fn ticks(&self, orders: &[Order]) -> Vec<u64> {
-        orders.iter().map(|order| self.crew.slots()[order.worker].ticks.load(Acquire)).collect()
+    fn ticks(&self, orders: &[WorkerOrder]) -> Vec<u64> {
+        orders.iter().map(|order| self.pool.slots()[order.worker].ticks.load(Acquire)).collect()
     }
 
-    fn slice(&mut self, treatment: usize, slice: Duration, settle: Duration) -> Result<Sample> {
+    fn slice(&mut self, treatment: usize, slice: Duration, settling_time: Duration) -> Result<Sample> {
         let Trial { orders, servers, unit_per_tick } = self.trials[treatment].clone();
         self.place(&orders)?;
         for (server, cpus) in &servers {
-            self.seat(*server, cpus)?;
+            self.pin_member(*server, cpus)?;
         }
-        self.crew.activate(&orders.iter().map(|order| order.worker).collect::<Vec<_>>());
-        interrupt::sleep(settle)?;
+        self.pool.activate(&orders.iter().map(|order| order.worker).collect::<Vec<_>>());
+        interrupt::sleep(settling_time)?;
         let servers = servers.iter().map(|(server, _)| self.tid(*server));
         let tids: Vec<u32> = self.tids(&orders).into_iter().chain(servers).collect();
-        let before = self.observer.snapshot(&tids, now_ns());
+        let before = self.counter_reader.snapshot(&tids, now_ns());
         self.measuring(&orders, true);
         let (ticks_before, began) = (self.ticks(&orders), now_ns());
         interrupt::sleep(slice)?;
         let (ticks_after, ended) = (self.ticks(&orders), now_ns());
         self.measuring(&orders, false);
-        let after = self.observer.snapshot(&tids, now_ns());
-        self.crew.check()?;
-        self.gather(treatment, &orders);
+        let after = self.counter_reader.snapshot(&tids, now_ns());
+        self.pool.check_alive()?;
+        self.collect_latencies(treatment, &orders);
         let per_worker: Vec<f64> = ticks_after
             .iter()
             .zip(&ticks_before)
@@ -168,7 +180,7 @@ impl Live {
             wall_ns: ended - began,
             work: per_worker.iter().sum(),
             per_worker,
-            around: self.observer.between(&before, &after),
+            counters: self.counter_reader.delta(&before, &after),
             ..Sample::default()
         })
     }
@@ -178,61 +190,61 @@ impl Live {
         let workers: Vec<usize> = orders.iter().map(|order| order.worker).collect();
         self.place(&orders)?;
         // An order of no ticks makes each worker prepare its load outside the measured time.
-        self.give(&orders, 0);
-        self.crew.wait(&workers)?;
+        self.send_orders(&orders, 0);
+        self.pool.wait(&workers)?;
         let tids = self.tids(&orders);
-        let looks = self.looks(&orders);
-        let before = self.observer.snapshot(&tids, now_ns());
+        let checks_before = self.cpu_check_counts(&orders);
+        let before = self.counter_reader.snapshot(&tids, now_ns());
         let began = now_ns();
-        self.give(&orders, 1);
-        self.crew.wait(&workers)?;
-        let ends = orders.iter().map(|order| self.crew.slots()[order.worker].idle_since_ns.load(Acquire));
+        self.send_orders(&orders, 1);
+        self.pool.wait(&workers)?;
+        let ends = orders.iter().map(|order| self.pool.slots()[order.worker].idle_since_ns.load(Acquire));
         let ends: Vec<u64> = ends.collect();
-        let after = self.observer.snapshot(&tids, now_ns());
+        let after = self.counter_reader.snapshot(&tids, now_ns());
         let ticks: u64 = orders.iter().map(|order| order.ticks).sum();
-        let checks = self.looks(&orders);
-        let watched = orders.iter().any(|order| order.watch.is_some());
+        let checks_after = self.cpu_check_counts(&orders);
+        let watched = orders.iter().any(|order| order.expected_cpu.is_some());
         Ok(Sample {
             start_ns: began - self.origin_ns,
             wall_ns: ends.iter().max().map_or(0, |end| end.saturating_sub(began)).max(1),
             work: ticks as f64 * unit_per_tick,
             per_worker: ends.iter().map(|end| end.saturating_sub(began) as f64 / 1e9).collect(),
-            around: Around {
-                checks: watched.then_some(checks.0 - looks.0),
-                elsewhere: watched.then_some(checks.1 - looks.1),
-                ..self.observer.between(&before, &after)
+            counters: CounterDelta {
+                cpu_checks: watched.then_some(checks_after.0 - checks_before.0),
+                off_cpu_checks: watched.then_some(checks_after.1 - checks_before.1),
+                ..self.counter_reader.delta(&before, &after)
             },
             ..Sample::default()
         })
     }
 
     /// Orders each worker to do `times` times its ticks, in addition to those done.
-    fn give(&self, orders: &[Order], times: u64) {
+    fn send_orders(&self, orders: &[WorkerOrder], times: u64) {
         for order in orders {
-            let slot = &self.crew.slots()[order.worker];
+            let slot = &self.pool.slots()[order.worker];
             slot.order(slot.ticks.load(Acquire) + times * order.ticks);
         }
     }
 
     /// Returns the sums over the workers: how often they checked their CPU, and how often they were on
     /// another one.
-    fn looks(&self, orders: &[Order]) -> (u64, u64) {
-        orders.iter().map(|order| &self.crew.slots()[order.worker]).fold((0, 0), |sum, slot| {
-            (sum.0 + slot.checks.load(Relaxed), sum.1 + slot.elsewhere.load(Relaxed))
+    fn cpu_check_counts(&self, orders: &[WorkerOrder]) -> (u64, u64) {
+        orders.iter().map(|order| &self.pool.slots()[order.worker]).fold((0, 0), |sum, slot| {
+            (sum.0 + slot.cpu_checks.load(Relaxed), sum.1 + slot.off_cpu_checks.load(Relaxed))
         })
     }
 
-    fn measuring(&self, orders: &[Order], on: bool) {
+    fn measuring(&self, orders: &[WorkerOrder], on: bool) {
         for order in orders {
-            self.crew.slots()[order.worker].measuring.store(u32::from(on), Relaxed);
+            self.pool.slots()[order.worker].measuring.store(u32::from(on), Relaxed);
         }
     }
 
-    fn gather(&mut self, treatment: usize, orders: &[Order]) {
-        let gathered = &mut self.latencies[treatment];
+    fn collect_latencies(&mut self, treatment: usize, orders: &[WorkerOrder]) {
+        let histogram = &mut self.latencies[treatment];
         for order in orders {
-            let times = self.crew.slots()[order.worker].drain();
-            let latency = &mut gathered.latency;
+            let times = self.pool.slots()[order.worker].drain();
+            let latency = &mut histogram.latency;
             if times.buckets.is_empty() {
                 continue;
             }
@@ -245,20 +257,20 @@ impl Live {
             latency.max_ns = latency.max_ns.max(times.max_ns);
             latency.sum_ns += times.sum_ns;
             for (index, count) in times.buckets {
-                *gathered.buckets.entry(index).or_default() += u64::from(count);
+                *histogram.buckets.entry(index).or_default() += u64::from(count);
                 latency.count += u64::from(count);
             }
         }
     }
 }
 
-impl Subject for Live {
+impl Subject for PoolSubject {
     type Error = Error;
 
     fn measure(&mut self, treatment: usize) -> Result<Sample> {
-        match self.pace {
-            Pace::Slices { slice, settle } => self.slice(treatment, slice, settle),
-            Pace::Whole => self.whole(treatment),
+        match self.mode {
+            SamplingMode::Slices { slice, settling_time } => self.slice(treatment, slice, settling_time),
+            SamplingMode::FixedWork => self.whole(treatment),
         }
     }
 
@@ -266,11 +278,11 @@ impl Subject for Live {
         now_ns()
     }
 
-    fn latencies(&mut self) -> Vec<Option<Latency>> {
-        let gathered = self.latencies.iter().map(|gathered| {
-            let buckets = gathered.buckets.iter().map(|(&index, &count)| (index, count)).collect();
-            Latency { buckets, ..gathered.latency.clone() }
+    fn latencies(&mut self) -> Vec<Option<EventTimes>> {
+        let histogram = self.latencies.iter().map(|histogram| {
+            let buckets = histogram.buckets.iter().map(|(&index, &count)| (index, count)).collect();
+            EventTimes { buckets, ..histogram.latency.clone() }
         });
-        gathered.map(|latency| Some(latency).filter(|latency| latency.count > 0)).collect()
+        histogram.map(|latency| Some(latency).filter(|latency| latency.count > 0)).collect()
     }
 }

@@ -1,6 +1,6 @@
 //! Reads the kernel's counters just before and just after a sample.
 
-use crate::record::Around;
+use crate::record::CounterDelta;
 use manycore_linux::counters::{CpuTicks, KernelCounters, TaskCounters, ticks_per_second};
 use manycore_topology::{CpuId, Machine};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const MOST_FREQUENCIES: usize = 16;
 
 /// The counters to read on this machine.
-pub struct Observer {
+pub struct CounterReader {
     kernel: KernelCounters,
     /// The online CPUs, in the order of the ticks in a record.
     online: Vec<CpuId>,
@@ -19,7 +19,7 @@ pub struct Observer {
 }
 
 /// Counters at one point in time.
-pub struct Snapshot {
+pub struct CounterSnapshot {
     ns: u64,
     ticks: Vec<CpuTicks>,
     tasks: Vec<TaskCounters>,
@@ -28,8 +28,8 @@ pub struct Snapshot {
     thermal_events: Option<u64>,
 }
 
-impl Observer {
-    /// Returns an observer of the running kernel.
+impl CounterReader {
+    /// Returns a reader of the running kernel's counters.
     pub fn new(machine: &Machine) -> Self {
         let cpus: Vec<CpuId> = machine.online.iter().collect();
         let step = cpus.len().div_ceil(MOST_FREQUENCIES).max(1);
@@ -42,14 +42,14 @@ impl Observer {
         }
     }
 
-    /// Returns the observed kernel.
+    /// Returns the kernel whose counters are read.
     pub fn kernel(&self) -> &KernelCounters {
         &self.kernel
     }
 
     /// Reads all counters now; per-task counters are those of the threads `tids`.
-    pub fn snapshot(&self, tids: &[u32], now_ns: u64) -> Snapshot {
-        Snapshot {
+    pub fn snapshot(&self, tids: &[u32], now_ns: u64) -> CounterSnapshot {
+        CounterSnapshot {
             ns: now_ns,
             tasks: tids.iter().map(|&tid| self.kernel.task(tid)).collect(),
             ticks: self.kernel.cpu_ticks(),
@@ -60,14 +60,14 @@ impl Observer {
     }
 
     /// Returns the differences between two snapshots of the same threads.
-    pub fn between(&self, before: &Snapshot, after: &Snapshot) -> Around {
+    pub fn delta(&self, before: &CounterSnapshot, after: &CounterSnapshot) -> CounterDelta {
         let tasks = |pick: fn(&TaskCounters) -> Option<u64>| -> Option<u64> {
             let pairs = before.tasks.iter().zip(&after.tasks);
             let differences: Option<Vec<u64>> = pairs.map(|(b, a)| difference(pick(b), pick(a))).collect();
             differences.filter(|each| !each.is_empty()).map(|each| each.iter().sum())
         };
         // A CPU that went offline has no ticks. The sample then has no ticks at all.
-        let of = |snapshot: &Snapshot, cpu| {
+        let of = |snapshot: &CounterSnapshot, cpu| {
             let position = snapshot.ticks.binary_search_by_key(&cpu, |ticks| ticks.cpu);
             position.ok().map(|position| snapshot.ticks[position])
         };
@@ -78,7 +78,7 @@ impl Observer {
             pairs.iter().map(|(b, a)| pick(a).saturating_sub(pick(b)) as u32).collect()
         };
         let busy_ticks = ticks(|ticks| ticks.busy);
-        Around {
+        CounterDelta {
             span_ns: after.ns - before.ns,
             cpu_ns: tasks(|task| task.cpu_ns),
             run_delay_ns: tasks(|task| task.run_delay_ns),
@@ -90,14 +90,14 @@ impl Observer {
             thermal_events: difference(before.thermal_events, after.thermal_events),
             frequency_khz: self.kernel.frequency_khz(&self.at_work(&busy_ticks, after.ns - before.ns)),
             busy_ticks,
-            pressure_ns: difference(before.pressure_ns, after.pressure_ns),
-            checks: None,
-            elsewhere: None,
+            cpu_pressure_ns: difference(before.pressure_ns, after.pressure_ns),
+            cpu_checks: None,
+            off_cpu_checks: None,
         }
     }
 }
 
-impl Observer {
+impl CounterReader {
     /// Returns the CPUs whose frequency is meaningful: those that were busy for at least 70 % of the time.
     fn at_work(&self, busy_ticks: &[u32], span_ns: u64) -> Vec<CpuId> {
         let most = span_ns as f64 / 1e9 * ticks_per_second() as f64 * 0.7;

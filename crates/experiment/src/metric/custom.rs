@@ -1,35 +1,37 @@
 //! Metrics defined by the user: `NAME=REGEX` and `NAME=json:PATH`.
 
-use crate::metric::{
-    figures::{ending, list, quote},
-    number::{self, Kind, Quantity},
+use crate::{
+    metric::{
+        figures::{ending, list, quote},
+        number::{self, Quantity, QuantityKind},
+    },
+    record::{Direction, Metric},
 };
-use crate::record::{Better, Metric};
 use regex_lite::{Regex, RegexBuilder};
 use serde_json::Value;
 
 /// One metric and where to find it.
 #[derive(Clone, Debug)]
-pub(super) struct Named {
+pub(super) struct CustomMetric {
     metric: Metric,
-    place: Place,
+    place: ValueSource,
 }
 
 #[derive(Clone, Debug)]
-enum Place {
+enum ValueSource {
     /// First group of a regular expression.
     Group(Regex),
     /// Keys and indices from the top of a JSON value.
     Json(Vec<String>),
 }
 
-impl Named {
+impl CustomMetric {
     /// Parses the two sides of the `=`: `NAME[UNIT]:DIRECTION`, and an expression or `json:PATH`.
     pub(super) fn parse(head: &str, place: &str) -> Result<Self, String> {
         let metric = metric(head)?;
         let place = match place.strip_prefix("json:") {
-            Some(path) => Place::Json(keys(path)?),
-            None => Place::Group(expression(&metric.name, place)?),
+            Some(path) => ValueSource::Json(keys(path)?),
+            None => ValueSource::Group(expression(&metric.name, place)?),
         };
         Ok(Self { metric, place })
     }
@@ -42,8 +44,8 @@ impl Named {
     /// time unit too, otherwise to milliseconds. A value with a size unit is converted to bytes.
     pub(super) fn read(&self, text: &str) -> Result<(Metric, f64), String> {
         let found = match &self.place {
-            Place::Group(expression) => group(expression, text),
-            Place::Json(keys) => json(keys, text),
+            ValueSource::Group(expression) => group(expression, text),
+            ValueSource::Json(keys) => json(keys, text),
         };
         let quantity = found.map_err(|reason| format!("metric {}: {reason}", self.name()))?;
         let mut metric = self.metric.clone();
@@ -51,7 +53,7 @@ impl Named {
             quantity.kind.unit().clone_into(&mut metric.unit);
         }
         let scale = match quantity.kind {
-            Kind::Time => number::milliseconds(&metric.unit).unwrap_or(1.0),
+            QuantityKind::Time => number::milliseconds(&metric.unit).unwrap_or(1.0),
             _ => 1.0,
         };
         Ok((metric, quantity.value / scale))
@@ -60,9 +62,9 @@ impl Named {
 
 fn metric(head: &str) -> Result<Metric, String> {
     let (rest, better) = match head.rsplit_once(':') {
-        None => (head, Better::Higher),
-        Some((rest, "higher")) => (rest, Better::Higher),
-        Some((rest, "lower")) => (rest, Better::Lower),
+        None => (head, Direction::Higher),
+        Some((rest, "higher")) => (rest, Direction::Higher),
+        Some((rest, "lower")) => (rest, Direction::Lower),
         Some((_, other)) => {
             return Err(format!("\"{other}\" is not a direction: write NAME:higher=... or NAME:lower=..."));
         }
@@ -138,7 +140,7 @@ fn json(keys: &[String], text: &str) -> Result<Quantity, String> {
         value = next.ok_or_else(|| format!("no \"{key}\" at {}, which is {}", place(), describe(value)))?;
     }
     let number = match value {
-        Value::Number(number) => number.as_f64().map(|value| Quantity { value, kind: Kind::Plain }),
+        Value::Number(number) => number.as_f64().map(|value| Quantity { value, kind: QuantityKind::Plain }),
         Value::String(text) => number::quantity(text),
         _ => None,
     };
@@ -167,11 +169,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    type Found = (String, String, Better, f64);
+    type Found = (String, String, Direction, f64);
 
-    fn named(given: &str) -> Result<Named, String> {
+    fn named(given: &str) -> Result<CustomMetric, String> {
         let (head, place) = given.split_once('=').unwrap();
-        Named::parse(head, place)
+        CustomMetric::parse(head, place)
     }
 
     fn read(given: &str, text: &str) -> Result<Found, String> {
@@ -179,17 +181,23 @@ mod tests {
         Ok((metric.name, metric.unit, metric.better, value))
     }
 
-    fn found(name: &str, unit: &str, better: Better, value: f64) -> Found {
+    fn found(name: &str, unit: &str, better: Direction, value: f64) -> Found {
         (name.to_owned(), unit.to_owned(), better, value)
     }
 
     #[test]
     fn an_expression_gives_its_group() {
         let text = "start\r\nrequests: 12,345\r\nlatency 250us\r\n";
-        assert_eq!(read("rps=^requests: (\\S+)$", text), Ok(found("rps", "", Better::Higher, 12_345.0)));
-        assert_eq!(read("lat:lower=latency (\\S+)", text), Ok(found("lat", "ms", Better::Lower, 0.25)));
-        assert_eq!(read("lat[us]:lower=latency (\\S+)", text), Ok(found("lat", "us", Better::Lower, 250.0)));
-        assert_eq!(read("n[req/s]:higher=: (\\S+)", text), Ok(found("n", "req/s", Better::Higher, 12_345.0)));
+        assert_eq!(read("rps=^requests: (\\S+)$", text), Ok(found("rps", "", Direction::Higher, 12_345.0)));
+        assert_eq!(read("lat:lower=latency (\\S+)", text), Ok(found("lat", "ms", Direction::Lower, 0.25)));
+        assert_eq!(
+            read("lat[us]:lower=latency (\\S+)", text),
+            Ok(found("lat", "us", Direction::Lower, 250.0))
+        );
+        assert_eq!(
+            read("n[req/s]:higher=: (\\S+)", text),
+            Ok(found("n", "req/s", Direction::Higher, 12_345.0))
+        );
     }
 
     #[test]
@@ -235,13 +243,13 @@ mod tests {
     #[test]
     fn json_is_read_by_path() {
         let text = r#"{"a": {"b.c": 3, "runs": [1, {"time": "250us"}]}, "n": 2.5e3, "s": "fast"}"#;
-        assert_eq!(read("n=json:n", text), Ok(found("n", "", Better::Higher, 2500.0)));
-        assert_eq!(read("n=json:.a.runs.0", text), Ok(found("n", "", Better::Higher, 1.0)));
-        assert_eq!(read("t:lower=json:$.a.runs[1].time", text), Ok(found("t", "ms", Better::Lower, 0.25)));
-        assert_eq!(read("n=json:/a/b.c", text), Ok(found("n", "", Better::Higher, 3.0)));
-        assert_eq!(read("n=json:1.x", "[1, {\"x\": 7}]"), Ok(found("n", "", Better::Higher, 7.0)));
+        assert_eq!(read("n=json:n", text), Ok(found("n", "", Direction::Higher, 2500.0)));
+        assert_eq!(read("n=json:.a.runs.0", text), Ok(found("n", "", Direction::Higher, 1.0)));
+        assert_eq!(read("t:lower=json:$.a.runs[1].time", text), Ok(found("t", "ms", Direction::Lower, 0.25)));
+        assert_eq!(read("n=json:/a/b.c", text), Ok(found("n", "", Direction::Higher, 3.0)));
+        assert_eq!(read("n=json:1.x", "[1, {\"x\": 7}]"), Ok(found("n", "", Direction::Higher, 7.0)));
         let lines = "starting\n{\"n\": 1}\n[3]\n{\"n\": 2}\nbye\n";
-        assert_eq!(read("n=json:n", lines), Ok(found("n", "", Better::Higher, 2.0)));
+        assert_eq!(read("n=json:n", lines), Ok(found("n", "", Direction::Higher, 2.0)));
     }
 
     #[test]
@@ -266,7 +274,7 @@ mod tests {
             place in "(json:)?[-a-z0-9.$/()\\[\\]*+?|\\\\]{0,8}|\\PC{0,8}",
             text in "(\\PC|\\n){0,40}|\\{\"a\": ?(1e400|[0-9]{1,3}|\"1e999\"|null|\\[1\\])\\}",
         ) {
-            if let Ok((_, value)) = Named::parse(&head, &place).and_then(|named| named.read(&text)) {
+            if let Ok((_, value)) = CustomMetric::parse(&head, &place).and_then(|named| named.read(&text)) {
                 prop_assert!(value.is_finite());
             }
         }

@@ -16,41 +16,42 @@ const SETTLE: Duration = Duration::from_millis(10);
 
 /// How a sample is measured.
 #[derive(Clone, Copy, Debug)]
-pub enum Pace {
+pub enum SamplingMode {
     /// Workers are active for a fixed time.
     Slices {
         /// Measured time.
         slice: Duration,
         /// Time before it, which is not measured.
-        settle: Duration,
+        settling_time: Duration,
     },
     /// Each worker does a fixed number of ticks.
-    Whole,
+    FixedWork,
 }
 
-impl Pace {
+impl SamplingMode {
     /// Returns the method as a record stores it.
     pub fn method(self) -> Method {
         match self {
-            Self::Slices { slice, settle } => {
-                Method::Slices { slice_ns: slice.as_nanos() as u64, settle_ns: settle.as_nanos() as u64 }
-            }
-            Self::Whole => Method::Whole,
+            Self::Slices { slice, settling_time } => Method::Slices {
+                slice_ns: slice.as_nanos() as u64,
+                settle_ns: settling_time.as_nanos() as u64,
+            },
+            Self::FixedWork => Method::WholeRun,
         }
     }
 }
 
-/// Returns the pace of sliced sections on `machine`.
+/// Returns the mode of sliced experiments on `machine`.
 ///
 /// If a CPU quota can throttle workers, a slice must be long compared with the period of the quota. It must
 /// not begin in a period whose quota the previous treatment has used up.
-pub fn slices(machine: &Machine) -> Pace {
+pub fn slices(machine: &Machine) -> SamplingMode {
     let slice = if under_quota(machine) { 3 * QUOTA_PERIOD } else { SLICE };
-    Pace::Slices { slice, settle: settle(machine) }
+    SamplingMode::Slices { slice, settling_time: settling_time(machine) }
 }
 
 /// Returns the time after a switch that is not measured on `machine`.
-pub fn settle(machine: &Machine) -> Duration {
+pub fn settling_time(machine: &Machine) -> Duration {
     if under_quota(machine) { QUOTA_PERIOD + SETTLE } else { SETTLE }
 }
 
@@ -67,8 +68,8 @@ mod tests {
         let mut machine = Machine::default();
         machine.allowed.cpus = "0-7".parse().unwrap();
         let length = |machine: &Machine| match slices(machine) {
-            Pace::Slices { slice, settle } => (slice, settle),
-            Pace::Whole => unreachable!("sections are measured in slices"),
+            SamplingMode::Slices { slice, settling_time } => (slice, settling_time),
+            SamplingMode::FixedWork => unreachable!("sections are measured in slices"),
         };
         assert_eq!(length(&machine), (SLICE, SETTLE));
         machine.allowed.quota_cpus = Some(8.0);

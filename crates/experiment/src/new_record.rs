@@ -1,24 +1,23 @@
 //! The start of a record: the machine and its conditions before anything is measured.
 
-use crate::observe::Observer;
 use crate::{
     Record,
-    record::{Conditions, RECORD_SCHEMA},
+    counters::CounterReader,
+    record::{RECORD_SCHEMA, StartConditions},
 };
-use manycore_linux::{clock, counters};
-use manycore_topology::Machine;
-use manycore_topology::{SysTree, cgroup};
+use manycore_linux::{clock, counters::ticks_per_second};
+use manycore_topology::{Machine, SysTree, cgroup};
 use std::path::Path;
 
 /// Returns a record of `verb` without experiments.
-pub fn open(verb: &str, machine: Machine, seed: u64, observer: &Observer) -> Record {
+pub fn new_record(verb: &str, machine: Machine, seed: u64, counter_reader: &CounterReader) -> Record {
     Record {
         schema: RECORD_SCHEMA.to_owned(),
         verb: verb.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         started: clock::utc(),
         seed,
-        conditions: conditions(observer, &machine),
+        conditions: conditions(counter_reader, &machine),
         machine,
         ..Record::default()
     }
@@ -29,11 +28,11 @@ fn memory_left() -> Option<u64> {
     cgroup::memory_left(&SysTree::open(Path::new("/")).ok()?)
 }
 
-fn conditions(observer: &Observer, machine: &Machine) -> Conditions {
-    let kernel = observer.kernel();
+fn conditions(counter_reader: &CounterReader, machine: &Machine) -> StartConditions {
+    let kernel = counter_reader.kernel();
     let cpus: Vec<u32> = machine.online.iter().collect();
     let swap_free = kernel.memory_bytes("SwapFree");
-    Conditions {
+    StartConditions {
         load: kernel.load(),
         memory_available_bytes: kernel
             .memory_bytes("MemAvailable")
@@ -46,6 +45,6 @@ fn conditions(observer: &Observer, machine: &Machine) -> Conditions {
         governors: kernel.governors(&cpus),
         turbo: kernel.turbo(),
         clock_source: kernel.clock_source(),
-        ticks_per_second: counters::ticks_per_second(),
+        ticks_per_second: ticks_per_second(),
     }
 }

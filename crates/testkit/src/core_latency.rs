@@ -1,12 +1,12 @@
 //! Synthetic core-to-core latency.
 
-use manycore_experiment::record::{Around, Better, Experiment, Method, Metric, Sample, Treatment};
+use manycore_experiment::record::{CounterDelta, Direction, Experiment, Method, Metric, Sample, Treatment};
 use manycore_topology::{cpuset::CpuId, distance::TopologyDistance, machine::Machine, pairs};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// Maximum number of pairs, as in `eval --quick`.
-const MOST_PAIRS: usize = 3000;
+const MAX_PAIRS: usize = 3000;
 
 /// Returns the nanoseconds from `a` to `b` where only their distance matters.
 pub fn distance_ns(_: CpuId, _: CpuId, distance: TopologyDistance) -> f64 {
@@ -21,7 +21,7 @@ pub fn distance_ns(_: CpuId, _: CpuId, distance: TopologyDistance) -> f64 {
 
 /// Returns the latency experiment of a machine whose core-to-core latency is `truth` nanoseconds. Each
 /// visit deviates by at most the share `noise`.
-pub fn latency(
+pub fn latency_experiment(
     machine: &Machine,
     truth: &dyn Fn(CpuId, CpuId, TopologyDistance) -> f64,
     noise: f64,
@@ -29,8 +29,9 @@ pub fn latency(
     seed: u64,
 ) -> Experiment {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
-    let choice = pairs::select(machine, &machine.usable(), MOST_PAIRS);
-    let metric = |name: &str| Metric { name: name.to_owned(), unit: "ns".to_owned(), better: Better::Lower };
+    let choice = pairs::select(machine, &machine.usable(), MAX_PAIRS);
+    let metric =
+        |name: &str| Metric { name: name.to_owned(), unit: "ns".to_owned(), better: Direction::Lower };
     let of_pair = |&[a, b]: &pairs::Pair| Treatment {
         name: format!("{a}-{b}"),
         workers: 2,
@@ -48,7 +49,7 @@ pub fn latency(
             wall_ns: 1_000_000,
             work: (1e6 / ns).floor(),
             values: vec![ns, ns * (1.0 - noise / 2.0), ns * noise / 2.0],
-            around: Around { span_ns: 1_000_000, ..Around::default() },
+            counters: CounterDelta { span_ns: 1_000_000, ..CounterDelta::default() },
             ..Sample::default()
         }
     };
@@ -58,7 +59,7 @@ pub fn latency(
         [("cpus", machine.usable().to_string())].into_iter().chain(choice.rule.map(|rule| ("rule", rule)));
     Experiment {
         id: "latency".to_owned(),
-        method: Method::Whole,
+        method: Method::WholeRun,
         unit: "transfers".to_owned(),
         parameters: parameters.map(|(name, value)| (name.to_owned(), value)).collect(),
         metrics: ["latency", "fastest", "spread"].map(metric).into(),
