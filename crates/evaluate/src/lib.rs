@@ -1,4 +1,11 @@
-//! The measurements of `eval` and `bench`: one file for each section. All of them use [`suite::Suite`].
+//! What `manycore eval` and `bench` measure: one file for each section.
+//!
+//! A section has a name, a title, a share of the budget and a function that runs its experiments. Sections run in
+//! order, on one session. A section whose requirements are missing (a program, a permission) is recorded as missed,
+//! and the next one follows.
+//!
+//! Programs that are measured beside our loads (sysbench, stress-ng, UnixBench, Python) are optional. They alternate
+//! with our loads within the same blocks, so their ratio has an interval.
 #![forbid(unsafe_code)]
 
 mod affinity;

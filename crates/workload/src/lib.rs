@@ -1,7 +1,34 @@
-//! The built-in loads, one file each, behind the trait [`Load`].
+//! The built-in loads, one file each, behind the trait `Load`.
 //!
-//! A load does its work in ticks, of a few microseconds if possible. A worker can then be paused at once, and
-//! the work of a slice of 50 ms is counted to a fraction of an event.
+//! A load does its work in ticks, of a few microseconds if possible. A worker can then be paused at once, and the
+//! work of a slice of 50 ms is counted to a fraction of an event. Loads whose workers share an object are in
+//! `contention`, behind the trait `SharedObject`.
+//!
+//! # Contention
+//!
+//! An object (a counter, a lock, a queue, a semaphore, a pipe) is created once and used for all its variants. Its
+//! members stay alive. Some members work, in ticks. Others serve: they wait for what the workers give them, until the
+//! object is closed. A serving member never has to be stopped for a worker to end its tick, so stopping cannot
+//! deadlock. An object reports its own count of operations, which must equal the sum of the workers' counts, and the
+//! names of kernel objects that would outlive all processes.
+//!
+//! # Memory bandwidth and latency
+//!
+//! Workers of `stream` share arrays on each NUMA node. An array is a ring of runs of half a mebibyte. A worker that
+//! has finished a run takes the next run that no other worker has. Between two uses of the same run lies the whole
+//! ring, however treatments alternate, so caches hold nothing that a later treatment could use. A run belongs to one
+//! worker at a time, which makes the sharing sound. The fence that non-temporal stores need is executed at the change
+//! of runs, where it costs nothing.
+//!
+//! The kernels are written for vectors, store by store. A compiler turns a copy into a call of `memcpy`, which
+//! chooses between ordinary and non-temporal stores by the size of the copy. The two differ by a third.
+//!
+//! Latency is measured on one chain through every pair of cache lines, in an order that prefetchers do not predict. A
+//! treatment continues where the previous one stopped.
+//!
+//! Memory is bound to its node with `mbind(2)` and not by first touch. Any thread can then initialise it, and the
+//! kernel does not fall back to another node when the node is full. On machines with one node nothing is bound,
+//! because containers often forbid the call.
 #![deny(unsafe_code)]
 
 pub mod contention;
