@@ -1,5 +1,5 @@
 //! Prints the record of a made-up machine, to look at reports of machines that are not at hand:
-//! `cargo run -p manycore-model --example synthetic giant > giant.json`, and `... synthetic giant spin` for light
+//! `cargo run -p manycore-testkit --example synthetic giant > giant.json`, and `... synthetic giant spin` for light
 //! processes that compute.
 
 use manycore_experiment::spawning::Work;
