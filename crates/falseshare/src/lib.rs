@@ -68,7 +68,7 @@
 //!
 //! **System calls**: data that a call reads or writes counts as an access of the calling thread, because the kernel
 //! accesses it on that CPU. A table lists the buffers of calls that move data, and results of common calls that are
-//! structures. io_uring is not among them: `qemu-user` does not offer it, and programs do without. What other calls
+//! structures. `io_uring` is not among them: `qemu-user` does not offer it, and programs do without. What other calls
 //! write is not observed, and the report says so.
 //!
 //! **Locks**: an access of the C library to a lock is attributed to the program's line that called the library. The

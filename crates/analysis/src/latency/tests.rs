@@ -233,7 +233,7 @@ fn a_pair_most_of_whose_visits_gave_no_figure_has_none() {
     for sample in &mut experiment.samples {
         match sample.treatment {
             0 if silent < 6 => {
-                (silent, sample.work, sample.counters.span_ns) = (silent + 1, 0.0, 100_000_000)
+                (silent, sample.work, sample.counters.span_ns) = (silent + 1, 0.0, 100_000_000);
             }
             1 if never_begun < 6 => {
                 (never_begun, sample.work, sample.counters.span_ns) = (never_begun + 1, 0.0, 500);
