@@ -60,7 +60,9 @@ fn measure_idle(seconds: u64) {
     match small_guard().map(|program| start(Command::new(program), own.path())) {
         Some(child) => all.push(("manycore-guard", child)),
         None => {
-            println!("SKIPPED: manycore-guard: build it with cargo build --profile small, or set GUARD to it");
+            println!(
+                "SKIPPED: manycore-guard: build it with cargo build --profile small, or set GUARD to it"
+            );
         }
     }
     let earlyoom =
