@@ -4,11 +4,17 @@ MANYCORE := target/release/manycore
 GUARD := target/small/manycore-guard
 PREFIX ?= /usr/local
 
-.PHONY: build eval test test-fast fresh percpu lab domains memory arm bench calibrate man doc install clean
+.PHONY: all build guard eval test test-fast fresh percpu lab domains memory arm bench calibrate man doc install clean
+
+all: build guard
 
 build:
 	@scripts/need build
-	cargo build --release --locked
+	cargo build --release --locked -p manycore
+
+# The guard as a small program of its own.
+guard:
+	@scripts/need build
 	cargo build --profile small --locked -p manycore-guard-daemon
 
 eval: build
@@ -97,7 +103,7 @@ doc:
 
 # `make`, then `sudo make install`: root does not need cargo.
 install:
-	@test -x $(MANYCORE) && test -x $(GUARD) || $(MAKE) build
+	@test -x $(MANYCORE) && test -x $(GUARD) || $(MAKE) all
 	$(MANYCORE) man target/man
 	install -D $(MANYCORE) $(DESTDIR)$(PREFIX)/bin/manycore
 	install -D $(GUARD) $(DESTDIR)$(PREFIX)/bin/manycore-guard
