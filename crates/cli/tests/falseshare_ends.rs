@@ -277,7 +277,7 @@ fn an_endless_file_is_no_observation_and_standard_input_can_be_one() {
     assert!(code == Some(2) && said.contains("/dev/zero: it is not a regular file"), "{said}");
     let run = manycore().args(["falseshare", "--from", "-"]).write_stdin("").output().unwrap();
     assert!(
-        run.status.code() == Some(2) && text(&run.stderr).contains("-: not JSON"),
+        run.status.code() == Some(2) && text(&run.stderr).contains("-: the file is empty"),
         "{}",
         text(&run.stderr)
     );

@@ -42,7 +42,7 @@ fn counters_become_rates_while_groups_come_and_go() {
     let look = watching.until(|look| rate(look).is_none());
     let web = group(&look, "qemu-1-web").unwrap();
     assert_eq!((&web["memory"], &web["missing"]), (&Value::Null, &"unavailable".into()));
-    assert_eq!(look["all"]["without"], 1);
+    assert_eq!(look["all"]["groups_without_rate"], 1);
     set(root, "late", ["7", "7"]);
     let look = watching.until(|look| group(look, "late").is_some());
     assert_eq!(group(&look, "late").unwrap()["memory"], Value::Null);
