@@ -94,7 +94,10 @@ fn a_file_of_root_is_not_read_as_a_cookie() {
     let cookie = home.path().join(".erlang.cookie");
     fs::write(&cookie, "SECRET").unwrap();
     let (code, said) = Claimant::start(home.path(), &["-sname", "x"]).why();
-    assert!(code == Some(2) && said.contains("belongs to user 0") && !said.contains("SECRET"), "{code:?}: {said}");
+    assert!(
+        code == Some(2) && said.contains("belongs to user 0") && !said.contains("SECRET"),
+        "{code:?}: {said}"
+    );
     fs::set_permissions(&cookie, fs::Permissions::from_mode(0o400)).unwrap();
     let (code, said) = Claimant::start(home.path(), &["-sname", "x"]).why();
     assert!(code == Some(2) && said.contains("denied"), "{code:?}: {said}");

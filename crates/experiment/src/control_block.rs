@@ -48,7 +48,7 @@ pub struct WorkerSlot {
     pub measuring: AtomicU32,
     /// The error for which the worker ended by itself (an errno); 0 if it did not.
     pub error: AtomicI32,
-    /// CPU on which the worker expects to run, checked after each tick, or [`NO_EXPECTED_CPU`].
+    /// CPU on which the worker expects to run, checked after each tick, or `NO_EXPECTED_CPU`.
     pub expected_cpu: AtomicU32,
     /// The load's parameter.
     pub parameter: AtomicU64,

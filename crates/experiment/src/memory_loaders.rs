@@ -17,7 +17,7 @@ use manycore_workload::{LoadKind, stream::Task};
 /// work of a sample is in bytes, counted as STREAM does; for [`manycore_workload::stream::Kernel::Chase`] it
 /// is in loads.
 ///
-/// Preparing takes as long as writing the arrays once: call [`PoolSubject::prepare`] first. Other trials may
+/// Preparing takes as long as writing the arrays once: call `PoolSubject::prepare` first. Other trials may
 /// leave processes out or give them another task. A task with another size or node has to prepare again.
 ///
 /// # Errors

@@ -1,7 +1,7 @@
 //! The record of a run: every raw sample, the order of the samples, and the conditions around them.
 //!
 //! A record is self-contained: it holds the machine, the seed and what could not be measured, so that
-//! [`manycore_analysis`] can evaluate it at any later time and on another machine.
+//! `manycore_analysis` can evaluate it at any later time and on another machine.
 
 mod check;
 pub mod id;
@@ -108,7 +108,7 @@ pub enum Method {
 /// A set of treatments measured in blocks. Each block contains every treatment once, in random order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Experiment {
-    /// Id of the experiment; see [`manycore_analysis::id`].
+    /// Id of the experiment; see `manycore_analysis::id`.
     pub id: String,
     /// How treatments alternate.
     pub method: Method,
@@ -297,7 +297,7 @@ impl Experiment {
     }
 }
 
-/// Returns the natural logarithm of `b` over `a`, limited to ±[`MAX_LOG_RATIO`].
+/// Returns the natural logarithm of `b` over `a`, limited to ±`MAX_LOG_RATIO`.
 ///
 /// A sample of 0 is the strongest evidence against its treatment, and leaving it out would make the
 /// treatment look better than it is. So a 0 paired with a positive value is ranked last. Two zeros have no

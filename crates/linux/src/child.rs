@@ -186,10 +186,10 @@ pub(crate) fn reap(pid: Pid) -> io::Result<Option<(i32, libc::rusage)>> {
     wait4(pid, libc::WNOHANG)
 }
 
-/// Does the same as [`reap`], but waits for the child to exit.
+/// Does the same as `reap`, but waits for the child to exit.
 ///
 /// # Errors
-/// Those of [`reap`].
+/// Those of `reap`.
 pub fn reap_blocking(pid: Pid) -> io::Result<Option<(i32, libc::rusage)>> {
     wait4(pid, 0)
 }

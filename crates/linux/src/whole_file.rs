@@ -10,7 +10,7 @@ use std::{
     path::Path,
 };
 
-/// Checks that [`write`] could start now, so that the results of a long run are not lost at its end.
+/// Checks that `write` could start now, so that the results of a long run are not lost at its end.
 ///
 /// # Errors
 /// No file can be created in its folder, or its metadata cannot be read.

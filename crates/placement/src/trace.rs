@@ -18,7 +18,7 @@ pub const MIN_COVERAGE: f64 = 0.9;
 /// What was observed of a placed command, or of processes that were placed while they ran.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PlacementTrace {
-    /// Always [`RESIDENCE_SCHEMA`] in files that this version writes.
+    /// Always `RESIDENCE_SCHEMA` in files that this version writes.
     pub schema: String,
     /// What was placed, as readable text.
     pub subject: String,

@@ -24,7 +24,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Creates a journal in `folder` (see [`folder`]), named after `verb` and this process. `request` describes
+    /// Creates a journal in `folder` (see `folder`), named after `verb` and this process. `request` describes
     /// the request; `persistent` means that the changes outlive this process.
     ///
     /// # Errors

@@ -20,7 +20,7 @@ pub const LATENCY: &str = "latency";
 /// The built-in load against sysbench, factor `program`.
 pub const SYSBENCH: &str = "sysbench";
 /// Prefix of loads whose workers share something, such as `contention-counter`: factor `variant`, and for two
-/// tasks that are bound `distance` (a [`manycore_topology::Distance`] or `same`) with their `cpus`.
+/// tasks that are bound `distance` (a `manycore_topology::Distance` or `same`) with their `cpus`.
 pub const CONTENTION: &str = "contention-";
 /// Prefix of the same loads measured with another program, with the factor `program`.
 pub const CONTENTION_PEER: &str = "beside-";
@@ -37,7 +37,7 @@ pub const COMPARE: &str = "compare";
 /// Prefix of the rounds of a search, `tune-1`, `tune-2`, ...; factor `side` = `today` marks today's
 /// behaviour.
 pub const TUNE: &str = "tune-";
-/// Prefix of checks of limits, such as `qos-bandwidth`: the treatments of [`limits::LimitCheck`].
+/// Prefix of checks of limits, such as `qos-bandwidth`: the treatments of `limits::LimitCheck`.
 pub const QOS: &str = "qos-";
 /// The finalists of a search against today's behaviour, with the factor `line`: the command that runs a
 /// finalist.

@@ -38,7 +38,7 @@ const MOST_COUNTS: u32 = 64;
 /// A followed line.
 #[repr(C, align(64))]
 pub struct TrackedLine {
-    /// Owner and lock of the line; see [`LineState`].
+    /// Owner and lock of the line; see `LineState`.
     pub state: AtomicU64,
     /// Number of transfers.
     pub transfers: AtomicU64,

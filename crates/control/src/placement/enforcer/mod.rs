@@ -176,7 +176,7 @@ impl AffinityEnforcer {
     }
 
     /// Scans the process trees below `roots`. Returns the time until the next scan is needed, unless
-    /// [`descriptor`](Self::descriptor) becomes readable earlier.
+    /// `descriptor` becomes readable earlier.
     pub fn scan(&mut self, roots: &[u32]) -> Duration {
         self.scan_below(&|| roots.to_vec())
     }
