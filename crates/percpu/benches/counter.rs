@@ -312,7 +312,9 @@ fn among_work(kind: &str, them: &[Contender], rounds: usize) {
         let (ratio, word) = (ours / plain, if ours <= 1.5 * plain { "holds" } else { "missed" });
         println!("  {word}: the part of ours at most 1.5 times that of a plain add: {ratio:.2}");
     } else {
-        println!("  no ratio of parts: that of a plain add is {least:.2} to {most:.2} ns, which is too little;");
+        println!(
+            "  no ratio of parts: that of a plain add is {least:.2} to {most:.2} ns, which is too little;"
+        );
         println!("    that of ours is {low:.2} to {high:.2} ns");
     }
     target("the loop with ours at most 1.5 times that with a plain add", &times, 1, 2, |x| x <= 1.5);
