@@ -128,28 +128,16 @@ impl From<manycore_spawn::Error> for Failure {
     }
 }
 
-macro_rules! from_errors {
-    ($($error:path: $($variant:ident)*;)*) => {$(
-        impl From<$error> for Failure {
-            fn from(error: $error) -> Self {
-                use $error as Cause;
-                match error {
-                    $(Cause::$variant(message) => from_errors!(@$variant message),)*
-                    #[allow(unreachable_patterns, reason = "not every crate can be interrupted")]
-                    other => Self::Interrupted(other.to_string()),
-                }
-            }
+impl From<manycore_experiment::Error> for Failure {
+    fn from(error: manycore_experiment::Error) -> Self {
+        use manycore_experiment::Error;
+        match error {
+            Error::Unavailable(message) => Self::Missing(message),
+            Error::InvalidMetric(message) => Self::Input(message),
+            Error::Failed(message) | Error::UnreadableOutput(message) => Self::Measured(message),
+            Error::Interrupted => Self::Interrupted(error.to_string()),
         }
-    )*};
-    (@Invalid $message:ident) => { Self::Input($message) };
-    (@Unavailable $message:ident) => { Self::Missing($message) };
-    (@Failed $message:ident) => { Self::Measured($message) };
-    (@InvalidMetric $message:ident) => { Self::Input($message) };
-    (@UnreadableOutput $message:ident) => { Self::Measured($message) };
-}
-
-from_errors! {
-    manycore_experiment::Error: Unavailable Failed InvalidMetric UnreadableOutput;
+    }
 }
 
 impl From<manycore_control::Error> for Failure {

@@ -182,11 +182,6 @@ impl GuestHardware {
     pub fn has_bound_memory(&self) -> bool {
         self.memory.is_some() || self.cells.iter().any(|cell| !cell.host_nodes.is_empty())
     }
-
-    /// Returns the guest node whose memory comes from host node `host`.
-    pub fn cell_on_host_node(&self, host: u32) -> Option<&Cell> {
-        self.cells.iter().find(|cell| cell.host_nodes.contains(host))
-    }
 }
 
 /// Returns the maximum number of virtual CPUs of the domain.
