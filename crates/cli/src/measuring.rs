@@ -51,6 +51,7 @@ impl<'a> Run<'a> {
     /// The failure in `ending`, or that the record cannot be saved.
     pub fn end(self, record: Record, ending: Outcome) -> Outcome {
         self.progress.finish();
+        // An evaluation describes the machine even where nothing could be measured.
         if record.experiments.is_empty() && record.spawnings.is_empty() && self.verb != "eval" {
             self.folder.give_up();
             let missed = record.missed.last().map(|missed| Failure::missing(missed.why.clone()));

@@ -15,7 +15,7 @@ use crate::{
 use manycore_linux::tasks;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
-    process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open},
+    process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal},
 };
 use std::{
     ffi::{OsStr, OsString},
@@ -205,16 +205,18 @@ pub fn run(mut announced: impl Read, remove_sysv: &dyn Fn(&str)) {
 /// Kills all processes with `assignment` in their environment.
 fn kill_marked(assignment: &str) {
     for _ in 0..MAX_SCANS {
-        let killed = tasks::all()
-            .into_iter()
-            .filter(|pid| tasks::has_environment(*pid, assignment))
-            .filter_map(|pid| Pid::from_raw(i32::try_from(pid).ok()?))
-            .filter(|pid| kill_process(*pid, Signal::KILL).is_ok())
-            .count();
-        if killed == 0 {
+        if tasks::all().into_iter().filter(|pid| kill_if_marked(*pid, assignment)).count() == 0 {
             return;
         }
     }
+}
+
+/// Kills process `pid` if `assignment` is in its environment; returns whether it was killed. The pidfd comes first: a
+/// process that gets the same id later is not killed.
+fn kill_if_marked(pid: u32, assignment: &str) -> bool {
+    let id = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let Some(pidfd) = id.and_then(|id| pidfd_open(id, PidfdFlags::empty()).ok()) else { return false };
+    tasks::has_environment(pid, assignment) && pidfd_send_signal(&pidfd, Signal::KILL).is_ok()
 }
 
 fn wait_for_end(pid: u32) {
