@@ -6,6 +6,7 @@ use serde::Serialize;
 
 /// Unpinned processes compared with pinned ones.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PinningComparison {
     /// Seconds of each process (first index) in each unpinned round: P1..Pn by A1..Am.
     pub unpinned_seconds: Vec<Vec<f64>>,

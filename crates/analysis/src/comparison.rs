@@ -10,6 +10,7 @@ use serde::Serialize;
 
 /// Variant B compared with variant A.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Comparison {
     /// Name of A.
     pub a: String,
@@ -31,6 +32,7 @@ pub struct Comparison {
 
 /// One metric of both variants.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MetricComparison {
     /// The metric.
     pub metric: Metric,

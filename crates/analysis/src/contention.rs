@@ -20,6 +20,7 @@ const UNIXBENCH_PASSES: (usize, f64) = (10, 10.0);
 
 /// The evaluation of one load.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LoadContention {
     /// `counter`, `lock`, `queue`, `sem`, `sem-sysv`, `msg`, `pipe`.
     pub load: String,
@@ -41,6 +42,7 @@ pub struct LoadContention {
 
 /// One variant with one number of workers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ContentionPoint {
     /// The way of sharing.
     pub variant: String,
@@ -62,6 +64,7 @@ pub struct ContentionPoint {
 
 /// One variant with two tasks that are pinned to CPUs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ContentionPair {
     /// The way of sharing.
     pub variant: String,
@@ -77,6 +80,7 @@ pub struct ContentionPair {
 
 /// Pipe-based context switching as UnixBench counts it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UnixBench {
     /// Number of passes. The worst third of them does not count.
     pub passes: usize,

@@ -14,6 +14,7 @@ pub const MAX_THROTTLED: f64 = 0.05;
 /// CPU time that was taken from the workers of some experiments, over all their samples, as shares of 0 to
 /// 1. `None` where the machine does not report it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Disturbance {
     /// CPU time of everything that is not a worker, relative to the time of all usable CPUs.
     pub other_work: Option<f64>,

@@ -92,8 +92,10 @@ pub const EVALUATION_SCHEMA: &str = "manycore/evaluation/1";
 
 /// Everything that a record shows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Evaluation {
     /// Always [`EVALUATION_SCHEMA`].
+    #[cfg_attr(feature = "schema", schemars(extend("const" = EVALUATION_SCHEMA)))]
     pub schema: String,
     /// The noise floor, for one worker and for one on each CPU.
     pub noise: Vec<NoiseFloor>,

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 /// The property that is tested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum LimitCheck {
     /// A group with a maximum gets less bandwidth than one without.
@@ -54,6 +55,7 @@ impl LimitCheck {
 
 /// What came out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "answer", content = "why")]
 pub enum LimitShown {
     /// The limit is enforced.
@@ -68,6 +70,7 @@ pub enum LimitShown {
 
 /// The results of one check.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LimitProof {
     /// Which.
     pub check: LimitCheck,

@@ -12,6 +12,7 @@ const PEAK_TOLERANCE: f64 = 1.02;
 
 /// Products of one size.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MatrixPoint {
     /// Rows and columns.
     pub size: usize,

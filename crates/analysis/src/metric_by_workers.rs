@@ -6,6 +6,7 @@ use serde::Serialize;
 
 /// The metric at each number of workers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MetricByWorkers {
     /// The metric.
     pub metric: Metric,
@@ -17,6 +18,7 @@ pub struct MetricByWorkers {
 
 /// One number of workers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MetricAtWorkers {
     /// Workers at once.
     pub workers: usize,

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 /// The noise floor at one number of workers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NoiseFloor {
     /// Number of concurrent workers.
     pub workers: usize,

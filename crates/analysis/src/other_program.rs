@@ -7,6 +7,7 @@ use serde::Serialize;
 
 /// The built-in load relative to another program at one number of workers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProgramComparison {
     /// Threads of each program.
     pub workers: usize,

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 
 /// The modes of one program.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ParallelModes {
     /// Id of the experiment.
     pub id: String,
@@ -24,6 +25,7 @@ pub struct ParallelModes {
 
 /// One mode.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ParallelMode {
     /// `serial`, `threads` or `processes`.
     pub name: String,

@@ -8,6 +8,7 @@ use serde::Serialize;
 /// kernel counts some times when they end, so a counter may include time from before the sample. `None`
 /// where the machine does not report a counter.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SchedulerCounters {
     /// CPU time that the workers used.
     pub used: Option<f64>,

@@ -36,6 +36,7 @@ pub const PUBLISHED: [PublishedFigure; 4] = [
 
 /// One runtime under one kind of work.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LightProcesses {
     /// The runtime.
     pub runtime: Runtime,
@@ -63,6 +64,7 @@ pub struct LightProcesses {
 
 /// One run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LightProcessRun {
     /// Number of light processes that were requested.
     pub requested: u64,
@@ -104,6 +106,7 @@ pub struct LightProcessRun {
 
 /// How computing was spread.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CpuBalance {
     /// CPU number and mean busy share of its time, 0 to 1.
     pub cpus: Vec<(usize, f64)>,
@@ -121,6 +124,7 @@ pub struct CpuBalance {
 
 /// Throughput and latency of file operations.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FileRounds {
     /// Rounds of open, write, read and close per second.
     pub per_second: f64,
@@ -136,6 +140,7 @@ pub struct FileRounds {
 
 /// How the number of schedulers differs from what the CPUs allow.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SchedulerMismatch {
     /// Whether there are more schedulers than can run; otherwise there are fewer.
     pub more: bool,

@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 
 /// Memory bandwidth and latency of a record.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MemoryBandwidth {
     /// Bytes of each of the three arrays on a node.
     pub array_bytes: Option<u64>,
@@ -31,6 +32,7 @@ pub struct MemoryBandwidth {
 
 /// One kernel with one number of workers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StreamPoint {
     /// `copy`, `scale`, `add`, `triad`, `read`.
     pub kernel: String,
@@ -46,6 +48,7 @@ pub struct StreamPoint {
 
 /// The route from the CPUs of one node to the memory of one node.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NodeRoute {
     /// Node of the CPUs.
     pub from: u32,

@@ -17,6 +17,7 @@ pub const BASELINE: &str = "today";
 
 /// The evaluation of a search.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TuneResult {
     /// All candidates, best first by their exploratory results.
     pub candidates: Vec<TuneCandidate>,
@@ -31,6 +32,7 @@ pub struct TuneResult {
 
 /// One candidate in the search.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TuneCandidate {
     /// Its name.
     pub name: String,
@@ -45,6 +47,7 @@ pub struct TuneCandidate {
 
 /// One finalist on fresh pairs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finalist {
     /// Its name.
     pub name: String,

@@ -147,6 +147,7 @@ pub struct Throttling {
 
 /// What could not be examined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum UnexaminedKind {
     /// The process ended during the audit.
@@ -165,6 +166,7 @@ pub enum UnexaminedKind {
 
 /// A process in a finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProcessRef {
     /// Its id.
     pub pid: u32,

@@ -56,8 +56,10 @@ const BUSY: f64 = 0.05;
 
 /// An audit of one machine.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Audit {
     /// Always [`AUDIT_SCHEMA`].
+    #[cfg_attr(feature = "schema", schemars(extend("const" = AUDIT_SCHEMA)))]
     pub schema: String,
     /// The problems, the worst first.
     pub findings: Vec<Finding>,
@@ -69,6 +71,7 @@ pub struct Audit {
 
 /// How much was examined.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Examined {
     /// Number of processes, without kernel threads.
     pub processes: usize,
@@ -80,6 +83,7 @@ pub struct Examined {
 
 /// Something that could not be examined.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Unexamined {
     /// The kind.
     pub what: UnexaminedKind,
@@ -89,6 +93,7 @@ pub struct Unexamined {
 
 /// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// It costs time now.
@@ -99,6 +104,7 @@ pub enum Severity {
 
 /// One problem.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finding {
     /// The kind of problem, with its figures.
     #[serde(flatten)]
@@ -115,6 +121,7 @@ pub struct Finding {
 
 /// The subject of a finding. CPUs are online ones unless stated otherwise.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum FindingKind {
     /// Several tenants are pinned to the same CPUs.
@@ -222,6 +229,7 @@ pub enum FindingKind {
 
 /// A tenant with the CPUs that it claims.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Claim {
     /// The control group whose CPUs these are; absent if threads are pinned by affinity.
     pub group: Option<String>,
@@ -237,6 +245,7 @@ pub struct Claim {
 
 /// A device that interrupts a CPU.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Device {
     /// Interrupt number.
     pub irq: u32,

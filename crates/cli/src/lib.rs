@@ -8,6 +8,7 @@
 //! | `source`, `load` | machines, plans and records that the command line names |
 //! | `live` | verbs that show readings at equal times until they are interrupted |
 //! | `failure` | the reasons for which a run fails, and their exit codes |
+//! | `schemas` | the kinds of JSON that are written, and their JSON Schemas |
 //! | `output` | standard output and standard error; replaces unprintable characters for terminals |
 #![forbid(unsafe_code)]
 
@@ -21,6 +22,7 @@ pub mod measuring;
 pub mod output;
 pub mod placing;
 pub mod progress;
+pub mod schemas;
 pub mod signals;
 pub mod source;
 pub mod study;

@@ -57,9 +57,7 @@ fn audit(pid: u32) -> (Option<i32>, Value) {
         .args(["audit", "--for", "300ms", "--format", "json", "--pid", &pid.to_string()])
         .output()
         .unwrap();
-    let json = serde_json::from_slice(&run.stdout)
-        .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&run.stderr)));
-    (run.status.code(), json)
+    (run.status.code(), common::schema::parse("audit", &run.stdout))
 }
 
 fn kinds(audit: &Value) -> Vec<&str> {

@@ -64,6 +64,7 @@ fn man_pages_are_written_and_man_reads_them() {
         "report",
         "run",
         "scale",
+        "schema",
         "spawn",
         "topo",
         "tune",

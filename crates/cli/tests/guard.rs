@@ -122,6 +122,9 @@ impl Guard {
         let rest: Vec<_> = self.lines.iter().collect();
         let mut all = std::mem::take(&mut self.seen);
         all.extend(rest);
+        for event in &all {
+            common::schema::assert_valid("guard-event", event);
+        }
         assert!(!self.state.path().join("guard.sock").exists(), "the socket is left");
         (status, all)
     }
@@ -361,12 +364,12 @@ fn running_guard_answers_queries() {
     };
     let out = why(held.id());
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    let answers: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
-    assert_eq!(answers[0]["watch"], group.path.as_str());
-    assert!(answers[0]["bytes"].as_u64().unwrap() > 60 << 20, "{answers:#}");
-    assert_eq!(answers[0]["is_watched"], true);
+    let answers = common::schema::parse("guard-why", &out.stdout);
+    assert_eq!(answers["outlooks"][0]["watch"], group.path.as_str());
+    assert!(answers["outlooks"][0]["bytes"].as_u64().unwrap() > 60 << 20, "{answers:#}");
+    assert_eq!(answers["outlooks"][0]["is_watched"], true);
     let init: serde_json::Value = serde_json::from_slice(&why(1).stdout).unwrap();
-    assert!(init[0]["protected_by"].as_str().unwrap().contains("process 1"));
+    assert!(init["outlooks"][0]["protected_by"].as_str().unwrap().contains("process 1"));
     assert_eq!(why(u32::MAX - 1).status.code(), Some(2));
     let second = Command::new(env!("CARGO_BIN_EXE_manycore"))
         .args(["guard", "--cgroup", &group.path])

@@ -39,7 +39,7 @@ fn irq(state: &Path, arguments: &[&str]) -> Output {
 fn json(state: &Path, arguments: &[&str]) -> Value {
     let run = irq(state, &[arguments, &["--format", "json"]].concat());
     assert_eq!(run.status.code(), Some(0), "{arguments:?}: {}", said(&run));
-    serde_json::from_slice(&run.stdout).unwrap()
+    common::schema::parse(if arguments[0] == "place" { "irq-moves" } else { "interrupts" }, &run.stdout)
 }
 
 fn said(run: &Output) -> String {

@@ -5,7 +5,7 @@
 mod common;
 
 use common::{
-    manycore, text,
+    manycore, schema, text,
     watching::{Watching, put, resctrl, set},
 };
 use serde_json::Value;
@@ -66,8 +66,7 @@ fn vm(args: &[&str]) -> (i32, String, String) {
 
 /// Returns the domain of this process from one reading.
 fn of(json: &str, pid: u32) -> Option<Value> {
-    let look: Value = serde_json::from_str(json).unwrap();
-    assert_eq!(look["schema"], "manycore/domains/1");
+    let look = schema::parse("domains", json);
     look["domains"].as_array().unwrap().iter().find(|domain| domain["pid"] == pid).cloned()
 }
 

@@ -22,8 +22,10 @@ const MAX_LOG_RATIO: f64 = 23.0;
 
 /// One run of a measuring verb.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Record {
     /// Always [`RECORD_SCHEMA`] in files that this version writes.
+    #[cfg_attr(feature = "schema", schemars(extend("const" = RECORD_SCHEMA)))]
     pub schema: String,
     /// The measuring verb: `eval`, `bench`, `compare`, `scale`, `tune`, `spawn`.
     pub verb: String,
@@ -60,6 +62,7 @@ pub struct Record {
 
 /// A requested measurement that was not possible.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NotMeasured {
     /// What is missing: `Python with NumPy`.
     pub what: String,
@@ -69,6 +72,7 @@ pub struct NotMeasured {
 
 /// The state of a machine at one moment. A value is `None` where the machine does not report it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StartConditions {
     /// Load averages over 1, 5 and 15 minutes.
     pub load: Option<[f64; 3]>,
@@ -90,6 +94,7 @@ pub struct StartConditions {
 
 /// How the treatments of an experiment alternate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase", tag = "kind")]
 pub enum Method {
     /// Workers stay alive while the treatment is switched. After each switch, `settle_ns` are discarded,
@@ -107,6 +112,7 @@ pub enum Method {
 
 /// A set of treatments measured in blocks. Each block contains every treatment once, in random order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Experiment {
     /// Id of the experiment; see `manycore_analysis::id`.
     pub id: String,
@@ -128,6 +134,7 @@ pub struct Experiment {
 
 /// A figure that every sample of an experiment has.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Metric {
     /// Name, unique in the experiment: `wall`, `requests`, `p99`.
     pub name: String,
@@ -139,6 +146,7 @@ pub struct Metric {
 
 /// Which direction of a metric is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
     /// For rates.
@@ -149,6 +157,7 @@ pub enum Direction {
 
 /// One of the compared variants.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Treatment {
     /// Name, unique in the experiment.
     pub name: String,
@@ -164,6 +173,7 @@ pub struct Treatment {
 
 /// Distribution of event times.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EventTimes {
     /// Number of events.
     pub count: u64,
@@ -179,6 +189,7 @@ pub struct EventTimes {
 
 /// One slice or one whole piece of work.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sample {
     /// Block of the sample.
     pub block: usize,
@@ -208,6 +219,7 @@ pub struct Sample {
 /// Changes of the kernel's counters from just before a sample to just after it. `None` where the kernel
 /// does not count.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CounterDelta {
     /// Time covered, in nanoseconds; slightly longer than the sample.
     pub span_ns: u64,

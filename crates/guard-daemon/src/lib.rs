@@ -13,7 +13,7 @@ pub use failure::Failure;
 use manycore_guard::{
     check,
     erlang::{Node, check_cookie},
-    outlook::{self, Observation},
+    outlook::{self, Answer, Observation, WhyReport},
     run::{self, Options},
     text,
 };
@@ -63,20 +63,27 @@ fn why(args: &GuardWhy) -> Result<(), Failure> {
     if answer.is_dry {
         output::note("manycore: the guard that answers is a dry run: it ends no process");
     }
-    let outlooks = &answer.outlooks;
-    output::print(&match args.format {
-        OutputFormat::Json => output::json(outlooks)?,
-        OutputFormat::Text => outlooks.iter().map(text::outlook).collect::<Vec<_>>().join("\n"),
-    })?;
+    match args.format {
+        OutputFormat::Text => print_why(args, &answer),
+        OutputFormat::Json => print_why_json(args, &answer),
+    }
+}
+
+fn print_why(args: &GuardWhy, answer: &Answer) -> Result<(), Failure> {
+    output::print(&answer.outlooks.iter().map(text::outlook).collect::<Vec<_>>().join("\n"))?;
     if !args.beam {
         return Ok(());
     }
     let node = Node::of(args.pid)?;
-    let largest = node.largest_process()?;
-    output::print(&match args.format {
-        OutputFormat::Json => output::json(&largest)?,
-        OutputFormat::Text => format!("{}\n", text::node(node.name(), &largest)),
-    })
+    output::print(&format!("{}\n", text::node(node.name(), &node.largest_process()?)))
+}
+
+/// Prints one JSON object, also if the Erlang node cannot be queried.
+fn print_why_json(args: &GuardWhy, answer: &Answer) -> Result<(), Failure> {
+    let largest = args.beam.then(|| Node::of(args.pid)?.largest_process()).transpose();
+    let report = WhyReport::new(answer, largest.as_ref().ok().and_then(Option::as_ref));
+    output::print(&output::json(&report)?)?;
+    Ok(largest.map(drop)?)
 }
 
 /// Checks the cookie file of an Erlang node. The guard runs this as the user of the node.

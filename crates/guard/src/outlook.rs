@@ -1,6 +1,8 @@
 //! What would happen to a process now: the answer of the running guard, or an observation of our own.
 
-use crate::decision::{event_line::ProcessOutlook, memory_objects::GrowthTracker};
+use crate::decision::{
+    erlang_node::LargestErlangProcess, event_line::ProcessOutlook, memory_objects::GrowthTracker,
+};
 use crate::{
     error::{Error, Result},
     event::{EventDetail, MonitorEvent, SlowPathMessage},
@@ -13,6 +15,7 @@ use crate::{
 };
 use manycore_linux::tasks;
 use rustix::event::{EventfdFlags, eventfd};
+use serde::Serialize;
 use std::{
     path::PathBuf,
     sync::mpsc::{Receiver, SyncSender, sync_channel},
@@ -29,6 +32,37 @@ pub struct Answer {
     pub outlooks: Vec<ProcessOutlook>,
     /// Whether the guard that answered is a dry run.
     pub is_dry: bool,
+}
+
+/// Value of [`WhyReport::schema`] that this version writes.
+pub const WHY_SCHEMA: &str = "manycore/guard-why/1";
+
+/// What would happen to a process, for output as JSON.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct WhyReport<'a> {
+    /// Always [`WHY_SCHEMA`].
+    #[cfg_attr(feature = "schema", schemars(extend("const" = WHY_SCHEMA)))]
+    pub schema: &'static str,
+    /// Whether the guard that answered is a dry run: it ends no process.
+    pub dry_run: bool,
+    /// What each watch would do, one entry for each watch.
+    pub outlooks: &'a [ProcessOutlook],
+    /// The process of the Erlang node that uses the most memory, if it was requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub largest_erlang_process: Option<&'a LargestErlangProcess>,
+}
+
+impl<'a> WhyReport<'a> {
+    /// Combines an answer with what an Erlang node reports.
+    pub fn new(answer: &'a Answer, largest_erlang_process: Option<&'a LargestErlangProcess>) -> Self {
+        Self {
+            schema: WHY_SCHEMA,
+            dry_run: answer.is_dry,
+            outlooks: &answer.outlooks,
+            largest_erlang_process,
+        }
+    }
 }
 
 /// An observation by the rules of this machine, for when no guard runs.

@@ -229,13 +229,13 @@ pub fn outlook(outlook: &ProcessOutlook) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decision::{assessment::Stage, event_line::LINE_SCHEMA};
+    use crate::decision::{assessment::Stage, event_line::EVENT_SCHEMA};
 
     const MIB: u64 = 1 << 20;
 
     fn sample(event: EventKind) -> EventLine {
         EventLine {
-            schema: LINE_SCHEMA.to_owned(),
+            schema: EVENT_SCHEMA.to_owned(),
             at: "2026-01-02T03:04:05Z".to_owned(),
             watch: "machine".to_owned(),
             event,
@@ -319,7 +319,6 @@ mod tests {
     fn outlook_of_a_process_is_printed() {
         let sample = sample(EventKind::Kill);
         let base = ProcessOutlook {
-            schema: LINE_SCHEMA.to_owned(),
             watch: "machine".to_owned(),
             pid: 812,
             name: Some("postgres".to_owned()),

@@ -10,8 +10,10 @@ pub const INTERRUPTS_SCHEMA: &str = "manycore/interrupts/1";
 
 /// Interrupts taken by the CPUs of a machine.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Interrupts {
     /// Always [`INTERRUPTS_SCHEMA`].
+    #[cfg_attr(feature = "schema", schemars(extend("const" = INTERRUPTS_SCHEMA)))]
     pub schema: String,
     /// Length of the interval in seconds; absent if they were counted since boot.
     pub seconds: Option<f64>,
@@ -26,6 +28,7 @@ pub struct Interrupts {
 
 /// One kind of architecture interrupt.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ArchitectureInterrupt {
     /// The kernel's abbreviation: `LOC`, `RES`.
     pub name: String,
@@ -37,6 +40,7 @@ pub struct ArchitectureInterrupt {
 
 /// The interrupts of one CPU.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CpuInterrupts {
     /// The CPU.
     pub cpu: CpuId,
@@ -48,6 +52,7 @@ pub struct CpuInterrupts {
 
 /// The outcome for an interrupt that was to be moved.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct InterruptMove {
     /// The kernel's number.
     pub irq: u32,
@@ -70,8 +75,10 @@ pub const MOVES_SCHEMA: &str = "manycore/irq-moves/1";
 
 /// The outcome for the interrupts of a device.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct InterruptMoves {
     /// Always [`MOVES_SCHEMA`].
+    #[cfg_attr(feature = "schema", schemars(extend("const" = MOVES_SCHEMA)))]
     pub schema: String,
     /// The device as it was requested.
     pub device: String,

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 /// One interrupt of a device.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Interrupt {
     /// The kernel's number (`/proc/irq/N`).
     pub irq: u32,

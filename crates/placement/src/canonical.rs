@@ -29,6 +29,7 @@ use std::{
 /// on machines whose groups overlap or whose nodes can be exchanged in more than 64 ways that do not follow
 /// from the tree; there, equivalent plans may have different shapes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct CanonicalPlan(String);
 

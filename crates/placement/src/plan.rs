@@ -16,8 +16,10 @@ pub const MAX_CPUS: usize = 65_536;
 
 /// The CPUs and the memory of every worker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PlacementPlan {
     /// Always [`PLAN_SCHEMA`] in files that this version writes.
+    #[cfg_attr(feature = "schema", schemars(extend("const" = PLAN_SCHEMA)))]
     pub schema: String,
     /// [`Machine::fingerprint`] of the machine that the plan is for.
     pub machine: String,
@@ -29,6 +31,7 @@ pub struct PlacementPlan {
 
 /// The CPUs and the memory of one worker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PlannedWorker {
     /// CPUs that the worker may use.
     pub cpus: CpuSet,

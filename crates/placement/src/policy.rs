@@ -220,6 +220,20 @@ impl Policy {
     }
 }
 
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Policy {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Policy".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "description": "A placement policy as on the command line: `close`, `spread@llc`.",
+            "type": "string"
+        })
+    }
+}
+
 impl Serialize for Policy {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)

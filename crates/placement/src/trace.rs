@@ -17,8 +17,10 @@ pub const MIN_COVERAGE: f64 = 0.9;
 
 /// What was observed of a placed command, or of processes that were placed while they ran.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PlacementTrace {
-    /// Always `RESIDENCE_SCHEMA` in files that this version writes.
+    /// Always [`TRACE_SCHEMA`] in files that this version writes.
+    #[cfg_attr(feature = "schema", schemars(extend("const" = TRACE_SCHEMA)))]
     pub schema: String,
     /// What was placed, as readable text.
     pub subject: String,
@@ -43,6 +45,7 @@ pub struct PlacementTrace {
 
 /// The trace of one task.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TaskTrace {
     /// Thread id.
     pub tid: TaskId,

@@ -10,8 +10,10 @@ pub const CHANGES_SCHEMA: &str = "manycore/qos-applied/1";
 
 /// A group that was created or changed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LimitChanges {
     /// Always [`CHANGES_SCHEMA`].
+    #[cfg_attr(feature = "schema", schemars(extend("const" = CHANGES_SCHEMA)))]
     pub schema: String,
     /// The target, as it was requested.
     pub target: String,

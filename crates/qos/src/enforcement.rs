@@ -17,8 +17,10 @@ pub const ENFORCEMENT_SCHEMA: &str = "manycore/qos-proof/1";
 
 /// The results of all checks.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EnforcementReport {
     /// Always [`ENFORCEMENT_SCHEMA`].
+    #[cfg_attr(feature = "schema", schemars(extend("const" = ENFORCEMENT_SCHEMA)))]
     pub schema: String,
     /// The dialect of the kernel.
     pub dialect: Dialect,
@@ -48,6 +50,7 @@ impl EnforcementReport {
 
 /// A limit, and what a load of memory showed of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EnforcementCheck {
     /// What was measured.
     #[serde(flatten)]

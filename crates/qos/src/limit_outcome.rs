@@ -9,6 +9,7 @@ use serde::Serialize;
 
 /// The outcome for one domain of one line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LimitOutcome {
     /// Name of the line.
     pub line: String,

@@ -20,6 +20,7 @@ pub use record_text::text;
 use manycore_analysis::Evaluation;
 use manycore_experiment::Record;
 use manycore_text::names::printable_json;
+use serde::Serialize;
 use serde_json::Value;
 
 /// A record with its evaluation, and the name that distinguishes it in the report.
@@ -40,17 +41,25 @@ impl NamedEvaluation {
     }
 }
 
+/// An evaluation as it is printed.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PrintedEvaluation<'a> {
+    /// Name of the record's file.
+    pub record: &'a str,
+    /// The evaluation of the record.
+    #[serde(flatten)]
+    pub evaluation: &'a Evaluation,
+}
+
 /// Returns the evaluation as JSON: one object for one record, an array of objects for several, each with
 /// the record's name as `record`.
 pub fn json(all: &[NamedEvaluation]) -> String {
-    let mut objects: Vec<Value> = all
-        .iter()
-        .map(|named| {
-            let mut value = serde_json::to_value(&named.evaluation).unwrap_or_default();
-            value["record"] = named.name.clone().into();
-            value
-        })
-        .collect();
+    let object = |one: &NamedEvaluation| {
+        serde_json::to_value(PrintedEvaluation { record: &one.name, evaluation: &one.evaluation })
+            .unwrap_or_default()
+    };
+    let mut objects: Vec<Value> = all.iter().map(object).collect();
     let value = if objects.len() == 1 { objects.remove(0) } else { objects.into() };
     printable_json(&format!("{value:#}\n"))
 }

@@ -70,6 +70,7 @@ pub const CONFIDENCE: f64 = 0.95;
 
 /// A median, or a pseudo-median of paired differences, with its interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Estimate {
     /// Median of the samples, or pseudo-median of differences.
     pub median: f64,

@@ -13,6 +13,7 @@ pub struct UslPoint {
 
 /// A fitted law.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Usl {
     /// Work per second of one worker (gamma).
     pub rate_of_one: f64,

@@ -32,6 +32,7 @@ pub mod parameter {
 
 /// The result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
     /// A does more work per second.
@@ -46,6 +47,7 @@ pub enum Answer {
 
 /// The decision rule of a verdict, fixed before the measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DecisionRule {
     /// Largest difference that does not matter, as a share: 0.02 for ratios from 1/1.02 to 1.02.
     pub margin: f64,
@@ -117,6 +119,7 @@ impl DecisionRule {
 
 /// The result of a comparison of B with A.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Verdict {
     /// The answer.
     pub answer: Answer,

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// The innermost unit that two different CPUs share, nearest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum TopologyDistance {
     /// A core: the CPUs are SMT siblings.

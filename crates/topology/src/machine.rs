@@ -12,8 +12,10 @@ pub const MACHINE_SCHEMA: &str = "manycore/machine/1";
 
 /// One machine, physical or virtual, as Linux describes it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Machine {
     /// Always [`MACHINE_SCHEMA`] in files that this version writes.
+    #[cfg_attr(feature = "schema", schemars(extend("const" = MACHINE_SCHEMA)))]
     pub schema: String,
     /// Names of the hardware and the software.
     pub system: System,
@@ -46,6 +48,7 @@ pub struct Machine {
 
 /// Names of the hardware and the software; each is absent if the system does not report it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct System {
     /// Host name.
     pub hostname: Option<String>,
@@ -71,6 +74,7 @@ pub struct System {
 
 /// A group of CPUs: a package, die, cluster or core.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Group {
     /// The kernel's id, which need not be unique across packages nor contiguous; absent if the kernel
     /// reports none.
@@ -81,6 +85,7 @@ pub struct Group {
 
 /// The contents of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum CacheKind {
     /// Data only.
@@ -93,6 +98,7 @@ pub enum CacheKind {
 
 /// One instance of a cache.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cache {
     /// Level; 1 is nearest to the core.
     pub level: u32,
@@ -114,6 +120,7 @@ pub struct Cache {
 
 /// A NUMA node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Node {
     /// Number of the node (`/sys/devices/system/node/nodeN`).
     pub id: u32,
@@ -132,6 +139,7 @@ pub struct Node {
 
 /// Cores of one kind on a hybrid machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CoreKind {
     /// `performance` or `efficiency`; `all` if there is one kind; `kind N` if there are more than two.
     pub name: String,
@@ -145,6 +153,7 @@ pub struct CoreKind {
 
 /// A PCI device.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Device {
     /// `domain:bus:device.function`, as in `/sys/bus/pci/devices`.
     pub address: String,
@@ -166,6 +175,7 @@ pub struct Device {
 
 /// The CPUs and the CPU time that a process may use, and the limits that determine them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Allowed {
     /// CPUs that the process may run on: the intersection of all limits.
     pub cpus: CpuSet,
@@ -182,6 +192,7 @@ pub const AFFINITY: &str = "affinity mask";
 
 /// One limit on CPUs or CPU time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Limit {
     /// Where the limit is set: a file, or `affinity mask`.
     pub source: String,

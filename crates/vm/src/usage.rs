@@ -13,6 +13,7 @@ pub const DOMAINS_SCHEMA: &str = "manycore/domains/1";
 /// Resource usage of a domain between two readings. CPU time is in percent of one CPU. Unknown values are
 /// absent, and so are all rates of a domain without an earlier reading.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DomainUsage {
     /// The domain.
     #[serde(flatten)]
@@ -49,6 +50,7 @@ pub struct DomainUsage {
 
 /// Resource usage of a virtual CPU. Units as in [`DomainUsage`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct VcpuUsage {
     /// Number of the virtual CPU.
     pub vcpu: u32,
@@ -75,6 +77,7 @@ fn is_zero(count: &usize) -> bool {
 
 /// Resource usage of the whole host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HostUsage {
     /// Number of online CPUs.
     pub cpus: usize,
@@ -100,8 +103,10 @@ pub struct HostUsage {
 
 /// Usage of the host and of all domains over one interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DomainsSnapshot {
     /// Always [`DOMAINS_SCHEMA`].
+    #[cfg_attr(feature = "schema", schemars(extend("const" = DOMAINS_SCHEMA)))]
     pub schema: String,
     /// Time in UTC (RFC 3339).
     pub time: String,

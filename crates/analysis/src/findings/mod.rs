@@ -21,6 +21,7 @@ use serde::Serialize;
 
 /// What a finding is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum FindingKind {
     /// The answer to the question of the run.
@@ -37,6 +38,7 @@ pub enum FindingKind {
 
 /// One finding.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finding {
     /// What it is for.
     pub kind: FindingKind,

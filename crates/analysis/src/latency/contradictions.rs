@@ -31,6 +31,7 @@ const MIN_CPUS: usize = 4;
 
 /// CPUs that are nearer to each other than to the rest.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CpuGrouping {
     /// What all of them share according to the kernel.
     pub within: TopologyDistance,
@@ -44,6 +45,7 @@ pub struct CpuGrouping {
 
 /// A CPU that is far from all others.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DistantCpu {
     /// The CPU.
     pub cpu: CpuId,

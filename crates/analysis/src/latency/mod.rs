@@ -24,6 +24,7 @@ const MIN_PAIRS: usize = 6;
 
 /// The latency matrix.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CoreLatency {
     /// CPUs whose pairs were measured.
     pub cpus: CpuSet,
@@ -52,6 +53,7 @@ pub struct CoreLatency {
 
 /// One pair of CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PairLatency {
     /// The lower CPU number.
     pub a: CpuId,
@@ -74,6 +76,7 @@ pub struct PairLatency {
 
 /// The pairs at one distance.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DistanceLatency {
     /// What their CPUs share.
     pub distance: TopologyDistance,

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 /// Cycles per second of the CPUs, from chains of dependent additions.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Clock {
     /// Cycles per second of each CPU that was measured alone.
     pub alone: Vec<(CpuId, Estimate)>,

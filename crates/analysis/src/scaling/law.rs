@@ -12,6 +12,7 @@ const BOOTSTRAPS: usize = 400;
 
 /// A scalability law with the spread of its coefficients.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UslFit {
     /// The law fitted to the medians.
     pub law: Usl,

@@ -29,6 +29,7 @@ const MIN_IDLE_SHARE: f64 = 0.2;
 
 /// The evaluation of the scaling experiment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Scaling {
     /// Number of CPUs that the workers could use.
     pub cpus: usize,
@@ -43,6 +44,7 @@ pub struct Scaling {
 
 /// One number of workers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ScalingPoint {
     /// Largest number of workers at once.
     pub workers: usize,
@@ -72,6 +74,7 @@ pub struct ScalingPoint {
 
 /// Event times in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EventTimeSummary {
     /// Shortest.
     pub min_ms: f64,

@@ -11,6 +11,7 @@ const MIGRATION_SECONDS: f64 = 100e-6;
 
 /// A speed-up above linear.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Superlinear {
     /// Whether the interval contains the linear speed-up, or lies no further above it than [`EQUIVALENCE_MARGIN`], so
     /// that chance explains it.

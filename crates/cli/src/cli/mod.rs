@@ -25,7 +25,7 @@ pub use measure::{Command, Compare, Eval, EvalBudget, Measuring, Results, Scale,
 pub use place::{Enforcement, PinArgs, PlacementArgs, ProbeArgs, RunArgs, Undo};
 pub use plan::PlanArgs;
 pub use qos::{Qos, QosClear, QosProve, QosSet, QosShow, QosVerb, QosWatch, Resctrl, TargetArgs};
-pub use show::{Completions, Man, Report, Topo, Worker};
+pub use show::{Completions, Man, Report, Schema, Topo, Worker};
 pub use spawn::{ALL as ALL_RUNTIMES, Light, Spawn, WorkChoice};
 pub use vm::{Vm, VmCheck, VmDialect, VmList, VmOrder, VmPlan, VmTop, VmVerb};
 
@@ -71,6 +71,7 @@ pub enum Verb {
     Guard(Guard),
     Undo(Undo),
     Report(Report),
+    Schema(Schema),
     Completions(Completions),
     #[command(hide = true)]
     Man(Man),

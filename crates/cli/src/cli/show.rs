@@ -1,7 +1,11 @@
 //! The verbs that show the machine or a record, and the verbs for shells and packagers.
 
 use super::{Format, Source};
-use clap::Args;
+use crate::schemas::KINDS;
+use clap::{
+    Args,
+    builder::{PossibleValue, PossibleValuesParser},
+};
 use std::path::PathBuf;
 
 /// Show, draw and save the machine: CPUs, caches, NUMA nodes, devices, and what this process may use
@@ -48,6 +52,23 @@ pub struct Report {
     /// Also write the tables as CSV files into DIR
     #[arg(long, value_name = "DIR")]
     pub csv: Option<PathBuf>,
+}
+
+/// Print the JSON Schema of a kind of JSON, or list the kinds
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  manycore schema                                  the kinds of JSON and what writes them
+  manycore schema record > record.schema.json      the schema of records, for a validator
+  manycore schema plan | jq .properties            the fields of a plan, with their meaning and unit")]
+pub struct Schema {
+    /// Kind of JSON, as in the field "schema" of a file: record for manycore/record/1
+    #[arg(value_name = "KIND", value_parser = schema_kinds())]
+    pub kind: Option<String>,
+}
+
+fn schema_kinds() -> PossibleValuesParser {
+    KINDS.iter().map(|kind| PossibleValue::new(kind.name).help(kind.about)).into()
 }
 
 /// Print a completion script for a shell

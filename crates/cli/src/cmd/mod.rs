@@ -17,6 +17,7 @@ mod qos;
 mod report;
 mod run;
 mod scale;
+mod schema;
 mod spawn;
 mod topo;
 mod tune;
@@ -51,6 +52,7 @@ pub fn run(cli: Cli) -> Outcome {
         Verb::Irq(args) => irq::run(&args),
         Verb::Qos(args) => qos::run(&args),
         Verb::Report(args) => report::run(&args),
+        Verb::Schema(args) => schema::run(&args),
         Verb::Tune(args) => tune::run(&args),
         Verb::Scale(args) => scale::run(&args),
         Verb::Run(args) => run::run(&args),

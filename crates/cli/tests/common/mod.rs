@@ -4,6 +4,7 @@
 
 pub mod memory_group;
 pub mod place;
+pub mod schema;
 pub mod sharing;
 pub mod slurm;
 pub mod study;

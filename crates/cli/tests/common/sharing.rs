@@ -94,7 +94,9 @@ pub fn findings_of(arguments: &[&str], program: &Path, case: &str) -> (Option<i3
     let text = String::from_utf8(run.stdout).unwrap();
     let json = text.find("{\n").and_then(|at| serde_json::from_str(&text[at..]).ok());
     let said = String::from_utf8_lossy(&run.stderr);
-    (run.status.code(), json.unwrap_or_else(|| panic!("{case}: {text}\n{said}")))
+    let json = json.unwrap_or_else(|| panic!("{case}: {text}\n{said}"));
+    super::schema::assert_valid("falseshare", &json);
+    (run.status.code(), json)
 }
 
 /// Returns the lines of a source file that a finding lists as code.

@@ -56,7 +56,7 @@ impl Bench {
         let arguments = [&arguments[..1], &["--format", "json"], &arguments[1..]].concat();
         let run = self.run(&arguments);
         assert_eq!(run.status.code(), Some(0), "{}", words(&run));
-        serde_json::from_slice(&run.stdout).unwrap()
+        super::schema::parse("evaluation", &run.stdout)
     }
 
     /// Starts a run.
@@ -65,7 +65,7 @@ impl Bench {
     }
 
     pub fn record(&self) -> Value {
-        serde_json::from_slice(&fs::read(self.path("out/record.json")).unwrap()).unwrap()
+        super::schema::parse("record", fs::read(self.path("out/record.json")).unwrap())
     }
 
     /// Runs `manycore report` on the record for text, page and tables; returns the text.

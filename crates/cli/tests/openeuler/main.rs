@@ -6,6 +6,8 @@ mod kernel;
 mod limit_enforcer;
 mod mount;
 mod prove;
+#[path = "../common/schema.rs"]
+mod schema;
 mod targets;
 
 use kernel::Kernel;
@@ -127,6 +129,20 @@ fn all_controls_of_6_6_are_set_and_rounding_is_reported() {
     mount.done(0, &["qos", "clear", "held"]);
     mount.is_untouched();
     assert_eq!(mount.text("tasks"), format!("{}\n", mount.process.id()));
+}
+
+#[test]
+fn limits_as_json_have_their_schema() {
+    let Some(mount) = TestMount::new(Kernel::default()) else { return };
+    let (root, pid) = (mount.root.path().to_str().unwrap(), mount.process.id().to_string());
+    let limits = ["--bandwidth", "55%", "--priority", "7", "--cache", "l3=50%", "--format", "json"];
+    let set = ["qos", "set", "--resctrl", root, "--pid", &pid, "--name", "held"];
+    let set = mount.manycore(&[&set[..], &limits].concat());
+    let changes = schema::parse("qos-applied", &set.stdout);
+    assert!(changes["limits"].as_array().unwrap().len() > 2 && changes["journal"].is_string(), "{changes}");
+    schema::parse("qos", mount.manycore(&["qos", "show", "--resctrl", root, "--format", "json"]).stdout);
+    mount.done(0, &["undo"]);
+    mount.is_untouched();
 }
 
 #[test]

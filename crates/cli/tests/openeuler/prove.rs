@@ -1,6 +1,6 @@
 //! Tests of `manycore qos prove` on hardware that enforces limits, and on hardware that does not.
 
-use super::{TestMount, kernel::Kernel, limit_enforcer::LimitEnforcer};
+use super::{TestMount, kernel::Kernel, limit_enforcer::LimitEnforcer, schema};
 use serde_json::Value;
 use std::{thread::available_parallelism, time::Duration};
 
@@ -11,8 +11,7 @@ impl TestMount {
         let run = self.manycore(
             &[&["qos", "prove", "--quiet", "--format", "json", "--resctrl", root], arguments].concat(),
         );
-        let proofs: Value = serde_json::from_slice(&run.stdout)
-            .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&run.stderr)));
+        let proofs = schema::parse("qos-proof", &run.stdout);
         (run.status.code(), proofs["proofs"].as_array().unwrap().clone())
     }
 }

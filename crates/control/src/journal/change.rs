@@ -9,8 +9,10 @@ pub const JOURNAL_SCHEMA: &str = "manycore/journal/1";
 
 /// The command that makes the changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Header {
     /// Always [`JOURNAL_SCHEMA`] in files that this version writes.
+    #[cfg_attr(feature = "schema", schemars(extend("const" = JOURNAL_SCHEMA)))]
     pub schema: String,
     /// `/proc/sys/kernel/random/boot_id` of the running system.
     pub boot: String,
@@ -31,6 +33,7 @@ pub struct Header {
 
 /// One change. CPUs of tasks are as `sched_getaffinity(2)` returns them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
     /// A command is started on CPUs, with `mark` in its environment.

@@ -1,9 +1,61 @@
 //! Pending journals and the results of undoing them, as text and JSON.
 
-use super::{Change, Pending, UndoResult};
+use super::{Change, Header, Pending, UndoResult};
 use manycore_text::units;
-use serde_json::{Value, json};
+use serde::Serialize;
 use std::fmt::Write;
+
+/// Value of [`PendingJournals::schema`] that this version writes.
+pub const PENDING_SCHEMA: &str = "manycore/pending/1";
+
+/// Value of [`UndoneJournals::schema`] that this version writes.
+pub const UNDONE_SCHEMA: &str = "manycore/undone/1";
+
+/// Journals of changes that are in force, for output as JSON.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PendingJournals<'a> {
+    /// Always [`PENDING_SCHEMA`].
+    #[cfg_attr(feature = "schema", schemars(extend("const" = PENDING_SCHEMA)))]
+    pub schema: &'static str,
+    /// The journals, newest first.
+    pub pending: Vec<PendingJournal<'a>>,
+}
+
+/// A journal of changes that are in force.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PendingJournal<'a> {
+    /// Its name, as `undo` takes it.
+    pub name: String,
+    /// `running`, `stays until undone`, `left behind` or `from before the reboot`.
+    pub state: &'static str,
+    /// The request and its owner.
+    pub header: &'a Header,
+    /// The changes, in their order.
+    pub changes: &'a [Change],
+}
+
+/// Results of undoing, for output as JSON.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct UndoneJournals<'a> {
+    /// Always [`UNDONE_SCHEMA`].
+    #[cfg_attr(feature = "schema", schemars(extend("const" = UNDONE_SCHEMA)))]
+    pub schema: &'static str,
+    /// The journals, in the order in which they were undone.
+    pub undone: Vec<UndoneJournal<'a>>,
+}
+
+/// The result of undoing a journal.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct UndoneJournal<'a> {
+    /// Its name.
+    pub name: String,
+    /// What was restored. Absent if the owner still runs or another undo is in progress.
+    pub restored: Option<&'a UndoResult>,
+}
 
 /// A journal, and the result of undoing it.
 #[derive(Debug)]
@@ -37,17 +89,15 @@ fn state(pending: &Pending) -> &'static str {
     }
 }
 
-/// Returns pending journals as JSON (`manycore/pending/1`).
-pub fn pending_json(all: &[Pending]) -> Value {
-    let entry = |pending: &Pending| {
-        json!({
-            "name": pending.id(),
-            "state": state(pending),
-            "header": pending.header,
-            "changes": pending.changes,
-        })
-    };
-    json!({"schema": "manycore/pending/1", "pending": all.iter().map(entry).collect::<Vec<_>>()})
+/// Returns pending journals for output as JSON.
+pub fn pending_json(all: &[Pending]) -> PendingJournals<'_> {
+    let pending = all.iter().map(|one| PendingJournal {
+        name: one.id(),
+        state: state(one),
+        header: &one.header,
+        changes: &one.changes,
+    });
+    PendingJournals { schema: PENDING_SCHEMA, pending: pending.collect() }
 }
 
 /// Returns pending journals as text.
@@ -87,10 +137,11 @@ fn counts(changes: &[Change]) -> String {
     if words.is_empty() { "nothing was changed yet".to_owned() } else { words.join(", ") }
 }
 
-/// Returns the results as JSON (`manycore/undone/1`).
-pub fn undone_json(all: &[Undone]) -> Value {
-    let entry = |one: &Undone| json!({"name": one.journal.id(), "restored": one.result});
-    json!({"schema": "manycore/undone/1", "undone": all.iter().map(entry).collect::<Vec<_>>()})
+/// Returns the results for output as JSON.
+pub fn undone_json(all: &[Undone]) -> UndoneJournals<'_> {
+    let undone =
+        all.iter().map(|one| UndoneJournal { name: one.journal.id(), restored: one.result.as_ref() });
+    UndoneJournals { schema: UNDONE_SCHEMA, undone: undone.collect() }
 }
 
 /// Returns the results as text.

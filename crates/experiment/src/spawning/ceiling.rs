@@ -18,6 +18,7 @@ const LITTLE_CHARGE: f64 = 16e6;
 
 /// The figure of a [`Memory`] that a line is based on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Measure {
     /// Charge of the runtime's control group: everything that counts towards the group's limit.
@@ -32,6 +33,7 @@ pub enum Measure {
 
 /// Memory of a runtime as a linear function of the number of light processes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Line {
     /// Bytes per light process.
     pub bytes: f64,
@@ -48,6 +50,7 @@ pub struct Line {
 
 /// The lowest limit of the number of light processes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase", tag = "kind")]
 pub enum Bound {
     /// Available memory.
@@ -58,6 +61,7 @@ pub enum Bound {
 
 /// How many light processes fit, as predicted and as observed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Ceiling {
     /// Memory as a function of their number.
     pub line: Line,
@@ -75,6 +79,7 @@ pub struct Ceiling {
 
 /// A run that started light processes until a limit was reached.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Reached {
     /// Memory limit of the run, in bytes.
     pub memory_bytes: u64,

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 /// A runtime that provides light processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Runtime {
     /// Processes of Erlang/OTP.
@@ -28,6 +29,7 @@ pub enum Runtime {
 
 /// Work of each light process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Work {
     /// Sleeps until it is ended.
@@ -41,6 +43,7 @@ pub enum Work {
 
 /// Measurement of one runtime with one kind of work: a run for each count.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Spawning {
     /// The runtime.
     pub runtime: Runtime,
@@ -64,6 +67,7 @@ pub struct Spawning {
 
 /// Schedulers of a runtime, and the CPUs that it may use.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Schedulers {
     /// Number of threads that run light processes: `+S`, `GOMAXPROCS`, parallelism of the carrier pool,
     /// worker threads. Absent for threads and processes of the operating system.
@@ -83,6 +87,7 @@ pub struct Schedulers {
 
 /// A limit of the number of light processes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Limit {
     /// Name: `+P`, `kernel.pid_max`, `RLIMIT_NPROC`, `vm.max_map_count`, `pids.max`.
     pub name: String,
@@ -96,6 +101,7 @@ pub struct Limit {
 
 /// Purpose of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Purpose {
     /// Measures a requested count.
@@ -110,6 +116,7 @@ pub enum Purpose {
 
 /// One count: started, held and ended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Run {
     /// Number of requested light processes.
     pub asked: u64,
@@ -142,6 +149,7 @@ pub struct Run {
 
 /// How a run ended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase", tag = "kind")]
 pub enum Ending {
     /// All were started, held, and ended on request.
@@ -168,6 +176,7 @@ pub enum Ending {
 
 /// Memory of a runtime at one moment, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Memory {
     /// Sum of `Pss` (`/proc/PID/smaps_rollup`) of its processes.
     pub pss_bytes: Option<u64>,
@@ -184,6 +193,7 @@ pub struct Memory {
 
 /// Activity of the CPUs while light processes computed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Spin {
     /// Length of an interval in seconds.
     pub interval_seconds: f64,
@@ -207,6 +217,7 @@ pub struct Spin {
 
 /// Rate of file operations while light processes opened, wrote, read and closed files.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Io {
     /// Duration of the measurement, in seconds.
     pub seconds: f64,

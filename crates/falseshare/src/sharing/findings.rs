@@ -15,8 +15,10 @@ pub struct Settings {
 
 /// The result of evaluating an observation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Findings {
     /// Always [`FINDINGS_SCHEMA`].
+    #[cfg_attr(feature = "schema", schemars(extend("const" = FINDINGS_SCHEMA)))]
     pub schema: String,
     /// False sharing, the most transfers first.
     pub false_sharing: Vec<Finding>,
@@ -59,6 +61,7 @@ pub struct Findings {
 
 /// The kind of sharing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum SharingClass {
     /// Threads access different bytes.
@@ -71,6 +74,7 @@ pub enum SharingClass {
 
 /// Lines that are shared in the same way: a single line, the lines of an array, or those of many instances of a type.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finding {
     /// The kind of sharing.
     pub class: SharingClass,
@@ -104,6 +108,7 @@ pub struct Finding {
 
 /// Threads of the same name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ThreadGroup {
     /// Their name; `main thread` for the first thread of a process.
     pub name: String,
@@ -113,6 +118,7 @@ pub struct ThreadGroup {
 
 /// Accesses of a thread to the same bytes of a line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ThreadAccess {
     /// The thread's kernel thread id.
     pub tid: i32,
@@ -130,6 +136,7 @@ pub struct ThreadAccess {
 
 /// A line of code that accesses shared lines.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CodeSite {
     /// Function, file and line.
     pub frame: Frame,
@@ -153,6 +160,7 @@ pub struct CodeSite {
 
 /// Bytes of a line that the same threads write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SeparableField {
     /// The ranges of bytes; the end of a range is exclusive.
     pub bytes: Vec<(u32, u32)>,

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// The recommended change, with its text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "kind", content = "text")]
 pub enum Fix {
     /// Put each thread's data on lines of its own.

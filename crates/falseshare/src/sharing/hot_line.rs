@@ -15,6 +15,7 @@ const CALLERS: usize = 2;
 
 /// What contains the shared bytes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum DataOwner {
     /// Global variables.
@@ -53,6 +54,7 @@ pub enum DataOwner {
 
 /// A global variable that contains shared bytes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Variable {
     /// Its name.
     pub name: String,
@@ -64,6 +66,7 @@ pub struct Variable {
 
 /// A heap block that contains shared bytes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Allocation {
     /// Requested size in bytes.
     pub bytes: u64,

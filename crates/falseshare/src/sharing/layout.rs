@@ -13,6 +13,7 @@ const MAX_SHIFTS: usize = 6;
 
 /// How addresses are divided into cache lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LineLayout {
     /// Size of a line in bytes, a power of two.
     pub line_bytes: u32,

@@ -33,8 +33,10 @@ pub const SHARING_SCHEMA: &str = "manycore/sharing/1";
 
 /// What was observed of one run of a program and of the processes that it started.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Observation {
     /// Always [`SHARING_SCHEMA`] in files that this version writes.
+    #[cfg_attr(feature = "schema", schemars(extend("const" = SHARING_SCHEMA)))]
     pub schema: String,
     /// How it was observed.
     pub engine: Engine,
@@ -57,6 +59,7 @@ pub struct Observation {
 
 /// How memory accesses were observed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase", tag = "kind")]
 pub enum Engine {
     /// Every access, in an emulator of the program's instructions.
@@ -81,6 +84,7 @@ impl Default for Engine {
 
 /// How an observed command ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum CommandEnd {
     /// It exited with this status.
@@ -96,6 +100,7 @@ pub enum CommandEnd {
 
 /// What was recorded of one process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Process {
     /// Its process id.
     pub pid: i32,
@@ -123,6 +128,7 @@ pub struct Process {
 
 /// One thread of a process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Thread {
     /// Its kernel thread id.
     pub tid: i32,
@@ -132,6 +138,7 @@ pub struct Thread {
 
 /// A part of a file that is mapped into a process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MappedFile {
     /// First address.
     pub start: u64,
@@ -145,6 +152,7 @@ pub struct MappedFile {
 
 /// A cache line that threads shared.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SharedLine {
     /// Address of its first byte.
     pub address: u64,
@@ -165,6 +173,7 @@ pub struct SharedLine {
 
 /// Accesses of one thread to the same bytes by the same instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LineAccess {
     /// Index into [`Process::threads`].
     pub thread: usize,
@@ -186,6 +195,7 @@ pub struct LineAccess {
 
 /// What contains the first shared byte of a line.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase", tag = "kind")]
 pub enum MemoryKind {
     /// A mapped file (globals, statics), one of [`Process::modules`], or the memory that follows it (`.bss`).
@@ -217,6 +227,7 @@ pub enum MemoryKind {
 
 /// A block of heap memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HeapBlock {
     /// First address.
     pub start: u64,

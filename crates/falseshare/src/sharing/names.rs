@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Names that were looked up in the files of a process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Names {
     /// Names of code, by address.
     pub code: Vec<Code>,
@@ -17,6 +18,7 @@ pub struct Names {
 
 /// Names of the code at an address.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Code {
     /// The address, as in [`LineAccess::code`](super::LineAccess::code) and
     /// [`HeapBlock::callers`](super::HeapBlock::callers).
@@ -33,6 +35,7 @@ pub struct Code {
 
 /// A function and a position in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Frame {
     /// The function; with an offset if no line is known; the file with an offset if no function is known.
     pub function: String,
@@ -44,6 +47,7 @@ pub struct Frame {
 
 /// A global variable of a mapped file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Global {
     /// Its name.
     pub name: String,

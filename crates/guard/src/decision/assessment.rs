@@ -40,6 +40,7 @@ const SEARCH_SHARE: f64 = 0.25;
 
 /// An amount of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Amount {
     /// Percent of the total.
@@ -96,6 +97,7 @@ impl Default for Thresholds {
 
 /// One reading of the memory of the machine, a control group or a set of processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MemoryReading {
     /// Time of the reading, in nanoseconds of `CLOCK_MONOTONIC`.
     pub at_ns: u64,
@@ -123,6 +125,7 @@ impl MemoryReading {
 
 /// The action that a reading calls for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Stage {
     /// No action.
@@ -138,6 +141,7 @@ pub enum Stage {
 
 /// Why a stage was reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum StageReason {
     /// No reason: the stage is [`Stage::Calm`].
@@ -153,6 +157,7 @@ pub enum StageReason {
 
 /// The assessment of a reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Assessment {
     /// The action that is needed.
     pub stage: Stage,

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// The process of a node that uses the most memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LargestErlangProcess {
     /// Process identifier as the node prints it: `<0.105.0>`.
     pub pid: String,

@@ -4,10 +4,11 @@ use super::assessment::{Assessment, MemoryReading};
 use serde::{Deserialize, Serialize};
 
 /// Value of [`EventLine::schema`] that this version writes.
-pub const LINE_SCHEMA: &str = "manycore/guard/1";
+pub const EVENT_SCHEMA: &str = "manycore/guard-event/1";
 
 /// The kind of a decision or notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum EventKind {
     /// Memory will run out.
@@ -40,8 +41,10 @@ pub enum EventKind {
 
 /// One line of the event log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EventLine {
-    /// Always [`LINE_SCHEMA`].
+    /// Always [`EVENT_SCHEMA`].
+    #[cfg_attr(feature = "schema", schemars(extend("const" = EVENT_SCHEMA)))]
     pub schema: String,
     /// Time of the event, UTC.
     pub at: String,
@@ -74,6 +77,7 @@ pub struct EventLine {
 
 /// The process, or group of related processes, that caused the shortage.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CauseDetails {
     /// Process id. For several processes, that of the one that represents them.
     pub pid: u32,
@@ -106,6 +110,7 @@ pub struct CauseDetails {
 
 /// Memory that a process holds in addition to its own pages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExtraMemoryDetails {
     /// Description of the largest part.
     pub what: String,
@@ -117,6 +122,7 @@ pub struct ExtraMemoryDetails {
 
 /// Growth of shared memory and files in memory, and the mount that grew most.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TmpfsGrowth {
     /// Bytes that shared memory and files have grown by.
     pub growth_bytes: u64,
@@ -130,9 +136,8 @@ pub struct TmpfsGrowth {
 
 /// What the guard would do with a process now, according to one watch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProcessOutlook {
-    /// Always [`LINE_SCHEMA`].
-    pub schema: String,
     /// Name of the watch.
     pub watch: String,
     /// Id of the process that was queried.

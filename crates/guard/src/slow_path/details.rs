@@ -3,7 +3,7 @@
 
 use crate::decision::{
     cause::{FamilyKey, Suspect, is_family_member},
-    event_line::{CauseDetails, ExtraMemoryDetails, LINE_SCHEMA, ProcessOutlook},
+    event_line::{CauseDetails, ExtraMemoryDetails, ProcessOutlook},
     process_table::{ProcessEntry, Protection},
 };
 use crate::pidfd_kill;
@@ -138,7 +138,6 @@ pub fn outlook(
     });
     let (growth_bytes, decrease_bytes, decrease_ns) = answer.growth.unwrap_or_default();
     ProcessOutlook {
-        schema: LINE_SCHEMA.to_owned(),
         watch: watch.map_or(String::new(), |watch| watch.name.clone()),
         pid,
         name: process.map(|process| String::from_utf8_lossy(process.reading.name.as_bytes()).into_owned()),

@@ -3,7 +3,7 @@
 use crate::decision::{
     assessment::{Assessment, MemoryReading},
     cause::{CauseFinding, FamilyKey, Suspect},
-    event_line::{EventKind, EventLine, LINE_SCHEMA},
+    event_line::{EVENT_SCHEMA, EventKind, EventLine},
     memory_objects,
 };
 use crate::slow_path::{
@@ -215,7 +215,7 @@ impl SlowPath {
             None => self.rules.watches.get(event.watch).map_or("guard", |watch| watch.name.as_str()),
         };
         let mut line = EventLine {
-            schema: LINE_SCHEMA.to_owned(),
+            schema: EVENT_SCHEMA.to_owned(),
             at: utc(),
             watch: name.to_owned(),
             event: kind,

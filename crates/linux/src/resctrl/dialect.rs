@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 
 /// The hardware and kernel that resctrl belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Dialect {
     /// Intel's Resource Director Technology.
@@ -136,6 +137,7 @@ impl DomainKind {
 
 /// One directory below `info`, as far as its files exist.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Info {
     /// Number of groups that the hardware supports, including the default group (`num_closids`).
     pub groups: Option<u32>,
@@ -159,6 +161,7 @@ pub struct Info {
 
 /// The valid values of a line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ValueRange {
     /// A number from `minimum` to `maximum`; the kernel rounds up to a multiple of `step`.
@@ -183,6 +186,7 @@ pub enum ValueRange {
 
 /// Returns the properties of a line that can be written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ControlLine {
     /// Its valid values.
     pub bounds: ValueRange,
@@ -194,6 +198,7 @@ pub struct ControlLine {
 
 /// The capabilities of a mounted resctrl file system.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Capabilities {
     /// The dialect.
     pub dialect: Dialect,

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 /// The contents of one file of `mon_data`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Reading {
     /// Bytes transferred since the mount, or bytes that a cache holds.
@@ -43,6 +44,7 @@ impl Reading {
 
 /// The readings of one domain of a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MonitorReading {
     /// The monitored resource: `L3`, `MB`.
     pub resource: String,

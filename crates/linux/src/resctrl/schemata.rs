@@ -124,6 +124,21 @@ pub fn parse_sizes(text: &str) -> BTreeMap<String, BTreeMap<u32, u64>> {
     text.lines().filter_map(line).collect()
 }
 
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Schemata {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Schemata".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "description": "Lines of the file `schemata`: `L3:0=fff;1=fff`.",
+            "type": "array",
+            "items": { "type": "string" }
+        })
+    }
+}
+
 impl Serialize for Schemata {
     /// Serializes as a list of lines.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

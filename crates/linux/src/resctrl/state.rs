@@ -13,8 +13,10 @@ pub const QOS_SCHEMA: &str = "manycore/qos/1";
 
 /// The state of a mounted resctrl file system at one time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QosState {
     /// Always [`QOS_SCHEMA`].
+    #[cfg_attr(feature = "schema", schemars(extend("const" = QOS_SCHEMA)))]
     pub schema: String,
     /// The mount point.
     pub root: String,
@@ -30,6 +32,7 @@ pub struct QosState {
 
 /// The purpose of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum GroupRole {
     /// The default group: all tasks that are in no other group.
@@ -42,6 +45,7 @@ pub enum GroupRole {
 
 /// The owner of a group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "by")]
 pub enum GroupOwner {
     /// The kernel: the default group.
@@ -71,6 +75,7 @@ pub enum GroupOwner {
 
 /// One control group.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QosGroup {
     /// Its directory below the mount point: empty for the default group, `web`, `web/mon_groups/one`.
     pub name: String,

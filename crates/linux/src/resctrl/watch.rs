@@ -26,6 +26,7 @@ pub struct GroupReadings {
 
 /// Why there is no rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum MissingRate {
     /// The group or its figure was missing in the previous reading; a rate needs two readings.
@@ -40,6 +41,7 @@ pub enum MissingRate {
 
 /// The usage of a group in one domain.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DomainUse {
     /// The monitored resource: `L3`, `MB`.
     pub resource: String,
@@ -62,6 +64,7 @@ pub struct DomainUse {
 /// The usage of a group: sums over domains. A sum is absent if any domain has no figure, since it would be
 /// too small.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GroupUse {
     /// Its directory; `/` is the default group.
     pub name: String,
@@ -82,8 +85,10 @@ pub struct GroupUse {
 
 /// The usage of all groups between two readings.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UsageSnapshot {
     /// Always [`WATCH_SCHEMA`].
+    #[cfg_attr(feature = "schema", schemars(extend("const" = WATCH_SCHEMA)))]
     pub schema: String,
     /// Time in UTC (RFC 3339).
     pub time: String,
@@ -97,6 +102,7 @@ pub struct UsageSnapshot {
 
 /// The usage of several groups together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UsageSum {
     /// Bytes per second of the groups that have a figure.
     pub memory: Option<f64>,

@@ -33,6 +33,7 @@ pub struct VcpuReading {
 
 /// Identity of a domain.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DomainIdentity {
     /// Full name, or else the UUID or the process id.
     pub name: String,

@@ -23,8 +23,10 @@ const MAX_CELLS: usize = 128;
 
 /// Description of a guest's hardware and of its host resources, as the XML of a domain gives it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GuestHardware {
     /// Always [`GUEST_SCHEMA`] in files that this version writes.
+    #[cfg_attr(feature = "schema", schemars(extend("const" = GUEST_SCHEMA)))]
     pub schema: String,
     /// Name of the domain.
     pub name: String,
@@ -58,6 +60,7 @@ pub struct GuestHardware {
 
 /// A NUMA node of the guest.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cell {
     /// Id of the node in the guest.
     pub id: u32,
@@ -78,6 +81,7 @@ pub struct Cell {
 
 /// Binding of a guest's whole memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BoundMemory {
     /// Size in KiB.
     pub kib: u64,
@@ -87,6 +91,7 @@ pub struct BoundMemory {
 
 /// CPU topology: sockets, dies, clusters, cores and threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Topology {
     /// Sockets in the guest.
     pub sockets: u32,
@@ -102,6 +107,7 @@ pub struct Topology {
 
 /// A cache level that the guest must see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GuestCache {
     /// Cache level; 1 is nearest to the core.
     pub level: u32,
@@ -111,6 +117,7 @@ pub struct GuestCache {
 
 /// An expander bus: a separate PCI root bus on a NUMA node of the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExpanderBus {
     /// Index of its controller.
     pub index: u32,
@@ -124,6 +131,7 @@ pub struct ExpanderBus {
 
 /// A device that is passed through or behind an expander bus.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GuestDevice {
     /// Name of the XML element: `hostdev`, `interface`, `disk`.
     pub kind: String,

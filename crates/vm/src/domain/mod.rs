@@ -21,7 +21,7 @@ mod xml;
 pub use guest::{
     BoundMemory, Cell, ExpanderBus, GUEST_SCHEMA, GuestCache, GuestDevice, GuestHardware, MAX_VCPUS, Topology,
 };
-pub use plan::{DomainPlan, plan};
+pub use plan::{DomainPlan, PrintedPlan, plan};
 pub use request::{
     AvailableMemory, BandwidthUnit, CacheShare, CacheShareRequest, HugePagePool, LibvirtDialect,
     NodeAvailableMemory, PlanRequest, TuneRequest, Version,

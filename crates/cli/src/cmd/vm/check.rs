@@ -38,11 +38,7 @@ pub fn run(args: &Args) -> Outcome {
 fn print(args: &Args, report: &CheckReport) -> Outcome {
     output::print(&match args.format {
         Format::Text => text::check(report),
-        Format::Json => {
-            let mut value = serde_json::to_value(report).map_err(Failure::missing)?;
-            value["matches"] = report.all_match().into();
-            format!("{value:#}\n")
-        }
+        Format::Json => output::json(report)?,
     })?;
     let (planned, matching) = report.planned_and_matching();
     match planned - matching {

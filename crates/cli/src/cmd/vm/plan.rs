@@ -6,14 +6,12 @@ use crate::{
     failure::{Failure, Outcome},
     load, output, source,
 };
-use manycore_topology::Machine;
 use manycore_vm::{
     Error,
-    domain::{AvailableMemory, DomainPlan, LibvirtDialect, PlanRequest, TuneRequest},
+    domain::{AvailableMemory, LibvirtDialect, PlanRequest, TuneRequest},
     planning::{self, PlanTarget},
     text,
 };
-use serde_json::json;
 use std::path::Path;
 
 /// Plans the domain and prints the change, or writes the whole XML. Writes nothing if any part of the request
@@ -50,7 +48,7 @@ pub fn run(args: &Args) -> Outcome {
         None => {}
     }
     match (args.format, &args.out) {
-        (Format::Json, _) => output::print(&json(&plan, &notes, &machine)?),
+        (Format::Json, _) => output::print(&output::json(&plan.printed(&machine, &notes))?),
         (Format::Text, None) => output::print(&text::change(&name.to_string(), &xml, &plan)),
         (Format::Text, Some(path)) => {
             output::note(&format!("manycore: apply it with virsh define {}", path.display()));
@@ -81,13 +79,4 @@ fn request(args: &Args) -> PlanRequest {
         },
         available: AvailableMemory::default(),
     }
-}
-
-/// Returns the JSON of the guest, with fields that `vm check` does not need.
-fn json(plan: &DomainPlan, notes: &[String], machine: &Machine) -> Outcome<String> {
-    let mut value = serde_json::to_value(&plan.guest).map_err(Failure::missing)?;
-    value["machine"] = machine.fingerprint().into();
-    value["host_nodes"] = json!(plan.host_nodes);
-    value["notes"] = json!(notes);
-    Ok(format!("{value:#}\n"))
 }

@@ -6,6 +6,7 @@ use std::fmt::Display;
 
 /// The outcome of undoing a journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UndoResult {
     /// Number of tasks whose CPUs were restored.
     pub tasks: usize,

@@ -16,17 +16,22 @@ pub const CHECK_SCHEMA: &str = "manycore/check/1";
 
 /// The planned and the found values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CheckReport {
     /// Always [`CHECK_SCHEMA`] in files that this version writes.
+    #[cfg_attr(feature = "schema", schemars(extend("const" = CHECK_SCHEMA)))]
     pub schema: String,
     /// What was compared: `domain web1 (pid 4711)`, `this guest`.
     pub subject: String,
+    /// Whether everything that was planned was found.
+    pub matches: bool,
     /// The checked properties.
     pub properties: Vec<CheckedProperty>,
 }
 
 /// One checked property.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CheckedProperty {
     /// Name of the property: `virtual CPU 3`, `device 0000:f5:00.0`.
     pub name: String,
@@ -40,12 +45,12 @@ pub struct CheckedProperty {
 
 impl CheckReport {
     fn new(subject: String) -> Self {
-        Self { schema: CHECK_SCHEMA.to_owned(), subject, properties: Vec::new() }
+        Self { schema: CHECK_SCHEMA.to_owned(), subject, matches: true, properties: Vec::new() }
     }
 
     /// Returns whether everything that was planned was found.
     pub fn all_match(&self) -> bool {
-        self.properties.iter().all(|property| property.matches != Some(false))
+        self.matches
     }
 
     /// Returns the number of planned properties, and how many of them match.
@@ -77,6 +82,7 @@ impl CheckReport {
         matches: Option<bool>,
     ) {
         let (name, planned, found) = (name.to_string(), planned.to_string(), found.to_string());
+        self.matches &= matches != Some(false);
         self.properties.push(CheckedProperty { name, planned, found, matches });
     }
 }

@@ -26,6 +26,7 @@ use crate::{
 };
 use machine_type::MachineTypeCapabilities;
 use manycore_topology::{CpuSet, Machine, machine::CacheKind};
+use serde::Serialize;
 use std::collections::BTreeMap;
 use vcpu_placement::{DomainPlacement, place_domain};
 
@@ -40,6 +41,29 @@ pub struct DomainPlan {
     pub host_nodes: Vec<u32>,
     /// What could not be planned, and what the plan decided.
     pub notes: Vec<PlanNote>,
+}
+
+/// A plan as it is printed: the guest's hardware, with fields that a check of the guest does not need.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PrintedPlan<'a> {
+    /// The guest's hardware after the plan.
+    #[serde(flatten)]
+    pub guest: &'a GuestHardware,
+    /// [`Machine::fingerprint`] of the host that the plan is for.
+    pub machine: String,
+    /// Host node of each guest node, in order; empty if the guest's nodes were left unchanged.
+    pub host_nodes: &'a [u32],
+    /// What could not be planned, and what the plan decided, one sentence each.
+    pub notes: &'a [String],
+}
+
+impl DomainPlan {
+    /// Combines the plan with its host and its notes as text.
+    pub fn printed<'a>(&'a self, machine: &Machine, notes: &'a [String]) -> PrintedPlan<'a> {
+        let machine = machine.fingerprint();
+        PrintedPlan { guest: &self.guest, machine, host_nodes: &self.host_nodes, notes }
+    }
 }
 
 /// Input that the parts of the planning share.
