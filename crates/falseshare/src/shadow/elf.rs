@@ -7,10 +7,10 @@ use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 pub const NATIVE: (u16, &str) = (62, "x86-64");
 /// The architecture of this build: its number in an ELF header and its name for messages.
 #[cfg(target_arch = "aarch64")]
-pub const OURS: (u16, &str) = (183, "AArch64");
+pub const NATIVE: (u16, &str) = (183, "AArch64");
 /// There is no plugin for the architecture of this build.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-pub const OURS: (u16, &str) = (u16::MAX, "another architecture");
+pub const NATIVE: (u16, &str) = (u16::MAX, "another architecture");
 
 /// Why a file is not a program that can be observed.
 #[derive(Clone, Debug, PartialEq, Eq)]
