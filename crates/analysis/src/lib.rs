@@ -1,12 +1,8 @@
 //! The meaning of a record: estimates with intervals, verdicts, and findings in words.
 //!
-//! [`Evaluation::of`] is a pure function of the record. Experiments are found by the ids in
-//! [`manycore_experiment::record::id`]. The part of an experiment that is missing from the record, or that was
-//! cut short, is empty.
-//!
-//! The evaluation is a pure function of the record. It holds the verdicts of all comparisons, the fits, and the
-//! findings. A verdict is the result of a single comparison. Experiments are found by the ids in
-//! `manycore_experiment::record::id`. An experiment that is missing or was cut short leaves its part empty.
+//! [`Evaluation::of`] is a pure function of the record. An [`Evaluation`] holds the verdicts of all comparisons, the
+//! fits, and the findings. A verdict is the result of a single comparison. Experiments are found by the ids in
+//! [`manycore_experiment::record::id`]. An experiment that is missing or was cut short leaves its part empty.
 //!
 //! # Interim analyses
 //!
@@ -18,9 +14,9 @@
 //!
 //! # Findings
 //!
-//! Findings are sentences with the figures that they rest on, one file for each topic (`findings`). What the
-//! conditions support is decided in one place for all of them (`findings::carried`), from the CPU time that other
-//! work took over all samples of an experiment. Single treatments are too short for that, with ticks of 10 ms.
+//! Findings are sentences with the figures that they rest on, one file for each topic (`findings`). What the conditions
+//! support is decided in one place for all of them (`findings::support`), from the CPU time that other work took over
+//! all samples of an experiment. Single treatments are too short for that, with ticks of 10 ms.
 //!
 //! How much of a CPU one worker needs (`demand` of the scaling) is its CPU time where some CPUs were idle. It is
 //! unknown where all were in use. Our own loads only compute.

@@ -53,7 +53,7 @@ impl LimitCheck {
     }
 }
 
-/// What came out.
+/// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "answer", content = "why")]
@@ -72,9 +72,9 @@ pub enum LimitShown {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LimitProof {
-    /// Which.
+    /// The check.
     pub check: LimitCheck,
-    /// What came out.
+    /// The result of a check.
     #[serde(flatten)]
     pub shown: LimitShown,
     /// Bytes per second with the limit.

@@ -1,19 +1,11 @@
 //! Problems in how everything on a machine is pinned.
 //!
-//! There is one file per kind of finding, whose result depends only on the [`AuditFacts`]. A finding has a
-//! description, the evidence and a fix. Unusual settings alone are not findings: an ordinary server has none.
+//! There is one file per kind of finding, whose result depends only on the [`AuditFacts`]. A finding states
+//! the problem, the evidence and a fix. Unusual settings alone are not findings: an ordinary server has none.
 //!
 //! ```text
 //! process_scan (reads /proc) -> scan (two readings) -> AuditFacts -> find (pure) -> Finding -> text
 //! ```
-//!
-//! ```text
-//! process_scan (reads) -> Facts -> one pure file for each kind of finding -> Audit -> text
-//! ```
-//!
-//! `process_scan` reads the facts. Each kind of finding is one file that decides on plain facts and nothing else. A
-//! finding states the problem, the evidence and the fix. A merely unusual setting is not a finding: on an ordinary
-//! server there are none.
 //!
 //! Expensive files (`numa_maps`, `maps`, `environ`) are read only of processes for which they can matter.
 #![forbid(unsafe_code)]

@@ -7,8 +7,7 @@ use super::{
 };
 use manycore_text::units::percent;
 
-/// A group that is throttled in a smaller share of its periods has a burst now and then, which a quota is
-/// meant to cut.
+/// A group that is throttled in a smaller share of its periods has occasional bursts, which a quota is meant to limit.
 const OFTEN: f64 = 0.1;
 
 /// Minimum number of throttled periods: a single one is a burst, even among few periods.

@@ -24,7 +24,7 @@ pub enum Failure {
     /// The exit status of a command that was run on behalf of the user. The command has printed its own
     /// messages.
     Status(u8),
-    /// The reader of our output closed the pipe (`manycore topo | head`); nothing is printed.
+    /// The pipe to which the output is written was closed (`manycore topo | head`); nothing is printed.
     ReaderGone,
 }
 

@@ -95,7 +95,8 @@ impl Listener for Run<'_> {
             Event::Note(text) if !self.to.quiet => output::note(text),
             Event::Note(_) => {}
             Event::NotMeasured(missed) => self.progress.note(&format!("{}: {}", missed.what, missed.why)),
-            // So that not even SIGKILL loses the parts that are done; a full disk is reported at the end.
+            // Saved after each part, so that SIGKILL does not lose the finished parts; a full disk is reported at the
+            // end.
             Event::Measured(record) if record.experiments.is_empty() && record.spawnings.is_empty() => {}
             Event::Measured(record) => drop(self.folder.write_record(record)),
         }

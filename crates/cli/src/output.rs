@@ -52,7 +52,7 @@ pub fn with_stdout_on_stderr<T>(run: impl FnOnce() -> Outcome<T>) -> Outcome<T> 
 }
 
 /// Prints a line on standard error. Control characters are replaced, as names in the line may come from other
-/// users. Errors are ignored, so that a run goes on without a reader.
+/// users. Errors are ignored, so that a run continues if standard error is closed.
 pub fn note(line: &str) {
     let _ = writeln!(io::stderr(), "{}", printable_text(line));
 }

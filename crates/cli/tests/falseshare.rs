@@ -41,7 +41,7 @@ fn true_sharing_is_reported_separately() {
     assert_eq!(counter["fix"]["kind"], "per_thread");
 }
 
-/// Regression test: the advice for a mutex was to count its own counters in a local variable, at a line of
+/// Regression test: the advice for a mutex was to move the counters inside the mutex to a local variable, at a line of
 /// the C library.
 #[test]
 fn a_lock_is_named_with_the_line_that_takes_it() {

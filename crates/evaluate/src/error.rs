@@ -8,7 +8,7 @@ pub enum Error {
     /// An option cannot be used here.
     #[error("{option} {reason}")]
     InvalidOption {
-        /// Which option.
+        /// The option.
         option: LoadOption,
         /// What was found and what was expected; it continues a sentence that begins with the option.
         reason: String,

@@ -1,4 +1,4 @@
-//! A against A: the differences that this machine shows between two identical treatments.
+//! A/A: the differences that this machine shows between two identical treatments.
 
 use crate::{Suite, error::Result, parameters, scaling::prime_trial, treatment};
 use manycore_experiment::{

@@ -7,16 +7,10 @@
 //!            symbols
 //! ```
 //!
-//! [`observe()`] runs a command. Of its engines, [`emulator`] follows every memory access, and
-//! `memory_sampling` has the CPU record some of them. `symbols` adds the names of code and data. [`sharing::Findings::of`] evaluates the
-//! observation without any access to the system, and [`text`] renders the findings. [`shadow`] is the state
-//! that the emulator's plugin keeps of a program.
-//!
-//! ```text
-//! observation           ->  with names  ->  findings  ->  text or JSON
-//! emulator,                 symbols         sharing       text
-//! memory_sampling
-//! ```
+//! [`observe()`] runs a command. Of its engines, [`emulator`] follows every memory access, and in `memory_sampling` the
+//! CPU records some of them. `symbols` adds the names of code and data. [`sharing::Findings::of`] evaluates the
+//! observation without any access to the system, and [`text`] renders the findings. [`shadow`] is the state that the
+//! emulator's plugin keeps of a program.
 //!
 //! # Observation and findings
 //!
@@ -101,10 +95,10 @@
 //!    followed from the third time on that it changes its owner, if any thread wrote it since the first change. So
 //!    data that `main` prepares, a worker uses and `main` collects costs nothing, and earlier accesses do not count.
 //! 2. *Does the thread own the line at this moment?* (`shadow::lines`) As in a coherent cache, a line is owned by one
-//!    thread that wrote it or by all threads that have read it since. When another thread takes the line, the tenure
-//!    that ends is classified: its transfer was false sharing if the tenure accessed nothing that other threads had
-//!    written, and wrote nothing that they had accessed. Memory that the allocator or the kernel hands out again, and
-//!    stacks of new threads, have no history.
+//!    thread that wrote it or by all threads that have read it since. When another thread takes the line, the
+//!    ownership period that ends is classified: its transfer was false sharing if the period accessed nothing that
+//!    other threads had written, and wrote nothing that they had accessed. Memory that the allocator or the kernel
+//!    hands out again, and stacks of new threads, have no history.
 //!
 //! An access with nothing new (the thread's own line, or a followed line in the state in which the same instruction
 //! accessed it before) is only counted.

@@ -97,7 +97,7 @@ fn a_region_that_a_program_wrote_into_is_read_to_its_end() {
     // Overwrite the granules, chunks and layouts in the header.
     file.write_all_at(&[0xff; 20], 8).unwrap();
     assert!(region.get::<TrackedLine>(1 << 20).is_none());
-    // Memory behind the end of a truncated file would raise SIGBUS.
+    // An access beyond the end of a truncated file would raise SIGBUS.
     assert!(file.set_len(0).is_err());
     let (seen, _) = reader::read(region);
     let [line] = &seen[0].lines[..] else { panic!("{:?}", seen[0].lines) };

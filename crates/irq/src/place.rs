@@ -20,7 +20,7 @@ use std::path::Path;
 /// Root of the kernel's files: only interrupts of this machine can be moved.
 const ROOT: &str = "/";
 
-/// The CPUs that shall handle interrupts.
+/// The requested CPUs for the interrupts of a device.
 #[derive(Clone, Debug)]
 pub enum Target {
     /// Those of a placement with one worker per interrupt.

@@ -17,7 +17,7 @@ pub struct Interrupts {
     pub schema: String,
     /// Length of the interval in seconds; absent if they were counted since boot.
     pub seconds: Option<f64>,
-    /// Number of interrupts of devices.
+    /// Interrupts of devices.
     pub devices: Vec<Interrupt>,
     /// Interrupts of the architecture (timers, inter-processor interrupts), if they were requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]

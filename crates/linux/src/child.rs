@@ -1,4 +1,4 @@
-//! Starts programs that are isolated from our terminal's signals and that are killed when we die.
+//! Starts programs that are isolated from our terminal's signals and that are killed when this process ends.
 #![allow(unsafe_code, reason = "a child can be prepared only between fork and exec; wait4 fills a structure")]
 
 use crate::{
@@ -43,7 +43,7 @@ pub struct StartPlacement {
 }
 
 /// Starts `command` in a process group of its own, so that Ctrl-C in the terminal only reaches us and we can
-/// end the whole group. The kernel kills it when the calling thread dies.
+/// end the whole group. The kernel kills it when the calling thread ends.
 ///
 /// # Errors
 /// Those of starting a program.
@@ -72,14 +72,14 @@ pub fn spawn_at_terminal(command: &mut Command) -> io::Result<Child> {
     spawn_tied(command, &StartPlacement::default())
 }
 
-/// Starts `command`, which the kernel kills when the calling thread dies.
+/// Starts `command`, which the kernel kills when the calling thread ends.
 fn spawn_tied(command: &mut Command, start: &StartPlacement) -> io::Result<Child> {
     let parent = rustix::process::getpid();
     // SAFETY: the closure makes system calls and allocates nothing, as is required between fork and exec.
     unsafe {
         command.pre_exec(move || {
             set_parent_process_death_signal(Some(Signal::KILL))?;
-            // The parent may have died before `prctl(2)` was called.
+            // The parent may have ended before `prctl(2)` was called.
             if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::Interrupted.into()) }
         });
     }
@@ -146,7 +146,7 @@ pub fn prefer_oom_kill(command: &mut Command, entrance: Option<File>) {
 }
 
 /// Forks this process, which must have a single thread. The child runs `body`, whose result becomes its exit
-/// status. The child is killed when we die.
+/// status. The child is killed when this process ends.
 ///
 /// # Errors
 /// Those of `fork(2)`; `InvalidInput` if there are other threads, because the child could wait forever for their locks.

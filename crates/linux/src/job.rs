@@ -154,7 +154,7 @@ impl Job {
 }
 
 /// Waits until one of the `jobs` that still run exits or writes output, at most for `timeout`. A signal to us also
-/// ends the wait. Returns whether all have exited. Before an exited process is reaped, `farewell` is called with it.
+/// ends the wait. Returns whether all have exited. `on_exit` is called with each exited process before it is reaped.
 ///
 /// # Errors
 /// Those of `poll(2)` and `wait4(2)`.

@@ -2,10 +2,10 @@
 
 use manycore_topology::sys_tree::{SysTree, kilobytes};
 
-/// Returns the bytes of a node that a program could take without harm to others: free memory and half of the
-/// file pages, which the kernel drops when memory is needed (`/sys/devices/system/node/nodeN/meminfo`). The
-/// kernel reports no `MemAvailable` for a node; for the machine it subtracts at most half of the cache.
-/// `None` if there is no such node.
+/// Returns the bytes of a node that a program could take without slowing down other programs: free memory and half of
+/// the file pages, which the kernel drops when memory is needed (`/sys/devices/system/node/nodeN/meminfo`). The kernel
+/// reports no `MemAvailable` for a node; for the machine it subtracts at most half of the cache. `None` if there is no
+/// such node.
 pub fn available(tree: &SysTree, node: u32) -> Option<u64> {
     let text = tree.read(&format!("sys/devices/system/node/node{node}/meminfo"))?;
     let field = |name: &str| {

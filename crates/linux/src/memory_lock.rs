@@ -53,7 +53,7 @@ pub fn flush_without_waiting() -> bool {
 }
 
 /// Releases pages of program code that were needed only at the start. Pages that are needed again are mapped
-/// again from the page cache. Must be called before `stay`, which would lock them.
+/// again from the page cache. Must be called before [`lock_in_memory`], which would lock them.
 pub fn release_startup_code() {
     let Ok(maps) = fs::read_to_string("/proc/self/maps") else { return };
     for line in maps.lines() {

@@ -2,10 +2,10 @@
 //! in one run of interleaved rounds.
 //!
 //! Built by `../peers`, which depends on the other crates (`make bench`, or `cargo bench --manifest-path
-//! percpu/peers/Cargo.toml`). In each round, one short burst of each contender is timed, in an order that
-//! rotates from round to round. The output shows medians over the rounds with quartiles, and medians of the
-//! ratios of two bursts of the same round. `--rounds N` sets the number of rounds (default 201; 21 are enough
-//! for a first impression).
+//! crates/percpu/peers/Cargo.toml`). In each round, one short burst of each contender is timed, in an order that
+//! rotates from round to round. The output shows medians over the rounds with quartiles, and medians of the ratios of
+//! two bursts of the same round. `--rounds N` sets the number of rounds (default 201; 21 are enough for a first
+//! impression).
 //!
 //! Not included: `metered` (its counters are one shared atomic, which is included), `counters` (not for
 //! threads), `percpu` and `cpu-local` (for kernels only), `rseq` (an empty crate), `wbase` (padded atomics

@@ -20,14 +20,14 @@ use std::{
     fmt,
 };
 
-/// The canonical form of a plan on one machine. Plans of equal shape differ only in that equivalent parts
+/// The canonical form of a plan on one machine. Plans of equal form differ only in that equivalent parts
 /// of the machine are exchanged: parts that are equal in size, in caches, kinds of cores, memory and
 /// distances, and in which of their CPUs are allowed and isolated. The order of workers does not matter,
 /// nor do devices.
 ///
-/// Plans of equal shape are always equivalent. The reverse holds for all plans that policies make, except
+/// Plans of equal form are always equivalent. The reverse holds for all plans that policies make, except
 /// on machines whose groups overlap or whose nodes can be exchanged in more than 64 ways that do not follow
-/// from the tree; there, equivalent plans may have different shapes.
+/// from the tree; there, equivalent plans may have different forms.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]

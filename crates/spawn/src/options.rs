@@ -3,7 +3,7 @@
 use manycore_experiment::spawning::{Runtime, Work};
 use std::{path::PathBuf, time::Duration};
 
-/// Usual seconds of a run without its work.
+/// Typical duration of a run without its work, in seconds.
 const RUN_SECONDS: f64 = 2.0;
 
 /// Options of a measurement.

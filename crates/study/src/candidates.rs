@@ -55,7 +55,7 @@ pub fn candidates(
                     Err(_) if search.place.is_empty() => continue,
                     Err(failure) => return Err(failure),
                 };
-                // If the command does not take its number of workers, more workers than CPUs use the same
+                // If the command has no placeholder for its number of workers, more workers than CPUs use the same
                 // CPUs in turns, under the same name.
                 let is_named = candidates.iter().any(|known| known.name == candidate.name);
                 if seen.insert(key(&candidate, machine, &memory)) && !is_named {

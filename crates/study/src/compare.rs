@@ -99,7 +99,7 @@ fn variants(comparison: &Comparison, machine: &Machine) -> Result<(Vec<Variant>,
     let variants = [resolve(a)?, resolve(b)?];
     let first = name(&variants[0], a);
     let second = name(&variants[1], b);
-    // Treatments of one name could not be told apart.
+    // Treatments of one name could not be distinguished.
     let second = if first == second { format!("{second} (again)") } else { second };
     Ok((variants.into(), [first, second]))
 }

@@ -12,7 +12,7 @@ pub enum Error {
     /// A command line cannot be split into words.
     #[error("a quote is not closed in the command {0:?}")]
     OpenQuote(String),
-    /// The command does not take its number of workers.
+    /// The command has no placeholder for its number of workers.
     #[error("the command has no {{workers}} where it takes its number of workers")]
     NoWorkersPlaceholder,
     /// Not even one round fits into the budget.
@@ -82,7 +82,7 @@ pub enum Error {
         command: String,
         /// Its exit status.
         status: ExitStatus,
-        /// Its last words on standard error.
+        /// The end of its standard error.
         output: String,
     },
     /// The output of a command has no usable figures.
@@ -111,7 +111,7 @@ pub enum Error {
         service: String,
         /// Its exit status.
         status: ExitStatus,
-        /// Its last words on standard error.
+        /// The end of its standard error.
         output: String,
     },
     /// The experiment has no sample.

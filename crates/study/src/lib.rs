@@ -4,10 +4,6 @@
 //! Options, a specification -> Variants on this machine -> Study (experiments in random blocks) -> Record
 //! ```
 //!
-//! ```text
-//! Options, a specification -> variants on this machine -> Study (experiments in random blocks) -> Record
-//! ```
-//!
 //! A variant runs to its end for each sample (`subject`). A service stays alive, its placement is switched between
 //! samples, and the command is the load on it (`service`). Before anything is measured, every variant runs a few
 //! times outside of the record: a command that cannot work is found first, and a slow first run (a cold cache, a
@@ -92,7 +88,7 @@ impl<'a> Study<'a> {
     /// calls the subject.
     ///
     /// # Errors
-    /// Those of [`Service::start`], and what a run needs and cannot have. Nothing is left behind.
+    /// Errors of [`Service::start`], or that a resource of the run is missing. Nothing is left behind.
     pub(crate) fn begin(
         verb: &str,
         machine: Machine,
@@ -220,8 +216,8 @@ fn load_cpus(machine: &Machine, options: &Options, variants: &[Variant]) -> Resu
     Ok((options.service.is_some() && every_variant_placed && !left.is_empty()).then_some(left))
 }
 
-/// What [`manycore_experiment::record::Sample::work`] counts in where `primary` decides: so that work per second is the
-/// metric's value, or its inverse where less is better.
+/// Returns the unit of [`manycore_experiment::record::Sample::work`] for the primary metric `primary`: work per second
+/// is the metric's value, or its inverse where less is better.
 fn unit(primary: &Metric) -> String {
     match (primary.name.as_str(), primary.better, primary.unit.strip_suffix("/s")) {
         ("wall", ..) => "runs".to_owned(),

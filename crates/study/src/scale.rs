@@ -1,4 +1,4 @@
-//! What more workers, or more copies at once, bring a command.
+//! Measures a command with more workers, or with more copies at once.
 
 use crate::{
     Options, Study,

@@ -1,4 +1,5 @@
-//! Searches workers, placement, SMT and memory for what serves a command best, and proves it.
+//! Searches numbers of workers, placements, SMT use and memory policies for the best ones for a command, and confirms
+//! the result.
 
 use crate::{
     Options, Study, analyses_for,
@@ -33,7 +34,7 @@ pub struct Search {
     pub today: Option<usize>,
 }
 
-/// What a search came to.
+/// The result of a search.
 #[derive(Debug)]
 pub struct Tuned {
     /// What was measured.
@@ -42,7 +43,7 @@ pub struct Tuned {
     pub winner: Option<PlacementPlan>,
 }
 
-/// Part of the budget that the search takes; the rest is for the proof.
+/// Part of the budget that the search takes; the rest is for the confirmation.
 const SEARCH_SHARE: f64 = 0.6;
 
 /// Number of candidates that are confirmed on fresh pairs.
@@ -111,7 +112,7 @@ fn part(seconds: f64, pairs: Option<usize>) -> Budget {
 /// Runs each candidate once. Returns those that succeed, and the seconds that all of these runs took.
 ///
 /// # Errors
-/// Those that are not the candidate's own, and that of the last one where none succeeds.
+/// Errors that are not failures of the candidate's command, and the error of the last candidate where none succeeds.
 fn run_each_once<'a>(study: &mut Study, candidates: &'a [Candidate]) -> Result<(Vec<&'a Candidate>, f64)> {
     let (mut started, mut failure, began) = (Vec::new(), None, study.subject.now_ns());
     for candidate in candidates {

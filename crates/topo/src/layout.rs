@@ -29,7 +29,7 @@ pub enum Shape {
         /// The tooltip.
         hint: String,
     },
-    /// Returns a line of text.
+    /// A line of text.
     Text {
         /// Left edge, or the middle of centred text.
         x: f64,

@@ -10,7 +10,7 @@ use std::path::Path;
 /// Maximum depth of groups. Real groups are nested a dozen deep at most, and there are few hierarchies; a
 /// damaged file with more must not cost a look-up for each.
 const MAX_DEPTH: usize = 64;
-/// Maximum number of mounts, for the same reason as [`DEEPEST_GROUP`].
+/// Maximum number of mounts, for the same reason as [`MAX_DEPTH`].
 const MAX_MOUNTS: usize = 256;
 
 /// Version and naming scheme of a hierarchy.
@@ -32,7 +32,7 @@ struct Mount {
     controllers: Vec<String>,
     /// The group at the mount point: `/` except in containers.
     root: String,
-    /// Returns the mount point.
+    /// The mount point.
     point: String,
 }
 

@@ -1,7 +1,7 @@
 //! The description of a machine: CPUs, caches and other units that they share, memory, devices, and the
 //! CPUs that this process may use.
 //!
-//! Plain data. The `host` crate reads it from sysfs and procfs, and all other code works on it. Every
+//! Plain data. [`crate::read()`] reads it from sysfs and procfs, and all other code works on it. Every
 //! `cpus` field contains online CPUs only, because work cannot be placed on others.
 
 use crate::cpuset::CpuSet;

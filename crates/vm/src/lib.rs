@@ -5,8 +5,8 @@
 //! from the running system. [`monitor`] reads the domains that run on this host, whether or not libvirt started them.
 //!
 //! ```text
-//! XML, Machine, request  ->  edits of byte ranges  ->  XML  ->  Guest  ->  Check
-//!                                                               (compared with the running domain and with the guest's view)
+//! XML, Machine, request  ->  edits of byte ranges  ->  XML  ->  GuestHardware  ->  CheckReport
+//!                                                              (compared with the running domain or the guest)
 //! ```
 //!
 //! # Edits
@@ -14,7 +14,7 @@
 //! The XML of a domain belongs to its owner. It is read with positions (roxmltree) and changed by replacing ranges of
 //! bytes. Nothing is written from a tree, so comments, order, quotes and elements of later versions stay as they are.
 //! Added text follows the indentation, line ends and quotes of the text around it. After the change the text is read
-//! again. `Guest` describes what the XML of any domain says, planned by this tool or not. So `check` needs no file of
+//! again. `GuestHardware` is read from the XML of any domain, planned by this tool or not. So `check` needs no file of
 //! ours. A plan of an already planned domain changes nothing, which is a tested property on domains in random styles.
 //!
 //! A text is bounded before it is read: 8 MiB, 256 levels, half a million nodes, no document type.

@@ -71,7 +71,7 @@ fn how_many(light: &LightProcesses, ceiling: &Ceiling) -> Finding {
     finding(FindingKind::Answer, text, vec![holds, uncertainty(&ceiling.line)])
 }
 
-/// Describes the ununcertainty of a fitted line.
+/// Describes the uncertainty of a fitted line.
 fn uncertainty(line: &Line) -> String {
     let how = line.measure.words();
     match (line.spread, line.points) {

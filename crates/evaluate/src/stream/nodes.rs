@@ -1,10 +1,10 @@
-//! The nodes of a memory measurement: whose CPUs work, and whose memory they use.
+//! The nodes of a memory measurement: the nodes with the working CPUs, and the nodes with the memory.
 
 use crate::error::{Error, LoadOption, Result};
 use manycore_placement::{Policy, PolicyKind, Reserve};
 use manycore_topology::{CpuId, CpuSet, Machine, machine::Node};
 
-/// A node whose CPUs work.
+/// A node with the working CPUs.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct NodeCpus {
     pub(super) node: u32,

@@ -1,4 +1,4 @@
-//! Conversion of the shared region's contents into an [`Observation`] of the model.
+//! Conversion of the shared region's contents into an [`Observation`].
 
 use super::Program;
 use crate::{

@@ -351,8 +351,8 @@ fn is_false_sharing(record: &LineThread) -> bool {
         && !overlap(record.ownership.written.bits(), record.remote.touched.bits())
 }
 
-/// Returns the number of false-sharing transfers of a line that is not accessed any more, including those of
-/// tenures that have not ended.
+/// Returns the number of false-sharing transfers of a line that is not accessed any more, including those of ownership
+/// periods that have not ended.
 pub fn false_transfers(region: &Region, line: &TrackedLine) -> u64 {
     let open = line_threads(region, line).filter(|(_, record)| is_false_sharing(record));
     let open = open.map(|(_, record)| u64::from(record.unclassified.load(Relaxed))).sum();

@@ -10,7 +10,7 @@ pub struct Mask([AtomicU64; 2]);
 /// A mask by value.
 pub type Bits = [u64; 2];
 
-/// The bytes that a thread accessed, and those of them that it wrote.
+/// The bytes that a thread accessed, and those among them that it wrote.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct AccessMasks {

@@ -7,7 +7,7 @@ use super::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Lines with at least this share of false-sharing transfers are false sharing and little else.
+/// Lines with at least this share of false-sharing transfers are classified as false sharing.
 const FALSE_SHARE: f64 = 0.8;
 
 /// Lines below this share are true sharing. A lock has some false-sharing transfers: its data takes the

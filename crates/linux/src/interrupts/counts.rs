@@ -17,7 +17,7 @@ pub struct InterruptCounts {
     pub rows: Vec<InterruptRow>,
 }
 
-/// One line of the event log.
+/// The counts of one interrupt: a line of `/proc/interrupts`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InterruptRow {
     /// A number (`/proc/irq/N`) for a device, a name (`LOC`) for the architecture.

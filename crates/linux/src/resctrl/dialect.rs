@@ -184,7 +184,7 @@ pub enum ValueRange {
     },
 }
 
-/// Returns the properties of a line that can be written.
+/// The properties of a line that can be written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ControlLine {

@@ -99,7 +99,7 @@ impl Files {
         names
     }
 
-    /// Reads one group; absent if it is gone.
+    /// Reads one group; `None` if it no longer exists.
     pub fn group(&self, name: &str, created: &BTreeMap<PathBuf, String>) -> Option<QosGroup> {
         let read = |file: &str| self.tree.read(&path(name, file));
         if !name.is_empty() && !self.tree.is_folder(name) {

@@ -190,8 +190,8 @@ impl<'a> RunningDomains<'a> {
             .is_none_or(|first| self.reading_number - first < NEW_PROCESS_READINGS || self.is_turn(pid))
     }
 
-    /// Returns whether it is the turn of a process. Turns are spread over the readings, so that all take the
-    /// same time.
+    /// Returns whether a process is examined in this reading. Examinations are spread over the readings, so that all
+    /// readings take the same time.
     fn is_turn(&self, pid: u32) -> bool {
         self.reading_number % REEXAMINE_INTERVAL == pid % REEXAMINE_INTERVAL
     }

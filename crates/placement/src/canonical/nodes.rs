@@ -14,7 +14,7 @@ const MAX_NUMBERINGS: usize = 64;
 /// Maximum number of steps of the search for them.
 const MAX_SEARCH_STEPS: usize = 100_000;
 
-/// The part of a shape that describes NUMA nodes.
+/// The part of a canonical form that describes NUMA nodes.
 pub(super) struct NodeSymmetries {
     /// Class of memory size, and tier, of each node.
     kinds: Vec<(usize, Option<u32>)>,
@@ -47,7 +47,7 @@ impl NodeSymmetries {
         self.distances.get(&leaves).copied().flatten()
     }
 
-    /// Writes a node as part of a shape.
+    /// Writes a node as part of a canonical form.
     pub fn part(&self, at: usize, numbers: &[usize]) -> String {
         let (memory, tier) = self.kinds[at];
         let number = numbers.get(at).map(|number| format!("#{number}")).unwrap_or_default();

@@ -10,7 +10,7 @@ pub const CPU: &str = "sys/devices/system/cpu";
 /// The CPUs and their groups. Groups are ordered by their first CPU.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cpus {
-    /// Number of CPUs that are online.
+    /// CPUs that are online.
     pub online: CpuSet,
     /// CPUs that are present but offline.
     pub offline: CpuSet,

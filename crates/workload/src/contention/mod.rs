@@ -63,7 +63,7 @@ pub enum Member {
     Thread(Box<dyn FnOnce() -> Role + Send>),
     /// A process that starts with [`open_role`] of this name and object.
     Process {
-        /// Name of the part.
+        /// Name of the role.
         name: &'static str,
         /// Description of the object.
         object: String,
@@ -81,7 +81,7 @@ pub struct Team {
     pub parameter: u64,
 }
 
-/// Returns the part of this name for a process, or `None` if there is no such part.
+/// Returns the role of this name for a process, or `None` if there is no such role.
 ///
 /// # Errors
 /// Those of opening the object.

@@ -10,7 +10,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// Names of the parts.
+/// Names of the roles.
 pub(super) const PIPE_CLIENT: &str = "pipe";
 pub(super) const PIPE_SERVER: &str = "pipe-answer";
 
@@ -76,13 +76,13 @@ fn open(object: &str) -> io::Result<(File, File)> {
     Ok((File::open(reader)?, File::options().write(true).open(writer)?))
 }
 
-/// Returns the part of the process that counts.
+/// Returns the role of the process that counts.
 pub(super) fn open_client(object: &str) -> io::Result<Role> {
     let (reader, writer) = open(object)?;
     Ok(Role::Worker(Box::new(PipeClient { reader, writer, count: 0, broken: None })))
 }
 
-/// Returns the part of the process that sends back what it receives, in order, until the pipe is closed.
+/// Returns the role of the process that sends back what it receives, in order, until the pipe is closed.
 pub(super) fn open_server(object: &str) -> io::Result<Role> {
     let (reader, writer) = open(object)?;
     Ok(Role::Server(Box::new(move || {

@@ -1,6 +1,6 @@
 //! A bounded queue of numbers for many producers and one consumer, as a circular array.
 //!
-//! The turn of a cell says what it is ready for: `n` to be filled as the n-th, `n + 1` to be emptied
+//! The turn of a cell is the operation that it is ready for: `n` to be filled as the n-th, `n + 1` to be emptied
 //! (Vyukov's bounded queue).
 
 use std::sync::atomic::{

@@ -15,7 +15,7 @@ use std::{
     sync::Arc,
 };
 
-/// Name of the part of a process.
+/// Name of the role of a process.
 pub(super) const PROCESS: &str = "sem";
 
 /// Waits and posts per tick.
@@ -122,7 +122,7 @@ impl SharedObject for Semaphores {
     }
 }
 
-/// Returns the part of a process.
+/// Returns the role of a process.
 pub(super) fn open_process(object: &str) -> io::Result<Role> {
     let memory = SemaphoreMemory::map(open(object, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?)?;
     Ok(Role::Worker(Box::new(SemaphoreUser { memory: Arc::new(memory), which: 1, broken: None })))

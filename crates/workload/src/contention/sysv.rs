@@ -8,7 +8,7 @@ use super::{Member, Role, SharedObject, Team, errno, number};
 use crate::Load;
 use std::io;
 
-/// Names of the parts.
+/// Names of the roles.
 pub(super) const SEMAPHORE: &str = "sem-sysv";
 pub(super) const SENDER: &str = "msg-send";
 pub(super) const RECEIVER: &str = "msg-take";
@@ -100,7 +100,7 @@ impl SharedObject for SysvSemaphore {
     }
 }
 
-/// Returns the part of a process that shares the semaphore `object`.
+/// Returns the role of a process that shares the semaphore `object`.
 pub(super) fn open_semaphore(object: &str) -> io::Result<Role> {
     Ok(Role::Worker(Box::new(SemaphoreUser { id: number(object)?, broken: None })))
 }
@@ -213,7 +213,7 @@ struct Message {
     value: u32,
 }
 
-/// Returns the part of a process that sends to the queue `object`.
+/// Returns the role of a process that sends to the queue `object`.
 pub(super) fn open_sender(object: &str) -> io::Result<Role> {
     Ok(Role::Worker(Box::new(Sender { id: number(object)?, value: 0, broken: None })))
 }
@@ -253,7 +253,7 @@ impl Load for Sender {
     }
 }
 
-/// Returns the part of a process that receives from the queue `object`, until it is removed.
+/// Returns the role of a process that receives from the queue `object`, until it is removed.
 pub(super) fn open_receiver(object: &str) -> io::Result<Role> {
     let id = number(object)?;
     Ok(Role::Server(Box::new(move || {

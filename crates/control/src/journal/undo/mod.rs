@@ -24,8 +24,8 @@ use std::{
 /// # Errors
 /// It cannot be read.
 pub(super) fn restore(path: &Path) -> io::Result<UndoResult> {
-    // Only one undo per directory at a time: a change must not be handed to another journal after that was
-    // read.
+    // Only one undo per directory at a time: no original value may be recorded in another journal after that journal
+    // was read.
     let folder = File::open(path.parent().unwrap_or(Path::new(".")))?;
     retry_on_intr(|| flock(&folder, FlockOperation::LockExclusive))?;
     Ok(Pending::read(path)?.restore())

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Regression test: `completed.0`, which the C runtime writes at exit, was reported as shared, and its thread
-/// as one of the parties.
+/// Regression test: `completed.0`, which the C runtime writes at exit, was reported as shared, and the thread that
+/// wrote it was listed.
 #[test]
 fn what_the_c_runtime_does_at_the_end_takes_no_part() {
     let mut process = process(2, Vec::new());
@@ -107,7 +107,7 @@ fn what_an_interpreter_touches_most_may_be_the_programs() {
     assert_eq!(findings_for(NODE, "Builtins_ArrayPush", 20), 0);
 }
 
-/// Regression test: the advice for a mutex was to count its own counters in a local variable.
+/// Regression test: the advice for a mutex was to move the counters inside the mutex to a local variable.
 #[test]
 fn a_lock_that_threads_share_is_to_be_held_less() {
     let lock = |thread: usize| LineAccess { of_lock: true, ..access(thread, 1, 0, 500, 500) };

@@ -1,8 +1,7 @@
 //! STREAM's four kernels and a sum, on as many numbers at a time as the CPU's vectors hold.
 //!
-//! Every store is volatile or non-temporal. Otherwise the compiler would call `memcpy` for a copy, which
-//! selects the kind of stores by the size.
-//! decides by the size which stores it takes.
+//! Every store is volatile or non-temporal. Otherwise the compiler would call `memcpy` for a copy, which selects the
+//! kind of stores by the size.
 #![allow(
     unsafe_code,
     reason = "vectors are loaded and stored by address, and CPUs differ in their instructions"
