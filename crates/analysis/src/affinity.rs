@@ -31,9 +31,9 @@ pub(crate) fn evaluate(experiment: &Experiment, floor: Option<f64>) -> Option<Pi
         cpus: experiment.parameters.get("cpus").cloned(),
         unpinned_seconds: transpose_rounds(experiment, unpinned),
         pinned_seconds: transpose_rounds(experiment, pinned),
-        verdict: Verdict::of(
+        verdict: Verdict::new(
             &experiment.log_ratios(unpinned, pinned),
-            DecisionRule::of(&experiment.parameters),
+            DecisionRule::from_parameters(&experiment.parameters),
             floor,
         ),
         cpu_checks: count(|sample| sample.counters.cpu_checks),

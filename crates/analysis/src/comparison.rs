@@ -51,9 +51,9 @@ pub struct MetricComparison {
 pub fn evaluate(experiment: &Experiment) -> Option<Comparison> {
     let a = with_factor(experiment, "side", "A").next()?;
     let b = with_factor(experiment, "side", "B").next()?;
-    let verdict = Verdict::of(
+    let verdict = Verdict::new(
         &experiment.log_ratios(a, b),
-        DecisionRule::of(&experiment.parameters),
+        DecisionRule::from_parameters(&experiment.parameters),
         noise_floor(experiment, &[a, b]),
     )?;
     let metrics = (0..experiment.metrics.len())
@@ -75,7 +75,7 @@ pub(crate) fn noise_floor(experiment: &Experiment, treatments: &[usize]) -> Opti
     let ratios: Vec<f64> =
         treatments.iter().flat_map(|&treatment| noise::consecutive_ratios(experiment, treatment)).collect();
     let level = DecisionRule::default().level;
-    let (low, high) = Estimate::of_differences(&ratios, level)?.map(f64::exp).interval?;
+    let (low, high) = Estimate::from_differences(&ratios, level)?.map(f64::exp).interval?;
     Some((high - low) / 2.0)
 }
 
@@ -112,19 +112,21 @@ fn compared(
         |treatment: usize| -> Vec<f64> { experiment.samples_of(treatment).filter_map(value).collect() };
     let (a, b, ratios) = (values(a), values(b), experiment.log_ratios_of(a, b, value));
     let better = |ratio: f64| if metric.better == Direction::Higher { ratio } else { 1.0 / ratio };
-    let rule =
-        DecisionRule { margin: DecisionRule::of(&experiment.parameters).margin, ..DecisionRule::default() };
+    let rule = DecisionRule {
+        margin: DecisionRule::from_parameters(&experiment.parameters).margin,
+        ..DecisionRule::default()
+    };
     let ratio = match primary {
         Some(verdict) => {
             Some(Estimate { median: verdict.ratio, interval: verdict.interval, n: verdict.pairs }.map(better))
         }
-        None => Estimate::of_differences(&ratios, rule.level).map(|ratio| ratio.map(f64::exp)),
+        None => Estimate::from_differences(&ratios, rule.level).map(|ratio| ratio.map(f64::exp)),
     };
     let evaluated = ratio.map(|ratio| rule.decide(ratio.map(better).interval));
     Some(MetricComparison {
         metric: metric.clone(),
-        a: Estimate::of(&a)?,
-        b: Estimate::of(&b)?,
+        a: Estimate::from_samples(&a)?,
+        b: Estimate::from_samples(&b)?,
         ratio,
         answer: primary.map(|verdict| verdict.answer).or(evaluated).unwrap_or(Answer::Inconclusive),
     })

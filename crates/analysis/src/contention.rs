@@ -46,7 +46,7 @@ pub struct LoadContention {
 pub struct ContentionPoint {
     /// The way of sharing.
     pub variant: String,
-    /// Largest number of workers at once.
+    /// Maximum number of workers at once.
     pub workers: usize,
     /// Operations per second of all workers in total.
     pub rate: Estimate,
@@ -147,7 +147,7 @@ fn points(experiment: &Experiment, floor: Option<f64>) -> Vec<ContentionPoint> {
                 .min_by_key(|(_, other, _)| other.workers)
                 .map(|(fewest, _, _)| fewest)
                 .filter(|&fewest| fewest != index);
-            let rate = Estimate::of(&rates)?;
+            let rate = Estimate::from_samples(&rates)?;
             let rivals: Vec<usize> = treatments(experiment, false)
                 .filter(|(_, other, _)| other.workers == treatment.workers)
                 .map(|(rival, ..)| rival)
@@ -159,17 +159,18 @@ fn points(experiment: &Experiment, floor: Option<f64>) -> Vec<ContentionPoint> {
                 rate,
                 rate_per_worker: rate.map(|rate| rate / workers as f64),
                 relative_to_smallest: fewest.and_then(|fewest| {
-                    Verdict::of(
+                    Verdict::new(
                         &experiment.log_ratios(fewest, index),
-                        DecisionRule::of(&experiment.parameters),
+                        DecisionRule::from_parameters(&experiment.parameters),
                         floor,
                     )
                 }),
                 relative_to_best: fastest_treatment(experiment, &rivals)
                     .filter(|&best| best != index)
                     .and_then(|best| {
-                        let rule = DecisionRule::of(&experiment.parameters).divided_by(rivals.len() - 1);
-                        Verdict::of(&experiment.log_ratios(best, index), rule, floor)
+                        let rule = DecisionRule::from_parameters(&experiment.parameters)
+                            .divided_by(rivals.len() - 1);
+                        Verdict::new(&experiment.log_ratios(best, index), rule, floor)
                     }),
                 fairness: (workers > 1).then(|| jain_index(&work_by_worker(experiment, index))).flatten(),
             })
@@ -200,12 +201,12 @@ fn pairs(experiment: &Experiment) -> Vec<ContentionPair> {
                 .map(|(nearest, _, _)| nearest)
                 .filter(|&nearest| nearest != index);
             let name = factor(treatment, "distance")?;
-            let over = |nearest| Estimate::of(&experiment.log_ratios(nearest, index));
+            let over = |nearest| Estimate::from_samples(&experiment.log_ratios(nearest, index));
             Some(ContentionPair {
                 variant: variant.to_owned(),
                 distance: TopologyDistance::ALL.into_iter().find(|distance| distance.name() == name),
                 cpus: factor(treatment, "cpus").unwrap_or_default().to_owned(),
-                rate: Estimate::of(&experiment.rates(index))?,
+                rate: Estimate::from_samples(&experiment.rates(index))?,
                 relative_to_nearest: nearest.and_then(over).map(|ratio| ratio.map(f64::exp)),
             })
         })

@@ -29,7 +29,10 @@ pub struct Disturbance {
 impl Disturbance {
     /// Sums over all samples of `experiments`. Single treatments are too short for the resolution of the
     /// kernel's ticks.
-    pub(crate) fn of<'a>(experiments: impl IntoIterator<Item = &'a Experiment>, record: &Record) -> Self {
+    pub(crate) fn of_experiments<'a>(
+        experiments: impl IntoIterator<Item = &'a Experiment>,
+        record: &Record,
+    ) -> Self {
         let mut sums = Sums::default();
         let cpus = usable_cpus(&record.machine) as f64;
         for experiment in experiments {
@@ -66,13 +69,16 @@ impl Disturbance {
 /// short samples have no counters of their own; for them it is the disturbance of the whole record.
 pub(crate) fn of_topic(record: &Record, prefixes: &[&str]) -> Disturbance {
     let chosen = |experiment: &&Experiment| prefixes.iter().any(|prefix| experiment.id.starts_with(prefix));
-    let own = Disturbance::of(record.experiments.iter().filter(chosen), record);
+    let own = Disturbance::of_experiments(record.experiments.iter().filter(chosen), record);
     if own.is_known() { own } else { of_record(record) }
 }
 
 /// Returns the disturbance of all experiments.
 pub(crate) fn of_record(record: &Record) -> Disturbance {
-    Disturbance::of(record.experiments.iter().filter(|experiment| experiment.id != id::LATENCY), record)
+    Disturbance::of_experiments(
+        record.experiments.iter().filter(|experiment| experiment.id != id::LATENCY),
+        record,
+    )
 }
 
 /// Times in nanoseconds as pairs of part and whole. Each pair is summed over the samples that have both.

@@ -1,6 +1,6 @@
 //! The meaning of a record: estimates with intervals, verdicts, and findings in words.
 //!
-//! [`Evaluation::of`] is a pure function of the record. An [`Evaluation`] holds the verdicts of all comparisons, the
+//! [`Evaluation::from_record`] is a pure function of the record. An [`Evaluation`] holds the verdicts of all comparisons, the
 //! fits, and the findings. A verdict is the result of a single comparison. Experiments are found by the ids in
 //! [`manycore_experiment::record::id`]. An experiment that is missing or was cut short leaves its part empty.
 //!
@@ -130,7 +130,7 @@ pub struct Evaluation {
 
 impl Evaluation {
     /// Evaluates a record.
-    pub fn of(record: &Record) -> Self {
+    pub fn from_record(record: &Record) -> Self {
         let experiment = |id: &str| record.experiment(id);
         // A run without an A/A experiment uses consecutive samples of the same treatment instead.
         let noise = experiment(id::NOISE)
@@ -185,7 +185,7 @@ fn limits(record: &Record) -> Vec<LimitProof> {
     let of = |experiment: &Experiment| {
         let name = experiment.id.strip_prefix(id::QOS)?;
         let check = LimitCheck::ALL.into_iter().find(|check| check.name() == name)?;
-        Some(LimitProof::of(check, experiment))
+        Some(LimitProof::from_experiment(check, experiment))
     };
     record.experiments.iter().filter_map(of).collect()
 }

@@ -43,13 +43,13 @@ impl LimitCheck {
     }
 
     /// Whether the check needs processes that compete for memory.
-    pub const fn has_rivals(self) -> bool {
+    pub const fn has_competitors(self) -> bool {
         !matches!(self, Self::Bandwidth)
     }
 
     /// Returns the treatments, in the order of the design.
     pub const fn treatments(self) -> &'static [&'static str] {
-        if self.has_rivals() { &[WITH, WITHOUT, ALONE] } else { &[WITH, WITHOUT] }
+        if self.has_competitors() { &[WITH, WITHOUT, ALONE] } else { &[WITH, WITHOUT] }
     }
 }
 
@@ -57,7 +57,7 @@ impl LimitCheck {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "answer", content = "why")]
-pub enum LimitShown {
+pub enum LimitResult {
     /// The limit is enforced.
     Holds,
     /// The limit has no effect, or the wrong one.
@@ -76,7 +76,7 @@ pub struct LimitProof {
     pub check: LimitCheck,
     /// The result of a check.
     #[serde(flatten)]
-    pub shown: LimitShown,
+    pub shown: LimitResult,
     /// Bytes per second with the limit.
     pub with: Option<Estimate>,
     /// Bytes per second without the limit.
@@ -89,10 +89,10 @@ pub struct LimitProof {
 
 impl LimitProof {
     /// Returns the result of a check that could not be measured, with the reason.
-    pub fn cannot(check: LimitCheck, why: String) -> Self {
+    pub fn not_measured(check: LimitCheck, why: String) -> Self {
         Self {
             check,
-            shown: LimitShown::CannotShow(why),
+            shown: LimitResult::CannotShow(why),
             with: None,
             without: None,
             alone: None,
@@ -101,22 +101,24 @@ impl LimitProof {
     }
 
     /// Evaluates what was measured: the treatments of [`LimitCheck::treatments`], whose work is bytes.
-    pub fn of(check: LimitCheck, experiment: &Experiment) -> Self {
+    pub fn from_experiment(check: LimitCheck, experiment: &Experiment) -> Self {
         let at = |name: &str| experiment.treatments.iter().position(|treatment| treatment.name == name);
-        let rates = |name| Estimate::of(&experiment.rates(at(name)?));
+        let rates = |name| Estimate::from_samples(&experiment.rates(at(name)?));
         let evaluated = |a, b| {
             let (a, b) = (at(a)?, at(b)?);
-            Verdict::of(
+            Verdict::new(
                 &experiment.log_ratios(a, b),
-                DecisionRule::of(&experiment.parameters),
+                DecisionRule::from_parameters(&experiment.parameters),
                 noise_floor(experiment, &[a, b]),
             )
         };
         let verdict = evaluated(WITHOUT, WITH);
         let shown = match &verdict {
-            Some(verdict) if check.has_rivals() => among_rivals(verdict, evaluated(ALONE, WITHOUT).as_ref()),
+            Some(verdict) if check.has_competitors() => {
+                with_competition(verdict, evaluated(ALONE, WITHOUT).as_ref())
+            }
             Some(verdict) => limited(verdict),
-            None => LimitShown::Inconclusive,
+            None => LimitResult::Inconclusive,
         };
         Self { check, shown, with: rates(WITH), without: rates(WITHOUT), alone: rates(ALONE), verdict }
     }
@@ -124,35 +126,35 @@ impl LimitProof {
 
 /// Evaluates a maximum. A loss within the margin means that the limit has no effect; a loss that may be
 /// within the margin is inconclusive.
-fn limited(verdict: &Verdict) -> LimitShown {
+fn limited(verdict: &Verdict) -> LimitResult {
     match verdict.answer {
         _ if verdict.is_within_margin() => {
-            LimitShown::Fails("the load gets as much bandwidth with the limit as without".to_owned())
+            LimitResult::Fails("the load gets as much bandwidth with the limit as without".to_owned())
         }
-        Answer::ABetter if verdict.is_worse_beyond_margin() => LimitShown::Holds,
-        Answer::BBetter => LimitShown::Fails("the load is faster with the limit than without".to_owned()),
-        Answer::ABetter | Answer::Equivalent | Answer::Inconclusive => LimitShown::Inconclusive,
+        Answer::ABetter if verdict.is_worse_beyond_margin() => LimitResult::Holds,
+        Answer::BBetter => LimitResult::Fails("the load is faster with the limit than without".to_owned()),
+        Answer::ABetter | Answer::Equivalent | Answer::Inconclusive => LimitResult::Inconclusive,
     }
 }
 
-/// Evaluates a preference under contention. `crowded` is the unpreferred rate with competing processes over
+/// Evaluates a preference under contention. `contended` is the unpreferred rate with competing processes over
 /// that without.
-fn among_rivals(verdict: &Verdict, crowded: Option<&Verdict>) -> LimitShown {
-    let plenty =
-        crowded.is_some_and(|crowded| crowded.is_within_margin() || crowded.answer == Answer::BBetter);
+fn with_competition(verdict: &Verdict, contended: Option<&Verdict>) -> LimitResult {
+    let plenty = contended
+        .is_some_and(|contended| contended.is_within_margin() || contended.answer == Answer::BBetter);
     match (verdict.answer, plenty) {
-        _ if verdict.is_better_beyond_margin() => LimitShown::Holds,
+        _ if verdict.is_better_beyond_margin() => LimitResult::Holds,
         (Answer::ABetter, _) => {
-            LimitShown::Fails("the load gets less bandwidth with the preference than without".to_owned())
+            LimitResult::Fails("the load gets less bandwidth with the preference than without".to_owned())
         }
-        (_, true) => LimitShown::CannotShow(
+        (_, true) => LimitResult::CannotShow(
             "competing processes did not slow the load down, so memory bandwidth is not scarce here"
                 .to_owned(),
         ),
-        _ if verdict.is_within_margin() => LimitShown::Fails(
+        _ if verdict.is_within_margin() => LimitResult::Fails(
             "under contention the load gets as much bandwidth without the preference".to_owned(),
         ),
-        _ => LimitShown::Inconclusive,
+        _ => LimitResult::Inconclusive,
     }
 }
 
@@ -195,20 +197,20 @@ mod tests {
         experiment
     }
 
-    fn shown(check: LimitCheck, treatments: &[(&str, f64)]) -> LimitShown {
-        LimitProof::of(check, &measured(treatments)).shown
+    fn shown(check: LimitCheck, treatments: &[(&str, f64)]) -> LimitResult {
+        LimitProof::from_experiment(check, &measured(treatments)).shown
     }
 
     #[test]
     fn a_limit_has_to_take_something() {
-        assert_eq!(shown(LimitCheck::Bandwidth, &[(WITH, 1e9), (WITHOUT, 1e10)]), LimitShown::Holds);
+        assert_eq!(shown(LimitCheck::Bandwidth, &[(WITH, 1e9), (WITHOUT, 1e10)]), LimitResult::Holds);
         assert!(matches!(
             shown(LimitCheck::Bandwidth, &[(WITH, 1e10), (WITHOUT, 1e10)]),
-            LimitShown::Fails(_)
+            LimitResult::Fails(_)
         ));
         assert!(matches!(
             shown(LimitCheck::Bandwidth, &[(WITH, 2e10), (WITHOUT, 1e10)]),
-            LimitShown::Fails(_)
+            LimitResult::Fails(_)
         ));
     }
 
@@ -217,53 +219,54 @@ mod tests {
     fn a_loss_that_may_be_within_the_margin_proves_no_limit() {
         assert!(matches!(
             shown(LimitCheck::Bandwidth, &[(WITH, 0.99e10), (WITHOUT, 1e10)]),
-            LimitShown::Fails(_)
+            LimitResult::Fails(_)
         ));
         let near = |check, treatments: &[(&str, f64)]| {
-            let proof = LimitProof::of(check, &scattered(treatments, 0.1));
+            let proof = LimitProof::from_experiment(check, &scattered(treatments, 0.1));
             let verdict = proof.verdict.unwrap();
             assert!(verdict.is_different() && !verdict.is_within_margin(), "{verdict:?}");
             proof.shown
         };
         assert_eq!(
             near(LimitCheck::Bandwidth, &[(WITH, 0.97e10), (WITHOUT, 1e10)]),
-            LimitShown::Inconclusive
+            LimitResult::Inconclusive
         );
         let preferred = [(WITH, 5.15e9), (WITHOUT, 5e9), (ALONE, 1e10)];
-        assert_eq!(near(LimitCheck::Priority, &preferred), LimitShown::Inconclusive);
+        assert_eq!(near(LimitCheck::Priority, &preferred), LimitResult::Inconclusive);
     }
 
     #[test]
     fn a_preference_shows_only_where_memory_is_scarce() {
         for check in [LimitCheck::Minimum, LimitCheck::Priority] {
-            assert_eq!(shown(check, &[(WITH, 9e9), (WITHOUT, 5e9), (ALONE, 1e10)]), LimitShown::Holds);
+            assert_eq!(shown(check, &[(WITH, 9e9), (WITHOUT, 5e9), (ALONE, 1e10)]), LimitResult::Holds);
             let scarce = [(WITH, 5e9), (WITHOUT, 5e9), (ALONE, 1e10)];
-            assert!(matches!(shown(check, &scarce), LimitShown::Fails(_)));
+            assert!(matches!(shown(check, &scarce), LimitResult::Fails(_)));
             let plenty = [(WITH, 1e10), (WITHOUT, 1e10), (ALONE, 1e10)];
-            assert!(matches!(shown(check, &plenty), LimitShown::CannotShow(_)));
+            assert!(matches!(shown(check, &plenty), LimitResult::CannotShow(_)));
             let worse = [(WITH, 1e9), (WITHOUT, 5e9), (ALONE, 1e10)];
-            assert!(matches!(shown(check, &worse), LimitShown::Fails(_)));
+            assert!(matches!(shown(check, &worse), LimitResult::Fails(_)));
         }
     }
 
     #[test]
     fn noise_that_could_hide_a_limit_is_no_proof_against_it() {
-        let evaluated =
-            |check, treatments: &[(&str, f64)]| LimitProof::of(check, &scattered(treatments, 2.0));
+        let evaluated = |check, treatments: &[(&str, f64)]| {
+            LimitProof::from_experiment(check, &scattered(treatments, 2.0))
+        };
         let proof = evaluated(LimitCheck::Bandwidth, &[(WITH, 1e10), (WITHOUT, 1e10)]);
         assert_eq!(proof.verdict.unwrap().answer, Answer::Inconclusive);
-        assert_eq!(proof.shown, LimitShown::Inconclusive);
+        assert_eq!(proof.shown, LimitResult::Inconclusive);
         let even = [(WITH, 1e10), (WITHOUT, 1e10), (ALONE, 1e10)];
-        assert_eq!(evaluated(LimitCheck::Priority, &even).shown, LimitShown::Inconclusive);
+        assert_eq!(evaluated(LimitCheck::Priority, &even).shown, LimitResult::Inconclusive);
     }
 
     #[test]
     fn few_pairs_show_nothing() {
         let mut experiment = measured(&[(WITH, 1e9), (WITHOUT, 1e10)]);
         experiment.samples.truncate(4);
-        let proof = LimitProof::of(LimitCheck::Bandwidth, &experiment);
-        assert_eq!(proof.shown, LimitShown::Inconclusive);
+        let proof = LimitProof::from_experiment(LimitCheck::Bandwidth, &experiment);
+        assert_eq!(proof.shown, LimitResult::Inconclusive);
         experiment.samples.clear();
-        assert_eq!(LimitProof::of(LimitCheck::Bandwidth, &experiment).verdict, None);
+        assert_eq!(LimitProof::from_experiment(LimitCheck::Bandwidth, &experiment).verdict, None);
     }
 }

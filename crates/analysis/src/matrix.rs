@@ -43,7 +43,8 @@ pub(crate) fn evaluate(
         .collect();
     sizes.sort_unstable();
     sizes.dedup();
-    let gigaflops = |index| Estimate::of(&experiment.rates(index)).map(|rate| rate.map(|rate| rate / 1e9));
+    let gigaflops =
+        |index| Estimate::from_samples(&experiment.rates(index)).map(|rate| rate.map(|rate| rate / 1e9));
     let mut points: Vec<MatrixPoint> = sizes
         .into_iter()
         .filter_map(|size| {
@@ -60,7 +61,7 @@ pub(crate) fn evaluate(
                 processes: all.map_or(1, |all| experiment.treatments[all].workers),
                 all: all.and_then(gigaflops),
                 speedup: all
-                    .and_then(|all| Estimate::of(&experiment.log_ratios(one, all)))
+                    .and_then(|all| Estimate::from_samples(&experiment.log_ratios(one, all)))
                     .map(|ratio| ratio.map(f64::exp)),
                 peak,
             })

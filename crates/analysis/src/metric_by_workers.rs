@@ -37,10 +37,10 @@ pub(crate) fn evaluate(experiment: &Experiment) -> Option<MetricByWorkers> {
     let point = |index: usize| {
         let values: Vec<f64> = experiment.samples_of(index).filter_map(value).collect();
         let relative_to_one =
-            Estimate::of(&experiment.log_ratios_of(one, index, value)).filter(|_| index != one);
+            Estimate::from_samples(&experiment.log_ratios_of(one, index, value)).filter(|_| index != one);
         Some(MetricAtWorkers {
             workers: experiment.treatments[index].workers,
-            value: Estimate::of(&values)?,
+            value: Estimate::from_samples(&values)?,
             relative_to_one: relative_to_one.map(|ratio| ratio.map(f64::exp)),
         })
     };

@@ -61,7 +61,7 @@ pub(crate) fn consecutive_ratios(experiment: &Experiment, treatment: usize) -> V
 
 /// Returns the ratio of the pairs, and their minimum detectable effect. `None` where there are no pairs.
 fn ratio_and_detectable(log_ratios: &[f64]) -> Option<(Estimate, Option<f64>)> {
-    let verdict = Verdict::of(log_ratios, DecisionRule::default(), None)?;
+    let verdict = Verdict::new(log_ratios, DecisionRule::default(), None)?;
     let ratio = Estimate { median: verdict.ratio, interval: verdict.interval, n: verdict.pairs };
     Some((ratio, power_analysis::minimum_detectable_effect(&verdict)))
 }

@@ -34,11 +34,11 @@ pub(crate) fn evaluate(experiment: &Experiment, is_same: bool) -> Vec<ProgramCom
             };
             let theirs = experiment.treatments.iter().position(other)?;
             let ratios = experiment.log_ratios(theirs, ours);
-            let ratio = Estimate::of(&ratios).filter(|ratio| is_same && ratio.interval.is_some());
+            let ratio = Estimate::from_samples(&ratios).filter(|ratio| is_same && ratio.interval.is_some());
             Some(ProgramComparison {
                 workers,
-                built_in: Estimate::of(&experiment.rates(ours))?,
-                other: Estimate::of(&experiment.rates(theirs))?,
+                built_in: Estimate::from_samples(&experiment.rates(ours))?,
+                other: Estimate::from_samples(&experiment.rates(theirs))?,
                 ratio: ratio.map(|ratio| ratio.map(f64::exp)),
                 pairs: ratios.len(),
             })

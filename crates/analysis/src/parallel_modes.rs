@@ -47,8 +47,8 @@ pub(crate) fn evaluate(experiment: &Experiment, floor: Option<f64>) -> Option<Pa
                 experiment.samples_of(this).map(|sample| sample.wall_ns as f64 / 1e9).collect();
             Some(ParallelMode {
                 name: name.to_owned(),
-                seconds: Estimate::of(&seconds)?,
-                speedup: Estimate::of(&experiment.log_ratios(serial, this))?.map(f64::exp),
+                seconds: Estimate::from_samples(&seconds)?,
+                speedup: Estimate::from_samples(&experiment.log_ratios(serial, this))?.map(f64::exp),
             })
         })
         .collect();
@@ -57,7 +57,11 @@ pub(crate) fn evaluate(experiment: &Experiment, floor: Option<f64>) -> Option<Pa
         id: experiment.id.clone(),
         parameters: experiment.parameters.clone(),
         processes_over_threads: both.and_then(|(a, b)| {
-            Verdict::of(&experiment.log_ratios(a, b), DecisionRule::of(&experiment.parameters), floor)
+            Verdict::new(
+                &experiment.log_ratios(a, b),
+                DecisionRule::from_parameters(&experiment.parameters),
+                floor,
+            )
         }),
         modes,
     })

@@ -155,10 +155,10 @@ pub struct SchedulerMismatch {
 /// Evaluates all spawn experiments of a record.
 pub(super) fn evaluate(record: &Record) -> Vec<LightProcesses> {
     let several = record.spawnings.windows(2).any(|pair| pair[0].work != pair[1].work);
-    record.spawnings.iter().map(|spawning| of(spawning, several)).collect()
+    record.spawnings.iter().map(|spawning| evaluate_runtime(spawning, several)).collect()
 }
 
-fn of(spawning: &Spawning, several: bool) -> LightProcesses {
+fn evaluate_runtime(spawning: &Spawning, several: bool) -> LightProcesses {
     let work = match spawning.work {
         Work::Idle => "idle",
         Work::Spin => "spin",

@@ -138,10 +138,10 @@ fn points(experiment: &Experiment) -> Vec<StreamPoint> {
                 .find(|(_, other)| other.workers == 1 && alike(other))
                 .map(|(one, _)| one)
                 .filter(|&one| one != index);
-            let over = |one| Estimate::of(&experiment.log_ratios(one, index));
+            let over = |one| Estimate::from_samples(&experiment.log_ratios(one, index));
             Some(StreamPoint {
                 workers: treatment.workers,
-                rate: Estimate::of(&experiment.rates(index))?,
+                rate: Estimate::from_samples(&experiment.rates(index))?,
                 speedup: one.and_then(over).map(|ratio| ratio.map(f64::exp)),
                 kernel,
                 stores,
@@ -171,7 +171,7 @@ fn route<'a>(
 
 fn bandwidths(experiment: &Experiment, routes: &mut BTreeMap<(u32, u32), NodeRoute>) {
     for (index, treatment) in experiment.treatments.iter().enumerate() {
-        let rate = Estimate::of(&experiment.rates(index));
+        let rate = Estimate::from_samples(&experiment.rates(index));
         if let Some(route) = route(treatment, routes).filter(|_| rate.is_some()) {
             (route.rate, route.workers) = (rate, treatment.workers);
         }
@@ -189,7 +189,7 @@ fn times(experiment: &Experiment, routes: &mut BTreeMap<(u32, u32), NodeRoute>) 
             let samples = || experiment.samples_of(index);
             let times: Vec<f64> = samples().filter_map(time).collect();
             let loads: Vec<f64> = samples().filter_map(|sample| sample.values.get(1).copied()).collect();
-            let (time, load) = (Estimate::of(&times), median(&loads));
+            let (time, load) = (Estimate::from_samples(&times), median(&loads));
             let Some(route) = route(&experiment.treatments[index], routes).filter(|_| time.is_some()) else {
                 continue;
             };

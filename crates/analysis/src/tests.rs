@@ -8,7 +8,7 @@ use manycore_testkit::{SlowCause, SyntheticMachine};
 fn evaluate(world: &SyntheticMachine) -> Evaluation {
     let record = world.record();
     record.check().unwrap();
-    Evaluation::of(&record)
+    Evaluation::from_record(&record)
 }
 
 fn texts(evaluation: &Evaluation, kind: FindingKind, topic: &str) -> Vec<String> {
@@ -150,7 +150,7 @@ fn nothing_is_advised_without_data() {
     let mut record = quiet().record();
     record.experiments.clear();
     record.interrupted = true;
-    let evaluation = Evaluation::of(&record);
+    let evaluation = Evaluation::from_record(&record);
     assert_eq!(evaluation.findings.len(), 1, "{:?}", evaluation.findings);
     assert!(evaluation.findings[0].text.contains("interrupted"));
 }
@@ -171,7 +171,7 @@ fn too_few_blocks_give_no_verdict() {
 #[test]
 fn a_slow_blas_is_reported_from_figures_only() {
     let record = quiet().record();
-    let ours = Evaluation::of(&record).matrix[0].one.median;
+    let ours = Evaluation::from_record(&record).matrix[0].one.median;
     let advice = |figures: &[(&str, String)]| {
         let mut record = record.clone();
         for experiment in record.experiments.iter_mut().filter(|e| e.id.starts_with("modes-python")) {
@@ -179,7 +179,7 @@ fn a_slow_blas_is_reported_from_figures_only() {
                 .parameters
                 .extend(figures.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
         }
-        let findings = Evaluation::of(&record).findings;
+        let findings = Evaluation::from_record(&record).findings;
         findings
             .into_iter()
             .find(|f| f.topic == "matrix" && f.kind == FindingKind::Advice)
@@ -208,13 +208,16 @@ fn the_peak_is_known_for_known_cores_only() {
 fn a_peak_that_products_exceed_is_unknown() {
     let mut record = quiet().record();
     let products = record.experiments.iter_mut().find(|experiment| experiment.id == id::MATRIX).unwrap();
-    let peak = Evaluation::of(&quiet().record()).matrix[0].peak.unwrap();
-    let most =
-        Evaluation::of(&quiet().record()).matrix.iter().map(|point| point.one.median).fold(0.0, f64::max);
+    let peak = Evaluation::from_record(&quiet().record()).matrix[0].peak.unwrap();
+    let most = Evaluation::from_record(&quiet().record())
+        .matrix
+        .iter()
+        .map(|point| point.one.median)
+        .fold(0.0, f64::max);
     for sample in &mut products.samples {
         sample.work *= 1.36 * peak / most;
     }
-    let evaluation = Evaluation::of(&record);
+    let evaluation = Evaluation::from_record(&record);
     assert!(evaluation.matrix.iter().all(|point| point.peak.is_none()), "{:?}", evaluation.matrix);
 }
 
@@ -240,7 +243,7 @@ fn a_slice_without_a_cpu_is_no_clock_of_zero_hertz() {
             sample.work = 0.0;
         }
     }
-    let clock = Evaluation::of(&record).clock.unwrap();
+    let clock = Evaluation::from_record(&record).clock.unwrap();
     assert!((clock.ratio.unwrap().median - 1.0).abs() < 0.01, "{clock:?}");
     assert!(clock.alone.iter().all(|(_, hz)| hz.median > 1e9), "{clock:?}");
 }
@@ -258,7 +261,7 @@ fn no_share_of_time_is_above_one() {
         sample.counters.cpu_pressure_ns = Some(span * 2);
         sample.counters.busy_ticks = vec![1000; 2];
     }
-    let evaluation = Evaluation::of(&record);
+    let evaluation = Evaluation::from_record(&record);
     for point in &evaluation.scaling.unwrap().points {
         let around = &point.counters;
         for share in [
@@ -299,10 +302,14 @@ fn beside_others(world: &SyntheticMachine, share: f64) -> Record {
 fn no_advice_with_other_work() {
     let world = SyntheticMachine { oversubscribed: 1.3, pinned: 1.1, ..quiet() };
     let kinds = |share: f64| -> Vec<FindingKind> {
-        Evaluation::of(&beside_others(&world, share)).findings.iter().map(|finding| finding.kind).collect()
+        Evaluation::from_record(&beside_others(&world, share))
+            .findings
+            .iter()
+            .map(|finding| finding.kind)
+            .collect()
     };
     assert!(kinds(0.05).contains(&FindingKind::Advice) && kinds(0.05).contains(&FindingKind::Fact));
-    let evaluation = Evaluation::of(&beside_others(&world, 0.91));
+    let evaluation = Evaluation::from_record(&beside_others(&world, 0.91));
     assert!(
         !kinds(0.91).contains(&FindingKind::Advice) && !kinds(0.91).contains(&FindingKind::Fact),
         "{:?}",
@@ -338,7 +345,11 @@ fn a_lock_is_the_best_only_where_that_is_shown() {
             }
         }
         let find = |finding: &&Finding| finding.topic == "contention" && finding.text.contains("lock");
-        Evaluation::of(&record).findings.iter().find(find).map(|finding| (finding.kind, finding.text.clone()))
+        Evaluation::from_record(&record)
+            .findings
+            .iter()
+            .find(find)
+            .map(|finding| (finding.kind, finding.text.clone()))
     };
     let (kind, text) = best(20, false).unwrap();
     assert!(kind == FindingKind::Fact && text.contains("spin gives"), "{text}");
@@ -361,7 +372,7 @@ fn a_lock_that_was_never_acquired_is_reported_in_words() {
     for sample in lock.samples.iter_mut().filter(|sample| idle.contains(&sample.treatment)) {
         (sample.work, sample.per_worker) = (0.0, vec![0.0; 2]);
     }
-    let findings = Evaluation::of(&record).findings;
+    let findings = Evaluation::from_record(&record).findings;
     let all: Vec<&String> = findings.iter().flat_map(|f| f.evidence.iter().chain([&f.text])).collect();
     assert!(
         !all.iter().any(|text| text.contains("0.000e0") || text.contains("inf") || text.contains("NaN")),

@@ -132,7 +132,7 @@ fn candidates(rounds: &[&Experiment]) -> Vec<TuneCandidate> {
                 name: name.clone(),
                 dropped: (round + 1 < rounds.len()).then_some(round + 1),
                 trials,
-                ratio: Estimate::of_differences(&ratios, DecisionRule::default().level)
+                ratio: Estimate::from_differences(&ratios, DecisionRule::default().level)
                     .map(|ratio| ratio.map(f64::exp)),
             });
         }
@@ -147,7 +147,7 @@ pub fn is_confirmed(experiment: &Experiment) -> bool {
 
 fn finalists(experiment: &Experiment) -> Vec<Finalist> {
     let Some(today) = experiment.treatments.iter().position(is_today) else { return Vec::new() };
-    let rule = DecisionRule::of(&experiment.parameters);
+    let rule = DecisionRule::from_parameters(&experiment.parameters);
     let others: Vec<usize> = (0..experiment.treatments.len()).filter(|&index| index != today).collect();
     let ratios: Vec<Vec<f64>> = others.iter().map(|&index| experiment.log_ratios(today, index)).collect();
     let floor = comparison::noise_floor(experiment, &(0..experiment.treatments.len()).collect::<Vec<_>>());
@@ -161,7 +161,7 @@ fn finalists(experiment: &Experiment) -> Vec<Finalist> {
             let treatment = &experiment.treatments[index];
             Some(Finalist {
                 name: treatment.name.clone(),
-                verdict: Verdict::of(ratios, rule.divided_by(share), floor)?,
+                verdict: Verdict::new(ratios, rule.divided_by(share), floor)?,
                 command: treatment.factors.get("command").cloned().unwrap_or_default(),
             })
         })

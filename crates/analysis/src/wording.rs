@@ -24,7 +24,7 @@ pub(crate) struct ChangeWording {
 
 impl ChangeWording {
     /// Returns the words for a metric; those of a rate where there is none.
-    pub(crate) fn of(metric: Option<&Metric>) -> Self {
+    pub(crate) fn for_metric(metric: Option<&Metric>) -> Self {
         let usual = metric.is_none_or(|metric| metric.name == "wall");
         let what = metric.filter(|_| !usual).map(|metric| format!(" in {}", metric.name)).unwrap_or_default();
         let comparatives = if usual { ["faster", "slower"] } else { ["better", "worse"] };
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     fn change(name: &str, unit: &str, better: Direction) -> ChangeWording {
-        ChangeWording::of(Some(&Metric { name: name.to_owned(), unit: unit.to_owned(), better }))
+        ChangeWording::for_metric(Some(&Metric { name: name.to_owned(), unit: unit.to_owned(), better }))
     }
 
     /// Regression test: B took twice the time and was reported as "50 % slower".
@@ -100,7 +100,7 @@ mod tests {
             "B may take 4.0 % longer than A in p99"
         );
         assert_eq!(change("memory", "MiB", Direction::Lower).point(1.1), "has 10 % more in memory");
-        assert_eq!(ChangeWording::of(None).point(1.1), "does 10 % more");
+        assert_eq!(ChangeWording::for_metric(None).point(1.1), "does 10 % more");
     }
 
     /// Regression test: "12 % faster (95 %: -366 to 80 %)".
@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(wall.bounds((1.95, 2.06)), "95 to 106 % longer");
         assert_eq!(wall.bounds((0.8, 0.9)), "10 to 20 % less time");
         assert_eq!(wall.bounds((0.97, 1.12)), "3.0 % less time to 12 % longer");
-        let rate = ChangeWording::of(None);
+        let rate = ChangeWording::for_metric(None);
         for (low, high) in [(0.2, 4.66), (0.0, 0.5), (1.0, 1.0), (0.998, 1.001)] {
             let text = rate.bounds((low, high));
             assert!(!text.contains('-'), "{text}");

@@ -19,8 +19,8 @@ const STRINGS: usize = 32;
 const INLINE: u8 = 2;
 /// Length of the marker before and after the module text.
 const MARK: usize = 16;
-/// Most bytes that are read of a part. The largest programs list a thousand modules in a tenth of this.
-const LARGEST: u64 = 1 << 20;
+/// Maximum number of bytes that are read of a part. The largest programs list a thousand modules in a tenth of this.
+const MAX_BYTES: u64 = 1 << 20;
 
 /// Reads the build information of a 64-bit ELF file. Returns `None` for files that Go did not link.
 pub fn read(file: &File) -> Option<Go> {
@@ -75,7 +75,7 @@ fn section(file: &File, name: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn part(file: &File, from: u64, length: u64) -> Option<Vec<u8>> {
-    let mut bytes = vec![0; length.min(LARGEST) as usize];
+    let mut bytes = vec![0; length.min(MAX_BYTES) as usize];
     file.read_exact_at(&mut bytes, from).ok()?;
     Some(bytes)
 }

@@ -10,9 +10,9 @@ use manycore_topology::{CpuId, CpuSet};
 /// Tolerated rate. A handler and its soft interrupts, with the cache lines that they evict, cost about ten
 /// microseconds: at a hundred per second, that is a thousandth of the CPU, and visible in latency
 /// percentiles.
-const MOST_PER_SECOND: f64 = 100.0;
+const MAX_PER_SECOND: f64 = 100.0;
 /// Maximum number of devices that are listed.
-const NAMED: usize = 4;
+const MAX_NAMED: usize = 4;
 
 /// Returns a finding for each CPU.
 pub(super) fn find(facts: &AuditFacts) -> Vec<Finding> {
@@ -37,12 +37,12 @@ fn on_cpu(facts: &AuditFacts, cpu: CpuId, free: &CpuSet) -> Option<Finding> {
         .collect();
     devices.sort_by(|a, b| b.per_second.total_cmp(&a.per_second));
     let per_second: f64 = devices.iter().map(|device| device.per_second).sum();
-    if per_second <= MOST_PER_SECOND {
+    if per_second <= MAX_PER_SECOND {
         return None;
     }
     let (process, thread, busy_cpus) = worker(facts, cpu)?;
     let reference = process.reference(1);
-    devices.truncate(NAMED);
+    devices.truncate(MAX_NAMED);
     let fix = fix(facts, &devices, free, thread.tid);
     let named = devices.iter().map(|device| {
         format!("irq {} ({}) occurred {:.0} times per second", device.irq, device.name, device.per_second)

@@ -11,10 +11,10 @@ use manycore_topology::{CpuSet, machine::Node};
 /// Tolerated share of remote memory. Pages of libraries and of the parent process are on the node where they
 /// were first touched. Remote memory has about twice the local latency, so a quarter of it costs a
 /// memory-bound program some tenths of its time. Less is seldom worth moving.
-const MOST_FAR: f64 = 0.25;
+const MAX_FAR_SHARE: f64 = 0.25;
 /// Tolerated amount of remote memory in bytes. A process with less fits in caches, or is too small for its
 /// placement to matter.
-const LEAST_FAR_BYTES: u64 = 16 << 20;
+const MIN_FAR_BYTES: u64 = 16 << 20;
 
 /// Returns a finding for each pinned process with too much remote memory.
 pub(super) fn find(facts: &AuditFacts) -> Vec<Finding> {
@@ -37,7 +37,7 @@ fn of_process(facts: &AuditFacts, process: &Process) -> Option<Finding> {
         .map(|(&node, _)| node)
         .collect();
     let far: u64 = far_nodes.iter().filter_map(|node| on_nodes.get(&node)).sum();
-    if near.is_empty() || far < LEAST_FAR_BYTES || (far as f64) <= MOST_FAR * all as f64 {
+    if near.is_empty() || far < MIN_FAR_BYTES || (far as f64) <= MAX_FAR_SHARE * all as f64 {
         return None;
     }
     let reference = process.reference(process.threads.len());

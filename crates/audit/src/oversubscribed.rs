@@ -10,9 +10,9 @@ use manycore_topology::{CpuId, CpuSet};
 use std::collections::BTreeMap;
 
 /// A thread with at least this share of a CPU is busy: two threads that share a CPU get half of it each.
-const WORKS: f64 = 0.25;
+const BUSY_SHARE: f64 = 0.25;
 /// If the busy threads together use this share of the CPU, it has next to no idle time.
-const FULL: f64 = 0.9;
+const FULL_SHARE: f64 = 0.9;
 
 /// Returns a finding for each CPU that busy threads of a process share.
 pub(super) fn find(facts: &AuditFacts) -> Vec<Finding> {
@@ -41,9 +41,9 @@ fn of_process(facts: &AuditFacts, process: &Process) -> Vec<Finding> {
 fn finding(process: &Process, cpu: CpuId, threads: &[&Thread], unused: &CpuSet) -> Option<Finding> {
     let busy: Vec<(&Thread, f64)> = threads
         .iter()
-        .filter_map(|thread| Some((*thread, thread.busy_cpus.filter(|&busy| busy >= WORKS)?)))
+        .filter_map(|thread| Some((*thread, thread.busy_cpus.filter(|&busy| busy >= BUSY_SHARE)?)))
         .collect();
-    if busy.len() < 2 || busy.iter().map(|(_, busy)| busy).sum::<f64>() < FULL {
+    if busy.len() < 2 || busy.iter().map(|(_, busy)| busy).sum::<f64>() < FULL_SHARE {
         return None;
     }
     let reference = process.reference(busy.len());

@@ -35,7 +35,7 @@ pub fn audit(tree: &SysTree, scope: ScanScope, interval: Duration) -> Result<Aud
     let after = (counts(tree)?, times(tree, &machine.online, &processes));
     let throttling = groups.since(tree);
     enter_cpu_use(&mut processes, &before.1, &after.1, seconds);
-    let interrupts = named(tree, &machine, rates(&before.0, &after.0, seconds))?;
+    let interrupts = with_devices(tree, &machine, rates(&before.0, &after.0, seconds))?;
     let examined = Examined { processes: processes.len(), threads, seconds };
     let facts = AuditFacts {
         online: machine.online,
@@ -56,7 +56,7 @@ fn counts(tree: &SysTree) -> Result<InterruptCounts> {
 }
 
 /// Adds the name by which `irq place` finds each interrupt, and whether the kernel manages it.
-fn named(tree: &SysTree, machine: &Machine, rates: Vec<Interrupt>) -> Result<Vec<Interrupt>> {
+fn with_devices(tree: &SysTree, machine: &Machine, rates: Vec<Interrupt>) -> Result<Vec<Interrupt>> {
     let rows = rates.iter().map(|irq| counts::InterruptRow {
         name: irq.number.to_string(),
         counts: Vec::new(),

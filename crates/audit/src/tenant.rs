@@ -65,7 +65,7 @@ pub(super) fn cpu_claims(facts: &AuditFacts) -> Vec<CpuClaim<'_>> {
     if facts.online.len() < 2 {
         return Vec::new();
     }
-    let inheritance = PinInheritance::of(facts);
+    let inheritance = PinInheritance::new(facts);
     let mut cpu_claims = Vec::new();
     for process in &facts.processes {
         cpu_claims.extend(of_group(facts, process, &process.limits, None));
@@ -154,7 +154,7 @@ struct PinInheritance<'a> {
 }
 
 impl<'a> PinInheritance<'a> {
-    fn of(facts: &'a AuditFacts) -> Self {
+    fn new(facts: &'a AuditFacts) -> Self {
         let mut services: BTreeMap<&str, Option<CpuSet>> = BTreeMap::new();
         for process in &facts.processes {
             let Some(service) = &process.limits.service else { continue };

@@ -15,7 +15,7 @@ pub fn render(audit: &Audit) -> String {
         text.push('\n');
     }
     for unexamined in &audit.unexamined {
-        paragraph("not examined: ", &why(unexamined), 0, &mut text);
+        paragraph("not examined: ", &unexamined_text(unexamined), 0, &mut text);
     }
     let found = match audit.findings.len() {
         0 => "nothing found".to_owned(),
@@ -48,7 +48,7 @@ fn write_finding(finding: &Finding, text: &mut String) {
     paragraph(" fix: ", &finding.fix, LEAD, text);
 }
 
-fn why(unexamined: &Unexamined) -> String {
+fn unexamined_text(unexamined: &Unexamined) -> String {
     let Unexamined { what, count } = unexamined;
     let (one, several) = if *count == 1 { ("process", "group") } else { ("processes", "groups") };
     match what {

@@ -50,10 +50,10 @@ pub fn clearly_more(workers: usize, cpus: f64) -> bool {
 
 fn of_process(facts: &AuditFacts, process: &Process) -> Option<Finding> {
     let program = process.program.as_ref()?;
-    let runtime = Runtime::of(process, program)?;
-    let limits = Limits::of(facts, process);
+    let runtime = Runtime::detect(process, program)?;
+    let limits = Limits::new(facts, process);
     let threads = runtime.workers(process, |_| true);
-    let (workers, set_by) = match runtime.given(program) {
+    let (workers, set_by) = match runtime.worker_option(program) {
         Some(given) => (runtime.started(threads, given.workers), Some(given.option)),
         None if runtime.respects_limits(program) => return None,
         None => {
@@ -127,7 +127,7 @@ struct Limits {
 }
 
 impl Limits {
-    fn of(facts: &AuditFacts, process: &Process) -> Self {
+    fn new(facts: &AuditFacts, process: &Process) -> Self {
         let own = &process.limits;
         let mask = process.allowed_cpus(&facts.online);
         let cpuset = own.usable(&facts.online);
@@ -163,7 +163,7 @@ struct WorkerOption {
 }
 
 impl Runtime {
-    fn of(process: &Process, program: &Program) -> Option<Self> {
+    fn detect(process: &Process, program: &Program) -> Option<Self> {
         let has = |part: &str| program.libraries.iter().any(|path| path.contains(part));
         if process.name == "beam.smp" {
             Some(Self::Erlang)
@@ -231,7 +231,7 @@ impl Runtime {
     }
 
     /// Returns the option that sets the number of workers, if any.
-    fn given(&self, program: &Program) -> Option<WorkerOption> {
+    fn worker_option(&self, program: &Program) -> Option<WorkerOption> {
         match self {
             Self::Erlang => schedulers(&program.arguments),
             Self::Jvm => java(program),

@@ -8,10 +8,10 @@ use super::{
 use manycore_text::units::percent;
 
 /// A group that is throttled in a smaller share of its periods has occasional bursts, which a quota is meant to limit.
-const OFTEN: f64 = 0.1;
+const MIN_THROTTLED_SHARE: f64 = 0.1;
 
 /// Minimum number of throttled periods: a single one is a burst, even among few periods.
-const FEWEST: u64 = 2;
+const MIN_THROTTLED_PERIODS: u64 = 2;
 
 /// Returns a finding for each group.
 pub(super) fn find(facts: &AuditFacts) -> Vec<Finding> {
@@ -20,7 +20,7 @@ pub(super) fn find(facts: &AuditFacts) -> Vec<Finding> {
 
 fn of_group(facts: &AuditFacts, group: &Throttling) -> Option<Finding> {
     let share = group.throttled as f64 / group.periods.max(1) as f64;
-    if group.throttled < FEWEST || share < OFTEN {
+    if group.throttled < MIN_THROTTLED_PERIODS || share < MIN_THROTTLED_SHARE {
         return None;
     }
     let its = facts.processes.iter().filter(|process| group.processes.contains(&process.pid));

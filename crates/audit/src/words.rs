@@ -4,10 +4,10 @@ use super::ProcessRef;
 use manycore_topology::CpuSet;
 
 /// Maximum number of processes that are listed.
-const NAMED: usize = 3;
+const MAX_NAMED: usize = 3;
 
 /// Maximum number of commands that are printed.
-const COMMANDS: usize = 8;
+const MAX_COMMANDS: usize = 8;
 
 /// Returns the commands that pin these threads. Each entry is a process, its pinned threads, and whether
 /// these are all its threads.
@@ -24,8 +24,8 @@ pub(super) fn taskset(cpus: &CpuSet, pinned: &[(u32, Vec<u32>, bool)]) -> String
 
 /// Returns the first commands separated by `;`, and how many more there are.
 pub(super) fn commands_of(commands: &[String]) -> String {
-    let text = commands.iter().take(COMMANDS).map(String::as_str).collect::<Vec<_>>().join("; ");
-    match commands.len().saturating_sub(COMMANDS) {
+    let text = commands.iter().take(MAX_COMMANDS).map(String::as_str).collect::<Vec<_>>().join("; ");
+    match commands.len().saturating_sub(MAX_COMMANDS) {
         0 => text,
         more => format!("{text} (and {more} more similar commands)"),
     }
@@ -48,8 +48,8 @@ pub(super) fn process(reference: &ProcessRef) -> String {
 
 /// Returns `a (pid 1), b (pid 2), c (pid 3) and 7 more`.
 pub(super) fn processes(references: &[ProcessRef]) -> String {
-    let named: Vec<String> = references.iter().take(NAMED).map(process).collect();
-    match references.len().saturating_sub(NAMED) {
+    let named: Vec<String> = references.iter().take(MAX_NAMED).map(process).collect();
+    match references.len().saturating_sub(MAX_NAMED) {
         0 => manycore_text::names::list(&named),
         more => format!("{} and {more} more", named.join(", ")),
     }

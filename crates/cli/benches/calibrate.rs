@@ -193,7 +193,7 @@ fn false_positives(name: &str) {
     const PAIRS: usize = 30;
     let trials = number("TRIALS", 200);
     let line = sysbench(SHORT);
-    let budget = Budget { seconds: f64::MAX, least_blocks: PAIRS, most_blocks: PAIRS };
+    let budget = Budget { seconds: f64::MAX, min_blocks: PAIRS, max_blocks: PAIRS };
     let (mut claimed, mut equivalent, mut covered, mut theirs, mut held) = (0, 0, 0, 0, 0);
     for trial in 0..trials {
         // Three interim analyses, as in a budget of this many pairs.
@@ -261,7 +261,7 @@ fn pairs_of(slower: f64, events: u64, pairs: usize, seed: u64) -> Comparison {
     for side in 0..2 {
         subject.measure(side).expect("it runs");
     }
-    let budget = Budget { seconds: f64::MAX, least_blocks: pairs, most_blocks: pairs };
+    let budget = Budget { seconds: f64::MAX, min_blocks: pairs, max_blocks: pairs };
     judged(&mut subject, budget, analyses_for(pairs as f64), seed)
 }
 

@@ -109,5 +109,5 @@ fn ratio(program: &Path, load: &str, cpus: &CpuSet, object: Arc<dyn SharedObject
     let ours = PoolSubject::new(pool, counter_reader, mode, vec![trial], now_ns());
     let mut both = Both { ours, program, load, cpus: cpus.clone() };
     let experiment = common::compare(&["ours", "C"], &mut both, seconds);
-    Estimate::of(&experiment.log_ratios(1, 0)).expect("pairs").map(f64::exp)
+    Estimate::from_samples(&experiment.log_ratios(1, 0)).expect("pairs").map(f64::exp)
 }

@@ -123,8 +123,9 @@ fn main() {
         let figures = |treatment: usize| -> Vec<f64> {
             experiment.samples_of(treatment).map(|sample| sample.wall_ns as f64 / 1000.0).collect()
         };
-        let ratio = Estimate::of(&experiment.log_ratios(0, 1)).expect("pairs").map(f64::exp);
-        let [ours, theirs] = [0, 1].map(|side| Estimate::of(&figures(side)).expect("samples").median);
+        let ratio = Estimate::from_samples(&experiment.log_ratios(0, 1)).expect("pairs").map(f64::exp);
+        let [ours, theirs] =
+            [0, 1].map(|side| Estimate::from_samples(&figures(side)).expect("samples").median);
         let [a, b]: [CpuId; 2] = pair;
         println!(
             "latency between CPUs {a} and {b} ({}), manycore over C: {}; {ours:.1} and {theirs:.1} ns",

@@ -97,7 +97,7 @@ fn main() {
         let experiment = common::compare(&names, &mut all, seconds);
         for (index, name) in names.iter().enumerate().take(kernels.len()) {
             let ratios = experiment.log_ratios(index, kernels.len());
-            let ratio = Estimate::of(&ratios).expect("pairs").map(f64::exp);
+            let ratio = Estimate::from_samples(&ratios).expect("pairs").map(f64::exp);
             println!(
                 "product of {size} x {size} on one core, manycore over OpenBLAS ({name}): {}",
                 common::show(&ratio)

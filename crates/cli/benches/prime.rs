@@ -8,7 +8,7 @@ use manycore_experiment::record::id;
 
 fn main() {
     let record = common::section("sysbench");
-    for peer in Evaluation::of(&record).sysbench {
+    for peer in Evaluation::from_record(&record).sysbench {
         let ratio = peer.ratio.as_ref().map_or_else(|| "too few pairs for a ratio".to_owned(), common::show);
         println!("{} threads: manycore over sysbench {ratio}", peer.workers);
     }

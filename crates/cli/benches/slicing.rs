@@ -101,6 +101,6 @@ fn main() {
         PoolSubject::new(pool, Rc::new(CounterReader::new(&machine)), slices(&machine), trials, now_ns());
     let experiment =
         common::compare(&["uninterrupted", "sliced"], &mut Both { live, cpu: cpu.clone() }, 60.0);
-    let ratio = Estimate::of(&experiment.log_ratios(0, 1)).expect("pairs").map(f64::exp);
+    let ratio = Estimate::from_samples(&experiment.log_ratios(0, 1)).expect("pairs").map(f64::exp);
     println!("events per second, sliced over uninterrupted: {}", common::show(&ratio));
 }

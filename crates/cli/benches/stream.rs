@@ -167,7 +167,7 @@ impl<'a> Field<'a> {
         let mut both = Both { ours: self.ours(work), theirs };
         let experiment = common::compare(&["ours", name], &mut both, seconds);
         let rate = |treatment| median(&experiment.rates(treatment)).unwrap_or(0.0) / 1e9;
-        let ratio = Estimate::of(&experiment.log_ratios(1, 0)).expect("pairs").map(f64::exp);
+        let ratio = Estimate::from_samples(&experiment.log_ratios(1, 0)).expect("pairs").map(f64::exp);
         println!(
             "{}, {}, {} workers: {:.2} GB/s, {name} {:.2} GB/s, ours over theirs: {}",
             work.kernel.name(),

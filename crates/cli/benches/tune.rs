@@ -73,7 +73,7 @@ fn one(command: &[&str], folder: &Path) {
     assert!(status.is_ok_and(|status| status.success()), "tune failed on {command:?}");
     let record: Record =
         serde_json::from_slice(&fs::read(out.join("record.json")).expect("a record")).expect("a record");
-    let tuning = Evaluation::of(&record).tuning.expect("a search");
+    let tuning = Evaluation::from_record(&record).tuning.expect("a search");
 
     let search = Search {
         command: command.iter().map(|&word| word.to_owned()).collect(),
@@ -108,7 +108,7 @@ fn exhaustive(name: &str, answer: &str, tuning: &TuneResult, field: &[Candidate]
     let spec = ExperimentSpec {
         metrics: subject.metrics(),
         treatments: field.iter().map(treatment).collect(),
-        budget: Budget { seconds: f64::MAX, least_blocks: blocks, most_blocks: blocks },
+        budget: Budget { seconds: f64::MAX, min_blocks: blocks, max_blocks: blocks },
         ..ExperimentSpec::new("exhaustive", Method::WholeRun, "runs")
     };
     let (experiment, ending) =
@@ -116,7 +116,7 @@ fn exhaustive(name: &str, answer: &str, tuning: &TuneResult, field: &[Candidate]
     ending.expect("it is measured to its end");
     let best = rank_treatments(&experiment)[0].0;
     let chosen = experiment.treatment(answer).expect("the answer is a candidate");
-    let gap = Estimate::of(&experiment.log_ratios(best, chosen)).expect("pairs").map(f64::exp);
+    let gap = Estimate::from_samples(&experiment.log_ratios(best, chosen)).expect("pairs").map(f64::exp);
     println!(
         "{name}: tune chose {answer:?}, the exhaustive search {:?}; the answer does {} of the work of the best; runs {} \
          over {}: {:.2}",

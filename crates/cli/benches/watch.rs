@@ -27,11 +27,11 @@ const DOMAINS: usize = 100;
 const VCPUS: usize = 4;
 const OTHERS: usize = 6;
 /// Number of readings of a long run, at one per second.
-const LOOKS: u32 = 16;
+const READINGS: u32 = 16;
 /// Number of pairs of runs, unless the environment variable `RUNS` is set.
 const RUNS: usize = 3;
 /// Maximum CPU time of watching, in percent of one CPU.
-const MOST: [f64; 2] = [0.5, 1.0];
+const MAX_CPU_PERCENT: [f64; 2] = [0.5, 1.0];
 
 fn main() {
     let words: Vec<String> = std::env::args().collect();
@@ -43,7 +43,7 @@ fn main() {
     make_groups(folder.path(), (1..GROUPS).map(|group| format!("qemu-{group}-domain{group}")));
     let root = folder.path().to_str().expect("a path");
     let watch = cost(runs, &["qos", "watch", "--resctrl", root]);
-    tell(&format!("qos watch over {GROUPS} groups"), &watch, MOST[0]);
+    tell(&format!("qos watch over {GROUPS} groups"), &watch, MAX_CPU_PERCENT[0]);
     let mut imitations: Vec<Child> = (0..DOMAINS).map(start).collect();
     let is_ready = |child: &Child| tasks::threads(child.id()).len() == 1 + VCPUS + OTHERS;
     while !imitations.iter().all(is_ready) {
@@ -56,7 +56,7 @@ fn main() {
         let _ = child.kill();
         let _ = child.wait();
     }
-    tell(&format!("vm top over {DOMAINS} domains of {VCPUS} virtual CPUs"), &top, MOST[1]);
+    tell(&format!("vm top over {DOMAINS} domains of {VCPUS} virtual CPUs"), &top, MAX_CPU_PERCENT[1]);
 }
 
 fn tell(what: &str, costs: &[f64], most: f64) {
@@ -83,7 +83,7 @@ fn cost(runs: usize, words: &[&str]) -> Vec<f64> {
         ended.cpu.as_secs_f64()
     };
     let mut costs: Vec<f64> =
-        (0..runs).map(|_| (seconds(LOOKS) - seconds(1)) / f64::from(LOOKS - 1) * 100.0).collect();
+        (0..runs).map(|_| (seconds(READINGS) - seconds(1)) / f64::from(READINGS - 1) * 100.0).collect();
     costs.sort_by(f64::total_cmp);
     costs
 }

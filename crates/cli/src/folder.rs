@@ -42,7 +42,7 @@ impl Folder {
     ///
     /// # Errors
     /// [`Failure::Input`] if there is such a record, [`Failure::Missing`] if files cannot be written.
-    pub fn make(path: Option<PathBuf>, force: bool, verb: &str) -> Outcome<Self> {
+    pub fn open(path: Option<PathBuf>, force: bool, verb: &str) -> Outcome<Self> {
         let path = path.unwrap_or_else(|| unused(&format!("manycore-{verb}-{}", compact(&clock::utc()))));
         let used = path.join("record.json").exists();
         if used && !force {
@@ -71,7 +71,7 @@ impl Folder {
     }
 
     /// Removes the folder if it was created for this run. Called when a run has no result worth keeping.
-    pub fn give_up(&self) {
+    pub fn discard(&self) {
         if self.made {
             // A folder that is not empty stays: `remove_dir` refuses it.
             let _ = fs::remove_dir(&self.path);

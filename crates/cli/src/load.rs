@@ -42,7 +42,7 @@ const GUEST: FileKind = FileKind {
 /// of file, written by a newer version, or with values that no measurement can produce.
 pub fn record(path: &Path) -> Outcome<Record> {
     let bytes = input_file::read(path, RECORD.max_bytes)?;
-    Ok(parse_record(&bytes).map_err(|problem| problem.of(path))?)
+    Ok(parse_record(&bytes).map_err(|problem| problem.in_file(path))?)
 }
 
 fn parse_record(bytes: &[u8]) -> Result<Record, ContentProblem> {
@@ -71,7 +71,7 @@ pub fn domain(path: &Path) -> Outcome<String> {
 pub fn guest(path: &Path) -> Outcome<GuestHardware> {
     let text = domain(path)?;
     if text.trim_start().starts_with('{') {
-        return Ok(input_file::parse(text.as_bytes(), &GUEST).map_err(|problem| problem.of(path))?);
+        return Ok(input_file::parse(text.as_bytes(), &GUEST).map_err(|problem| problem.in_file(path))?);
     }
     text.parse().map_err(|error: DomainXmlError| {
         Failure::input(format!("{} is not a plan of a guest: {error}", path.display()))

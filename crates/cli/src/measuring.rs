@@ -30,7 +30,7 @@ impl<'a> Run<'a> {
     /// written.
     pub fn begin(verb: &'a str, to: &'a Results, seconds: f64) -> Outcome<Self> {
         signals::catch_interrupts()?;
-        let folder = Folder::make(to.out.clone(), to.force, &verb.replace(' ', "-"))?;
+        let folder = Folder::open(to.out.clone(), to.force, &verb.replace(' ', "-"))?;
         Ok(Self { verb, to, folder, progress: Progress::new(seconds, to.quiet) })
     }
 
@@ -40,9 +40,9 @@ impl<'a> Run<'a> {
     }
 
     /// Ends a run of which nothing is kept.
-    pub fn give_up(&self) {
+    pub fn discard(&self) {
         self.progress.finish();
-        self.folder.give_up();
+        self.folder.discard();
     }
 
     /// Saves the record and prints its evaluation; returns how the run ended. An empty record is not kept.
@@ -53,7 +53,7 @@ impl<'a> Run<'a> {
         self.progress.finish();
         // An evaluation describes the machine even where nothing could be measured.
         if record.experiments.is_empty() && record.spawnings.is_empty() && self.verb != "eval" {
-            self.folder.give_up();
+            self.folder.discard();
             let missed = record.missed.last().map(|missed| Failure::missing(missed.why.clone()));
             return ending.and(missed.map_or(Ok(()), Err));
         }
@@ -68,7 +68,7 @@ impl<'a> Run<'a> {
     pub fn keep(self, record: Record, ending: Outcome) -> Outcome {
         self.progress.finish();
         if record.experiments.is_empty() {
-            self.folder.give_up();
+            self.folder.discard();
             return ending;
         }
         let saved = self.folder.keep(self.verb, record, self.to.quiet).1;
@@ -91,7 +91,7 @@ impl Listener for Run<'_> {
     fn event(&mut self, event: Event) {
         match event {
             Event::Section(title) => self.progress.section(title),
-            Event::Left(left) => self.progress.left(left),
+            Event::Remaining(left) => self.progress.set_remaining(left),
             Event::Note(text) if !self.to.quiet => output::note(text),
             Event::Note(_) => {}
             Event::NotMeasured(missed) => self.progress.note(&format!("{}: {}", missed.what, missed.why)),

@@ -43,7 +43,7 @@ impl Progress {
     }
 
     /// Sets the remaining time.
-    pub fn left(&mut self, left: Duration) {
+    pub fn set_remaining(&mut self, left: Duration) {
         self.left = left;
         if let Some(bar) = &self.bar {
             bar.set_message(clock(left));

@@ -53,7 +53,7 @@ pub fn catch_interrupts() -> Outcome {
 pub struct Signals {
     flags: Vec<(Signal, Arc<AtomicBool>)>,
     /// Becomes readable when a signal is received.
-    bell: UnixStream,
+    wakeup: UnixStream,
 }
 
 impl Signals {
@@ -64,8 +64,8 @@ impl Signals {
     /// [`Failure::Missing`]: those of `sigaction(2)`.
     pub fn catch(numbers: &[i32]) -> Outcome<Self> {
         let catch = || -> io::Result<Self> {
-            let (bell, rope) = UnixStream::pair()?;
-            bell.set_nonblocking(true)?;
+            let (wakeup, rope) = UnixStream::pair()?;
+            wakeup.set_nonblocking(true)?;
             let mut flags = Vec::new();
             for &number in numbers.iter().filter(|number| !is_ignored(**number)) {
                 let flag = Arc::new(AtomicBool::new(false));
@@ -73,19 +73,19 @@ impl Signals {
                 pipe::register(number, rope.try_clone()?)?;
                 flags.extend(Signal::from_named_raw(number).map(|signal| (signal, flag)));
             }
-            Ok(Self { flags, bell })
+            Ok(Self { flags, wakeup })
         };
         catch().map_err(|error| Failure::missing(format!("cannot catch signals: {error}")))
     }
 
     /// Returns the descriptor that becomes readable when a signal is received.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
+        self.wakeup.as_fd()
     }
 
     /// Returns the signals received since the last call.
     pub fn take(&self) -> Vec<Signal> {
-        while (&self.bell).read(&mut [0; 64]).is_ok_and(|count| count > 0) {}
+        while (&self.wakeup).read(&mut [0; 64]).is_ok_and(|count| count > 0) {}
         self.flags.iter().filter(|(_, flag)| flag.swap(false, Relaxed)).map(|(signal, _)| *signal).collect()
     }
 

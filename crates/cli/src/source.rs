@@ -85,7 +85,7 @@ fn read(tree: &SysTree) -> Outcome<Machine> {
 pub fn plan(path: &Path, machine: &Machine) -> Outcome<PlacementPlan> {
     let shown = path.display();
     let plan: PlacementPlan = input_file::load(path, &PLAN)?;
-    check_plan(&plan).map_err(|why| ContentProblem::damaged(&PLAN, &why).of(path))?;
+    check_plan(&plan).map_err(|why| ContentProblem::damaged(&PLAN, &why).in_file(path))?;
     if plan.machine != machine.fingerprint() {
         return Err(Failure::input(format!(
             "{shown} is for another machine (fingerprint {}, this one has {}): make a plan here with 'manycore plan'",
@@ -132,7 +132,7 @@ fn is_capture(path: &Path) -> bool {
 
 fn from_json(path: &Path) -> Outcome<Machine> {
     let bytes = input_file::read(path, MACHINE.max_bytes)?;
-    Ok(parse_machine(&bytes).map_err(|problem| problem.of(path))?)
+    Ok(parse_machine(&bytes).map_err(|problem| problem.in_file(path))?)
 }
 
 /// Parses a machine and checks the number of its CPUs. A list of four thousand million CPUs takes only

@@ -20,10 +20,10 @@ use std::{
 };
 
 /// A user without privileges.
-const NOBODY: u32 = 65_534;
+const UNPRIVILEGED_USER: u32 = 65_534;
 
-/// Longest wait for any condition here.
-const LIMIT: Duration = Duration::from_mins(1);
+/// Maximum wait for any condition here.
+const MAX_WAIT: Duration = Duration::from_mins(1);
 
 /// A running guard, with a directory of its own that any user can pass through.
 struct Guard {
@@ -59,7 +59,7 @@ impl Guard {
 
     /// Returns the next line that contains these words.
     fn wait(&self, words: &str) -> String {
-        let end = Instant::now() + LIMIT;
+        let end = Instant::now() + MAX_WAIT;
         loop {
             let left = end.saturating_duration_since(Instant::now());
             let line = self.lines.recv_timeout(left).unwrap_or_else(|_| panic!("no line with {words:?}"));
@@ -145,9 +145,10 @@ fn any_user_can_query_the_guard_of_root() {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
     let guard = Guard::start(&["--dry-run", "--config", path.to_str().unwrap()]);
     let of = |user| Running(Command::new("sleep").arg("600").uid(user).gid(user).spawn().unwrap());
-    let (spared, other) = (of(NOBODY), of(NOBODY - 1));
+    let (spared, other) = (of(UNPRIVILEGED_USER), of(UNPRIVILEGED_USER - 1));
     let why = |pid: u32| {
-        let output = manycore(&["guard", "why", &pid.to_string()], guard.state.path(), Some(NOBODY));
+        let output =
+            manycore(&["guard", "why", &pid.to_string()], guard.state.path(), Some(UNPRIVILEGED_USER));
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stdout).unwrap()
     };
@@ -170,7 +171,7 @@ fn unreachable_guard_is_an_error() {
     }
     let state = tempfile::tempdir().unwrap();
     fs::set_permissions(state.path(), fs::Permissions::from_mode(0o700)).unwrap();
-    let output = manycore(&["guard", "why", "1"], state.path(), Some(NOBODY));
+    let output = manycore(&["guard", "why", "1"], state.path(), Some(UNPRIVILEGED_USER));
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.contains("cannot query the guard at") && said.contains("try as root"), "{said}");
@@ -203,7 +204,7 @@ fn events_go_to_a_new_file_after_logrotate() {
     fs::rename(&events, &old).unwrap();
     let before = fs::read_to_string(&old).unwrap();
     guard.hang_up();
-    let end = Instant::now() + LIMIT;
+    let end = Instant::now() + MAX_WAIT;
     while !fs::read_to_string(&events).unwrap_or_default().contains("the new rules apply from now on") {
         assert!(Instant::now() < end, "nothing is written into the new file");
         thread::yield_now();

@@ -29,7 +29,7 @@ use std::{
 use tempfile::TempDir;
 
 /// Held by tests that move interrupts, or check that none is moved, so that they do not run at the same time.
-static ALONE: Mutex<()> = Mutex::new(());
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn irq(state: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("manycore"));
@@ -164,7 +164,7 @@ fn cpus_that_are_not_there_are_refused() {
 fn without_root_nothing_is_moved() {
     // The interrupt has a wide mask, which differs from the requested one, so that there is something to
     // write.
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let Some((irq, name)) = movable().into_iter().next() else {
         return eprintln!("SKIPPED: no interrupt that can be moved");
     };
@@ -262,7 +262,7 @@ fn interrupts_go_where_they_are_sent_and_come_back() {
     if !rustix::process::getuid().is_root() {
         return eprintln!("SKIPPED: not root");
     }
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let Some((interface, gateway)) = route() else { return eprintln!("SKIPPED: no default route") };
     let state = tempfile::tempdir().unwrap();
     let run = irq(state.path(), &["show", "--device", &interface, "--for", "1ms", "--format", "json"]);
@@ -322,7 +322,7 @@ fn interrupts_are_distributed_one_cpu_each() {
     if !rustix::process::getuid().is_root() {
         return eprintln!("SKIPPED: not root");
     }
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let cpus = now().cpus;
     let movable = movable();
     let (Some((_, name)), true) = (movable.first(), cpus.len() > 1) else {

@@ -73,7 +73,7 @@ fn every_process_has_its_cpu_and_its_memory() {
     assert_eq!(ids.len(), cpus.len());
     for (&pid, &cpu) in ids.iter().zip(&cpus) {
         assert_ne!(pid, std::process::id());
-        assert_eq!(affinity::of(pid).unwrap(), CpuSet::single(cpu));
+        assert_eq!(affinity::of_thread(pid).unwrap(), CpuSet::single(cpu));
         match bound(pid, node).filter(|_| task.node.is_some()) {
             Some((here, elsewhere)) => {
                 assert!(here >= 3 * BYTES && elsewhere == 0, "{here} here, {elsewhere} elsewhere");

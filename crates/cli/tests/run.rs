@@ -71,7 +71,7 @@ fn what_a_command_leaves_behind_gets_its_cpus_back() {
     let script = "sleep 1000 >&- 2>&- & until grep -q sleep /proc/$!/comm; do :; done; echo $!";
     let run = house.shell_on(&last(&cpus), script).output().unwrap();
     let sleeper: u32 = String::from_utf8_lossy(&run.stdout).trim().parse().unwrap();
-    assert!(is_on(sleeper, &cpus), "{}", affinity::of(sleeper).unwrap());
+    assert!(is_on(sleeper, &cpus), "{}", affinity::of_thread(sleeper).unwrap());
     assert!(String::from_utf8_lossy(&run.stderr).contains("left running, with their former CPUs: sleep"));
     kill_process(Pid::from_raw(sleeper as i32).unwrap(), Signal::KILL).unwrap();
     assert!(house.is_clean());
@@ -222,7 +222,7 @@ fn a_child_whose_name_is_no_utf_8_is_kept_and_freed() {
     fs::copy("/bin/sleep", &odd).unwrap();
     let run = house.shell_on(&last(&cpus), "./caf* 1000 >&- 2>&- & echo $!; sleep 0.3").output().unwrap();
     let sleeper: u32 = String::from_utf8_lossy(&run.stdout).trim().parse().unwrap();
-    assert!(is_on(sleeper, &cpus), "{}", affinity::of(sleeper).unwrap());
+    assert!(is_on(sleeper, &cpus), "{}", affinity::of_thread(sleeper).unwrap());
     assert!(String::from_utf8_lossy(&run.stderr).contains("left running"));
     kill_process(Pid::from_raw(sleeper as i32).unwrap(), Signal::KILL).unwrap();
 }

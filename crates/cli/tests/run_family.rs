@@ -107,7 +107,7 @@ fn a_daemon_gets_its_cpus_back() {
             let program = "daemon(['/bin/sleep', '1000'])";
             let run = python(&house, &cpus, options, program).output().unwrap();
             let sleeper = daemon(&house, "sleep");
-            let now = affinity::of(sleeper).unwrap();
+            let now = affinity::of_thread(sleeper).unwrap();
             end(sleeper);
             let said = String::from_utf8_lossy(&run.stderr).into_owned();
             assert_eq!((run.status.code(), &now), (Some(0), &cpus), "{options:?}: {said}");

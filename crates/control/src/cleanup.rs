@@ -35,7 +35,7 @@ pub const VERB: &str = "cleanup";
 /// Maximum number of scans of all processes. Processes that fork during a scan are found by the next one.
 const MAX_SCANS: usize = 1000;
 
-/// Longest time to wait until the owner has ended, in seconds. Its pipe is closed before its lock on its
+/// Maximum time to wait until the owner has ended, in seconds. Its pipe is closed before its lock on its
 /// journal is released.
 const OWNER_END_SECONDS: i64 = 10;
 

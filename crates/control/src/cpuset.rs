@@ -123,7 +123,7 @@ fn enable(journal: &Journal, folder: &Path) -> io::Result<()> {
     let path = folder.join("cgroup.subtree_control");
     let change = Change::Controller { path: path.clone(), controller: CPUSET.to_owned() };
     let enabled = group_dir::has_cpuset(&path.to_string_lossy());
-    if !enabled || journal.others().iter().any(|other| other.changes.contains(&change)) {
+    if !enabled || journal.other_journals().iter().any(|other| other.changes.contains(&change)) {
         journal.record(&change)?;
     }
     if enabled { Ok(()) } else { fs::write(path, format!("+{CPUSET}")) }

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 /// Processes on each CPU; the published evaluation has 20 on two CPUs.
 const PER_CPU: usize = 10;
 
-/// Largest number of CPUs, so that a heat map of the processes stays readable.
+/// Maximum number of CPUs, so that a heat map of the processes stays readable.
 const MAX_CPUS: usize = 16;
 
 /// Rounds of each variant: A1 to A10 and B1 to B10. A larger budget makes them longer.
@@ -24,7 +24,7 @@ const ROUNDS: usize = 10;
 /// Share of the budget that the rounds fill; the rest is for the time between them.
 const MEASURED: f64 = 0.8;
 
-/// Smallest number of CPU checks of each process in a round, as in the published evaluation.
+/// Minimum number of CPU checks of each process in a round, as in the published evaluation.
 const CPU_CHECKS: u64 = 10_000;
 
 /// Size in bytes of the array if the cache sizes are unknown.
@@ -72,7 +72,7 @@ pub(super) fn measure(suite: &mut Suite) -> Result {
             ("array_bytes", bytes.to_string()),
             ("sums", ticks.to_string()),
         ]),
-        budget: Budget { least_blocks: ROUNDS, most_blocks: ROUNDS, seconds: suite.profile.affinity },
+        budget: Budget { min_blocks: ROUNDS, max_blocks: ROUNDS, seconds: suite.profile.affinity },
         ..ExperimentSpec::new(id::AFFINITY, mode.method(), "sums")
     };
     let pool = WorkerPool::start(LoadKind::Sum, 0, processes)?;

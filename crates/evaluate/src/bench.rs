@@ -94,7 +94,7 @@ impl Bench {
 
     /// Returns the profile, scaled so that the section takes the requested time.
     fn budget(&self, section: &Section, cpus: usize) -> Profile {
-        let profile = self.profile.on(cpus);
+        let profile = self.profile.for_cpus(cpus);
         if self.as_unixbench() {
             return Profile { bench: UNIXBENCH_SECONDS, ..profile };
         }

@@ -69,7 +69,7 @@ pub(super) fn measure(suite: &mut Suite) -> Result {
         .chain(rule.map(|rule| ("rule".to_owned(), rule)))
         .collect(),
         treatments: pairs.iter().map(|&pair| treatment(suite.machine(), pair)).collect(),
-        budget: Budget { most_blocks: ROUNDS, ..Budget::seconds(seconds) },
+        budget: Budget { max_blocks: ROUNDS, ..Budget::seconds(seconds) },
         ..ExperimentSpec::new(id::LATENCY, Method::WholeRun, "transfers")
     };
     let end_ns = now_ns() + (seconds * MAX_BUDGET_FACTOR * 1e9) as u64;
@@ -88,7 +88,7 @@ fn length(seconds: f64, pairs: usize) -> Duration {
 }
 
 fn treatment(machine: &Machine, [a, b]: Pair) -> Treatment {
-    let distance = serde_json::to_value(TopologyDistance::of(machine, a, b)).unwrap_or_default();
+    let distance = serde_json::to_value(TopologyDistance::between(machine, a, b)).unwrap_or_default();
     Treatment {
         name: format!("{a}-{b}"),
         workers: 2,

@@ -23,7 +23,7 @@ const SIZE: u64 = 300;
 /// Planned seconds of the four tasks in serial, in the shorter profiles.
 const SERIAL_SECONDS: f64 = 0.3;
 
-/// Smallest number of blocks from which an interval can be computed.
+/// Minimum number of blocks from which an interval can be computed.
 pub(super) const MIN_BLOCKS: usize = 6;
 
 pub(super) fn measure(suite: &mut Suite) -> Result {
@@ -50,7 +50,7 @@ pub(super) fn measure(suite: &mut Suite) -> Result {
             ("n", size.to_string()),
             ("k", repeats.to_string()),
         ]),
-        budget: Budget { least_blocks: MIN_BLOCKS, ..Budget::seconds(suite.profile.modes) },
+        budget: Budget { min_blocks: MIN_BLOCKS, ..Budget::seconds(suite.profile.modes) },
         ..ExperimentSpec::new(id::MODES, mode.method(), "tasks")
     };
     let pool = WorkerPool::start(LoadKind::Inverse, TASKS, TASKS)?;

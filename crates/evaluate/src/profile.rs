@@ -114,7 +114,7 @@ impl Profile {
 
     /// Returns the profile for `cpus` CPUs: with the time that the published parameters need, and no more
     /// time for pairs of CPUs than is useful.
-    pub fn on(mut self, cpus: usize) -> Self {
+    pub fn for_cpus(mut self, cpus: usize) -> Self {
         self.latency = self.latency.min(latency::enough_seconds(cpus));
         if !self.published {
             return self;
@@ -137,8 +137,8 @@ mod tests {
 
     #[test]
     fn the_published_parameters_take_longer_on_more_cpus() {
-        assert_eq!(QUICK.on(320), QUICK);
-        assert!(QUICK.on(2).latency < 1.0 && QUICK.on(16) == QUICK);
-        assert!(FULL.on(320).scaling >= 11.0 * PUBLISHED_SECONDS);
+        assert_eq!(QUICK.for_cpus(320), QUICK);
+        assert!(QUICK.for_cpus(2).latency < 1.0 && QUICK.for_cpus(16) == QUICK);
+        assert!(FULL.for_cpus(320).scaling >= 11.0 * PUBLISHED_SECONDS);
     }
 }

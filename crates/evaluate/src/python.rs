@@ -39,7 +39,7 @@ pub(super) fn measure(suite: &mut Suite) -> Result {
     let (size, repeats) = if suite.profile.published { PUBLISHED } else { (SIZE, repeats(probe.seconds)) };
     let settings = [("modes-python-1", "1", true), ("modes-python", "default", false)];
     // At the published size, a block takes hours with a reference BLAS. One block has to be enough then.
-    let least_blocks = if suite.profile.published { 1 } else { MIN_BLOCKS };
+    let min_blocks = if suite.profile.published { 1 } else { MIN_BLOCKS };
     let described = describe(suite, &python, &probe);
     for (index, (id, threads, one_thread)) in settings.into_iter().enumerate() {
         let modes = ["serial", "threads", "processes"];
@@ -59,7 +59,7 @@ pub(super) fn measure(suite: &mut Suite) -> Result {
                 ]))
                 .collect(),
             treatments,
-            budget: Budget { least_blocks, ..Budget::seconds(suite.profile.python / 2.0) },
+            budget: Budget { min_blocks, ..Budget::seconds(suite.profile.python / 2.0) },
             ..ExperimentSpec::new(id, Method::WholeRun, "tasks")
         };
         let mut subject = Python {

@@ -18,7 +18,7 @@ use manycore_experiment::{
 use manycore_topology::{CpuId, CpuSet};
 use manycore_workload::{ADDITIONS_PER_TICK, DEFAULT_MAX_PRIME, LoadKind};
 
-/// Largest number of CPUs whose clock is measured one at a time.
+/// Maximum number of CPUs whose clock is measured one at a time.
 const MAX_ALONE: usize = 8;
 
 pub(super) fn measure(suite: &mut Suite) -> Result {
@@ -39,11 +39,11 @@ pub(super) fn measure(suite: &mut Suite) -> Result {
         })
         .collect();
     let published = (PUBLISHED_SECONDS / SLICE.as_secs_f64()).ceil() as usize;
-    let least_blocks = if suite.profile.published { published } else { 1 };
+    let min_blocks = if suite.profile.published { published } else { 1 };
     let mode = slices(suite.machine());
     let spec = ExperimentSpec {
         parameters: parameters([("max_prime", DEFAULT_MAX_PRIME.to_string())]),
-        budget: Budget { least_blocks, ..Budget::seconds(suite.profile.scaling) },
+        budget: Budget { min_blocks, ..Budget::seconds(suite.profile.scaling) },
         ..ExperimentSpec::new(id::SCALING, mode.method(), "events")
     };
     let pool = WorkerPool::start(LoadKind::Prime, cpus.len() * 2, 0)?;
@@ -51,14 +51,14 @@ pub(super) fn measure(suite: &mut Suite) -> Result {
 }
 
 /// Numbers of workers, up to the number of CPUs, that a scalability law needs.
-const LAW: usize = 5;
+const LAW_POINTS: usize = 5;
 
 /// Returns the powers of two up to `cpus`, `cpus` itself, and twice as many. If these are too few for a law,
 /// one and a half times the powers are added.
 pub(super) fn worker_counts(cpus: usize) -> Vec<usize> {
     let powers = || (0..usize::BITS).map(|power| 1 << power).take_while(|&count| count < cpus);
     let mut counts: Vec<usize> = powers().chain([cpus]).collect();
-    if counts.len() < LAW {
+    if counts.len() < LAW_POINTS {
         counts.extend(powers().map(|power| power * 3 / 2).filter(|&count| count < cpus));
         counts.sort_unstable();
         counts.dedup();

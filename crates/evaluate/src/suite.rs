@@ -78,7 +78,7 @@ impl Suite<'_> {
         for (index, section) in sections.iter().enumerate() {
             self.section = *section;
             self.after = seconds(&self.profile, &sections[index + 1..]);
-            self.session.tell(Event::Section(section.title));
+            self.session.report(Event::Section(section.title));
             match (section.run)(self) {
                 Ok(()) => {}
                 Err(Error::Unavailable(why)) => self.session.record_missing(section.title, &why),
@@ -88,7 +88,7 @@ impl Suite<'_> {
                 }
                 Err(failure) => return Err(failure),
             }
-            self.session.measured();
+            self.session.report_measured();
         }
         ending
     }

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Longest pause between two checks of whether the program has ended. The first pauses are shorter.
+/// Maximum pause between two checks of whether the program has ended. The first pauses are shorter.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The output and the wall time of a program.

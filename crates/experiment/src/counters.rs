@@ -6,7 +6,7 @@ use manycore_topology::{CpuId, Machine};
 use std::path::{Path, PathBuf};
 
 /// Frequencies are read on at most this many CPUs, as each reading may interrupt its CPU.
-const MOST_FREQUENCIES: usize = 16;
+const MAX_FREQUENCIES: usize = 16;
 
 /// The counters to read on this machine.
 pub struct CounterReader {
@@ -32,7 +32,7 @@ impl CounterReader {
     /// Returns a reader of the running kernel's counters.
     pub fn new(machine: &Machine) -> Self {
         let cpus: Vec<CpuId> = machine.online.iter().collect();
-        let step = cpus.len().div_ceil(MOST_FREQUENCIES).max(1);
+        let step = cpus.len().div_ceil(MAX_FREQUENCIES).max(1);
         Self {
             kernel: KernelCounters::at(Path::new("/")),
             frequency_cpus: cpus.iter().copied().step_by(step).collect(),
@@ -88,7 +88,7 @@ impl CounterReader {
             steal_ticks: ticks(|ticks| ticks.steal),
             throttled_ns: difference(before.throttled_ns, after.throttled_ns),
             thermal_events: difference(before.thermal_events, after.thermal_events),
-            frequency_khz: self.kernel.frequency_khz(&self.at_work(&busy_ticks, after.ns - before.ns)),
+            frequency_khz: self.kernel.frequency_khz(&self.busy_cpus(&busy_ticks, after.ns - before.ns)),
             busy_ticks,
             cpu_pressure_ns: difference(before.pressure_ns, after.pressure_ns),
             cpu_checks: None,
@@ -99,7 +99,7 @@ impl CounterReader {
 
 impl CounterReader {
     /// Returns the CPUs whose frequency is meaningful: those that were busy for at least 70 % of the time.
-    fn at_work(&self, busy_ticks: &[u32], span_ns: u64) -> Vec<CpuId> {
+    fn busy_cpus(&self, busy_ticks: &[u32], span_ns: u64) -> Vec<CpuId> {
         let most = span_ns as f64 / 1e9 * ticks_per_second() as f64 * 0.7;
         let busy = |cpu: &CpuId| {
             let position = self.online.iter().position(|online| online == cpu);

@@ -11,7 +11,7 @@ use std::{
 
 static REQUESTED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// Longest sleep between two checks of the flag.
+/// Maximum sleep between two checks of the flag.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Returns the flag: a signal handler sets it, and work that checks it ends early.

@@ -181,7 +181,7 @@ pub struct EventTimes {
     pub sum_ns: u64,
     /// Shortest time, in nanoseconds.
     pub min_ns: u64,
-    /// Longest time, in nanoseconds.
+    /// Maximum time, in nanoseconds.
     pub max_ns: u64,
     /// Buckets of [`manycore_stats::histogram`] that are not empty: index and count.
     pub buckets: Vec<(u32, u64)>,

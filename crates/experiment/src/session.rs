@@ -19,7 +19,7 @@ pub enum Event<'a> {
     /// Starts a section.
     Section(&'a str),
     /// Planned time to the end of the run.
-    Left(Duration),
+    Remaining(Duration),
     /// A remark for the user.
     Note(&'a str),
     /// Something could not be measured.
@@ -81,7 +81,7 @@ impl<'a> Session<'a> {
     }
 
     /// Passes an event on.
-    pub fn tell(&mut self, event: Event) {
+    pub fn report(&mut self, event: Event) {
         self.listener.event(event);
     }
 
@@ -93,7 +93,7 @@ impl<'a> Session<'a> {
     }
 
     /// Reports that a part of the run has ended.
-    pub fn measured(&mut self) {
+    pub fn report_measured(&mut self) {
         self.record.seconds = self.seconds();
         self.listener.event(Event::Measured(&self.record));
     }
@@ -109,7 +109,7 @@ impl<'a> Session<'a> {
     ) -> (Option<&Experiment>, Result<(), S::Error>) {
         spec.parameters.insert(parameter::MARGIN.to_owned(), self.margin.to_string());
         let listener = &mut *self.listener;
-        let mut watch = |progress: Progress| listener.event(Event::Left(left(progress)));
+        let mut watch = |progress: Progress| listener.event(Event::Remaining(left(progress)));
         let (experiment, ending) = engine::run(spec, subject, &mut self.rng, enough, &mut watch);
         if experiment.samples.is_empty() {
             return (None, ending);

@@ -24,7 +24,7 @@ use std::{
 /// Interval at which the state of the workers is checked while waiting for them.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Longest time for the start of all workers.
+/// Maximum time for the start of all workers.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Grace period for the workers to end; after it, worker processes are killed.

@@ -74,8 +74,8 @@ const READ: [Call; 7] = [
     (46, 211, Message(1)), // sendmsg
 ];
 
-/// Most buffers in a vector (`UIO_MAXIOV`).
-const MOST_BUFFERS: u64 = 1024;
+/// Maximum number of buffers in a vector (`UIO_MAXIOV`).
+const MAX_BUFFERS: u64 = 1024;
 
 /// Records what the kernel read and wrote for system call `number`, which the instruction at `code` made with
 /// these arguments and which returned `result`.
@@ -121,7 +121,7 @@ pub fn record_buffers(
 /// Records the first `bytes` bytes of the buffers in the vector at `list`.
 fn vector(list: u64, count: u64, bytes: u64, touch: impl Fn(u64, u64)) {
     let mut left = bytes;
-    for index in 0..count.min(MOST_BUFFERS) {
+    for index in 0..count.min(MAX_BUFFERS) {
         let Some((start, length)) = word(list, 16 * index).zip(word(list, 16 * index + 8)) else { return };
         touch(start, length.min(left));
         left -= length.min(left);

@@ -6,7 +6,7 @@
 
 use crate::shadow::{
     elf,
-    program::{MOST_INTERPRETERS, START_BYTES, Script},
+    program::{MAX_INTERPRETERS, START_BYTES, Script},
     sys,
     unobserved::{self, SET_ID},
 };
@@ -147,7 +147,7 @@ fn preloads(ours: &[u8], theirs: &[u8], is_dynamic: bool) -> Vec<u8> {
 fn resolve(path: &Path, words: &[Vec<u8>]) -> Option<(PathBuf, Vec<Vec<u8>>, bool)> {
     let mut path = path.to_owned();
     let mut words: Vec<OsString> = words.iter().cloned().map(OsString::from_vec).collect();
-    for _ in 0..=MOST_INTERPRETERS {
+    for _ in 0..=MAX_INTERPRETERS {
         let mut start = Vec::new();
         // Opening a FIFO would block, and opening some devices has side effects.
         fs::metadata(&path).ok().filter(fs::Metadata::is_file)?;
@@ -157,7 +157,7 @@ fn resolve(path: &Path, words: &[Vec<u8>]) -> Option<(PathBuf, Vec<Vec<u8>>, boo
             return None;
         }
         file.take(START_BYTES).read_to_end(&mut start).ok()?;
-        let Some(script) = Script::of(&start) else {
+        let Some(script) = Script::parse(&start) else {
             let is_dynamic = elf::check_program(&start, status.len()).ok()?;
             return Some((path, words.into_iter().map(OsString::into_vec).collect(), is_dynamic));
         };
@@ -172,10 +172,10 @@ fn resolve(path: &Path, words: &[Vec<u8>]) -> Option<(PathBuf, Vec<Vec<u8>>, boo
 /// would return the emulator, so `program_of` provides the emulated program. If it leads to an open file, it is
 /// replaced by the name of that file. If the file has no name, its descriptor is kept open for the emulator.
 pub fn resolve_path(path: PathBuf, program_of: impl Fn(i32) -> Option<PathBuf>) -> PathBuf {
-    /// Most symbolic links in a path (`MAXSYMLINKS`).
-    const MOST_LINKS: usize = 40;
+    /// Maximum number of symbolic links in a path (`MAXSYMLINKS`).
+    const MAX_LINKS: usize = 40;
     let mut at = path.clone();
-    for _ in 0..MOST_LINKS {
+    for _ in 0..MAX_LINKS {
         if let Some(found) = below_proc(&at, &program_of) {
             return found;
         }

@@ -28,7 +28,7 @@ use std::{
     },
 };
 
-/// Most emulated CPUs at a time. Each runs one thread of the program.
+/// Maximum number of emulated CPUs at a time. Each runs one thread of the program.
 const VCPUS: usize = 8192;
 
 /// The state of this process; null if there was no space for it.

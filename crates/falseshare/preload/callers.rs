@@ -15,8 +15,8 @@ use std::{
 
 const SETS: usize = 2048;
 const WAYS: usize = 4;
-/// Most frames that are unwound; some of them are in this library.
-const MOST_FRAMES: usize = CALLERS + 8;
+/// Maximum number of frames that are unwound; some of them are in this library.
+const MAX_FRAMES: usize = CALLERS + 8;
 
 unsafe extern "C" {
     fn _Unwind_Backtrace(visit: extern "C" fn(*mut c_void, *mut c_void) -> c_int, data: *mut c_void)
@@ -195,7 +195,7 @@ extern "C" fn visit(context: *mut c_void, data: *mut c_void) -> c_int {
     // SAFETY: the unwinder passes a valid context.
     let (address, frame) = unsafe { (_Unwind_GetIP(context), _Unwind_GetCFA(context)) };
     walk.frames += 1;
-    if address == 0 || walk.frames > MOST_FRAMES || walk.calls.count == CALLERS {
+    if address == 0 || walk.frames > MAX_FRAMES || walk.calls.count == CALLERS {
         return STOP;
     }
     if walk.calls.count == 0 && is_own(address) {

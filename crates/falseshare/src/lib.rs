@@ -8,7 +8,7 @@
 //! ```
 //!
 //! [`observe()`] runs a command. Of its engines, [`emulator`] follows every memory access, and in `memory_sampling` the
-//! CPU records some of them. `symbols` adds the names of code and data. [`sharing::Findings::of`] evaluates the
+//! CPU records some of them. `symbols` adds the names of code and data. [`sharing::Findings::from_observation`] evaluates the
 //! observation without any access to the system, and [`text`] renders the findings. [`shadow`] is the state that the
 //! emulator's plugin keeps of a program.
 //!

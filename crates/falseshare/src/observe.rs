@@ -10,7 +10,7 @@ use manycore_topology::SysTree;
 use std::{path::Path, time::Duration};
 
 /// Size of a cache line in bytes on machines that do not report one.
-const USUAL_LINE_BYTES: u32 = 64;
+const DEFAULT_LINE_BYTES: u32 = 64;
 
 /// How memory accesses are observed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub struct Options {
     pub line_bytes: Option<u32>,
     /// Whether to follow other line layouts too, for latent findings.
     pub latent: bool,
-    /// Most memory for the bookkeeping of emulation, in bytes: see
+    /// Maximum memory for the bookkeeping of emulation, in bytes: see
     /// [`emulator::Request::memory_limit_bytes`].
     pub memory_limit_bytes: u64,
     /// The command is stopped after this time.
@@ -95,5 +95,5 @@ fn machine_line_bytes() -> Result<u32> {
     let tree = SysTree::open(Path::new("/")).map_err(|error| Error::Machine(error.to_string()))?;
     let machine = manycore_topology::read(&tree).map_err(|error| Error::Machine(error.to_string()))?;
     let sizes = machine.caches.iter().filter_map(|cache| cache.line_bytes);
-    Ok(sizes.map(|bytes| bytes as u32).min().unwrap_or(USUAL_LINE_BYTES))
+    Ok(sizes.map(|bytes| bytes as u32).min().unwrap_or(DEFAULT_LINE_BYTES))
 }

@@ -22,11 +22,11 @@ use std::collections::BTreeMap;
 /// Width of the picture of a line, in columns.
 const COLUMNS: u32 = 64;
 
-/// Most threads in a picture, and most lines of code in a table.
-const MOST_ROWS: usize = 8;
+/// Maximum number of threads in a picture, and of lines of code in a table.
+const MAX_ROWS: usize = 8;
 
-/// Most thread ids, variables or blocks in one list.
-const MOST_NAMED: usize = 4;
+/// Maximum number of thread ids, variables or blocks in one list.
+const MAX_NAMED: usize = 4;
 
 /// Indentation of the details of a finding, in columns.
 const INDENT: usize = 3;
@@ -159,9 +159,9 @@ fn allocation(block: &Allocation) -> String {
 }
 
 fn list<T>(items: &[T], name: impl Fn(&T) -> String) -> String {
-    let mut named: Vec<String> = items.iter().take(MOST_NAMED).map(name).collect();
-    if items.len() > MOST_NAMED {
-        named.push(format!("{} more", items.len() - MOST_NAMED));
+    let mut named: Vec<String> = items.iter().take(MAX_NAMED).map(name).collect();
+    if items.len() > MAX_NAMED {
+        named.push(format!("{} more", items.len() - MAX_NAMED));
     }
     named.join("; ")
 }
@@ -169,8 +169,8 @@ fn list<T>(items: &[T], name: impl Fn(&T) -> String) -> String {
 /// Lists threads by name, such as `8 threads named worker (41, 42, 43, 44, ...); main thread (40)`.
 fn threads(parties: &[ThreadGroup]) -> String {
     let named = |party: &ThreadGroup| {
-        let ids: Vec<String> = party.tids.iter().take(MOST_NAMED).map(i32::to_string).collect();
-        let more = if party.tids.len() > MOST_NAMED { ", ..." } else { "" };
+        let ids: Vec<String> = party.tids.iter().take(MAX_NAMED).map(i32::to_string).collect();
+        let more = if party.tids.len() > MAX_NAMED { ", ..." } else { "" };
         match party.tids.len() {
             1 => format!("{} ({})", party.name, ids[0]),
             several => format!("{several} threads named {} ({}{more})", party.name, ids.join(", ")),
@@ -194,8 +194,8 @@ fn picture(finding: &Finding) -> String {
         (0..line / scale).step_by(8).map(|column| format!("{:<8}", column * scale)).collect();
     let ruler = marks.concat();
     let mut text = format!("\n{:INDENT$}{:width$}  {}\n", "", "", ruler.trim_end());
-    let more = rows.len().saturating_sub(MOST_ROWS);
-    for (key, touches) in rows.into_iter().take(MOST_ROWS) {
+    let more = rows.len().saturating_sub(MAX_ROWS);
+    for (key, touches) in rows.into_iter().take(MAX_ROWS) {
         let cells: String = (0..line / scale).map(|column| cell(column * scale, scale, &touches)).collect();
         text.push_str(&format!("{:INDENT$}{:<width$}  {cells}\n", "", label(key)));
     }
@@ -219,13 +219,13 @@ fn sites(finding: &Finding) -> String {
     let mut table = Table::numeric("", ("code", Align::Left), &["threads", "reads", "writes"]);
     table.head.insert(1, ("on the worst line".to_owned(), Align::Left));
     let notable = finding.significant_sites();
-    for site in shown(&notable) {
+    for site in shown_sites(&notable) {
         let touched = if site.bytes.is_empty() { "-".to_owned() } else { format_byte_ranges(&site.bytes) };
         let [reads, writes] = [site.reads, site.writes].map(|count| grouped(count as f64));
         table.rows.push(vec![site.frame.brief(), touched, site.threads.to_string(), reads, writes]);
     }
     let mut text = table.text().lines().fold(String::new(), |text, line| format!("{text} {line}\n"));
-    let [more, left_out] = [notable.len().saturating_sub(MOST_ROWS), finding.sites.len() - notable.len()];
+    let [more, left_out] = [notable.len().saturating_sub(MAX_ROWS), finding.sites.len() - notable.len()];
     if more > 0 {
         text.push_str(&format!("   and {more} more lines of code\n"));
     }
@@ -240,11 +240,11 @@ fn sites(finding: &Finding) -> String {
 
 /// Returns the busiest lines of code. Where none of them writes, the one that writes most takes the last
 /// position, since writes are what moves the line between caches.
-fn shown<'a>(sites: &[&'a CodeSite]) -> Vec<&'a CodeSite> {
-    let mut shown: Vec<&CodeSite> = sites.iter().take(MOST_ROWS).copied().collect();
-    if shown.len() == MOST_ROWS && shown.iter().all(|site| site.writes == 0) {
+fn shown_sites<'a>(sites: &[&'a CodeSite]) -> Vec<&'a CodeSite> {
+    let mut shown: Vec<&CodeSite> = sites.iter().take(MAX_ROWS).copied().collect();
+    if shown.len() == MAX_ROWS && shown.iter().all(|site| site.writes == 0) {
         shown.pop();
-        shown.extend(sites.iter().skip(MOST_ROWS - 1).copied().max_by_key(|site| site.writes));
+        shown.extend(sites.iter().skip(MAX_ROWS - 1).copied().max_by_key(|site| site.writes));
     }
     shown
 }

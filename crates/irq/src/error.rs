@@ -38,7 +38,7 @@ pub enum Error {
     #[error(transparent)]
     Plan(#[from] PlacementError),
     /// The requested CPUs cannot handle interrupts.
-    #[error("{}; online are {}", which(.absent), .online.brief())]
+    #[error("{}; online are {}", absent_cpus(.absent), .online.brief())]
     Cpus {
         /// The requested CPUs.
         requested: CpuSet,
@@ -66,7 +66,7 @@ pub enum Error {
 /// A result with the error of this crate.
 pub type Result<T = (), E = Error> = std::result::Result<T, E>;
 
-fn which(absent: &CpuSet) -> String {
+fn absent_cpus(absent: &CpuSet) -> String {
     if absent.is_empty() { "an empty list".to_owned() } else { format!("{} not online", absent.brief()) }
 }
 

@@ -8,7 +8,7 @@ use manycore_topology::{CpuId, CpuSet, Machine};
 use std::{cmp::Reverse, collections::BTreeMap};
 
 /// Number of CPUs that are listed in a row; the rest is only counted.
-const CPUS: usize = 3;
+const MAX_LISTED_CPUS: usize = 3;
 
 /// Returns the interrupts with the CPUs that took them: of one `device`, or of all devices with a sum per
 /// CPU.
@@ -64,7 +64,7 @@ fn devices(all: &Interrupts, with_device: bool) -> Table {
     let row = |one: &Interrupt| {
         let mut cells = vec![one.irq.to_string(), or_none(&one.name)];
         if with_device {
-            cells.push(whose(one));
+            cells.push(device_name(one));
             cells.push(one.node.map_or_else(|| "-".to_owned(), |node| node.to_string()));
         }
         let fixed = if one.unmovable { ", fixed" } else { "" };
@@ -135,7 +135,7 @@ fn table(first: (&str, Align), columns: &[(&str, Align)], rows: Vec<Vec<String>>
 }
 
 /// `eth0 0000:03:00.0`
-fn whose(one: &Interrupt) -> String {
+fn device_name(one: &Interrupt) -> String {
     let names = one.device_names.iter().map(String::as_str);
     or_none(&names.chain(one.device.as_deref()).collect::<Vec<_>>().join(" "))
 }
@@ -164,8 +164,11 @@ fn by_cpu(taken: &BTreeMap<CpuId, u64>, seconds: Option<f64>) -> String {
         return cpu.to_string();
     }
     busiest.sort_by_key(|&(cpu, taken)| (Reverse(taken), cpu));
-    let named = busiest.iter().take(CPUS).map(|&(cpu, taken)| format!("{cpu}: {}", figure(taken, seconds)));
-    let more = busiest.len().saturating_sub(CPUS);
+    let named = busiest
+        .iter()
+        .take(MAX_LISTED_CPUS)
+        .map(|&(cpu, taken)| format!("{cpu}: {}", figure(taken, seconds)));
+    let more = busiest.len().saturating_sub(MAX_LISTED_CPUS);
     let more = (more > 0).then(|| format!("{more} more"));
     named.chain(more).collect::<Vec<_>>().join(", ")
 }

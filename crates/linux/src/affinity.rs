@@ -28,14 +28,14 @@ pub fn online() -> Option<CpuSet> {
 /// # Errors
 /// An error of `sched_getaffinity(2)`.
 pub fn allowed() -> io::Result<CpuSet> {
-    of(0)
+    of_thread(0)
 }
 
 /// Returns the CPUs that thread `tid` (0: the calling thread) may run on. Also works for a zombie.
 ///
 /// # Errors
 /// An error of `sched_getaffinity(2)`: the thread does not exist.
-pub fn of(tid: u32) -> io::Result<CpuSet> {
+pub fn of_thread(tid: u32) -> io::Result<CpuSet> {
     let mut words = 16;
     loop {
         let mut mask = vec![0 as libc::c_ulong; words];
@@ -64,14 +64,14 @@ pub fn restrict(tid: u32, cpus: &CpuSet) -> io::Result<()> {
     if cpus.last().is_some_and(|last| last as usize >= MAX_WORDS * WORD) {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));
     }
-    Mask::of(cpus).apply(tid)
+    Mask::from_cpus(cpus).apply(tid)
 }
 
 /// A CPU mask in the kernel's format.
 pub(crate) struct Mask(Vec<libc::c_ulong>);
 
 impl Mask {
-    pub(crate) fn of(cpus: &CpuSet) -> Self {
+    pub(crate) fn from_cpus(cpus: &CpuSet) -> Self {
         Self(to_words(cpus))
     }
 

@@ -5,7 +5,7 @@
 /// gaps between them (`arena` and `hblkhd` of `mallinfo2(3)`, glibc 2.33). Blocks alone would be too few:
 /// aligned blocks leave gaps that fit no other block. `None` with other C libraries.
 #[cfg(target_env = "gnu")]
-pub fn taken() -> Option<u64> {
+pub fn obtained_bytes() -> Option<u64> {
     // SAFETY: it fills a structure of numbers and has no other effect.
     let info = unsafe { libc::mallinfo2() };
     Some((info.arena + info.hblkhd) as u64)
@@ -14,7 +14,7 @@ pub fn taken() -> Option<u64> {
 /// Returns the bytes that the allocator of this process has obtained from the kernel: unknown with this C
 /// library.
 #[cfg(not(target_env = "gnu"))]
-pub fn taken() -> Option<u64> {
+pub fn obtained_bytes() -> Option<u64> {
     None
 }
 
@@ -44,18 +44,18 @@ mod tests {
 
     #[test]
     fn what_is_allocated_was_taken() {
-        let Some(before) = taken() else { return eprintln!("SKIPPED: no mallinfo2 here") };
+        let Some(before) = obtained_bytes() else { return eprintln!("SKIPPED: no mallinfo2 here") };
         let block = black_box(vec![1u8; 300 << 20]);
-        assert!(taken() >= Some(before + (200 << 20)));
+        assert!(obtained_bytes() >= Some(before + (200 << 20)));
         drop(block);
     }
     #[test]
     fn gaps_between_aligned_blocks_count() {
         #[repr(align(128))]
         struct Aligned([u8; 512]);
-        let Some(before) = taken() else { return eprintln!("SKIPPED: no mallinfo2 here") };
+        let Some(before) = obtained_bytes() else { return eprintln!("SKIPPED: no mallinfo2 here") };
         let kept: Vec<Box<Aligned>> = (0..100_000).map(|_| Box::new(black_box(Aligned([1; 512])))).collect();
-        let each = (taken().unwrap() - before) / kept.len() as u64;
+        let each = (obtained_bytes().unwrap() - before) / kept.len() as u64;
         // 512 bytes, its header and a pointer to it, rounded up to the next address for such a block: 640 and
         // 8.
         assert!(each > 600 && kept[0].0[0] == 1, "{each}");

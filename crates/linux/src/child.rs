@@ -97,7 +97,7 @@ pub fn spawn_detached(command: &mut Command, start: &StartPlacement) -> io::Resu
 
 /// Makes `command` apply its CPUs and memory policy before it executes the program.
 pub fn prepare(command: &mut Command, start: &StartPlacement) {
-    let mask = start.cpus.as_ref().map(Mask::of);
+    let mask = start.cpus.as_ref().map(Mask::from_cpus);
     let memory = start.memory.encoded();
     let files = GIVEN_FILES.get().copied();
     // SAFETY: as above.

@@ -169,7 +169,7 @@ fn bounded(path: &Path, max_bytes: u64) -> Result<Vec<u8>, ReadProblem> {
 /// Those of [`read`], and [`InputError::Unusable`] if it is of another kind or damaged.
 pub fn load<T: DeserializeOwned>(path: &Path, kind: &'static FileKind) -> Result<T, InputError> {
     let bytes = read(path, kind.max_bytes)?;
-    parse(&bytes, kind).map_err(|problem| problem.of(path))
+    parse(&bytes, kind).map_err(|problem| problem.in_file(path))
 }
 
 /// Parses JSON of the given kind. The schema is checked before the rest.
@@ -223,7 +223,7 @@ impl ContentProblem {
     }
 
     /// The error for the file at `path`.
-    pub fn of(self, path: &Path) -> InputError {
+    pub fn in_file(self, path: &Path) -> InputError {
         InputError::Unusable { path: path.to_owned(), problem: self }
     }
 }

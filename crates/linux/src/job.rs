@@ -20,15 +20,15 @@ use std::{
     time::Duration,
 };
 
-/// Most bytes of standard output that are kept; the rest is read and discarded.
-pub const MOST_OUTPUT: usize = 64 << 20;
+/// Maximum number of bytes of standard output that are kept; the rest is read and discarded.
+pub const MAX_OUTPUT: usize = 64 << 20;
 
-/// Most bytes of standard error that are kept: the last ones.
+/// Maximum number of bytes of standard error that are kept: the last ones.
 const MAX_STDERR: usize = 64 << 10;
 
-/// Most chunks that are read from a pipe at once. This is more than a pipe can hold (1 MiB,
+/// Maximum number of chunks that are read from a pipe at once. This is more than a pipe can hold (1 MiB,
 /// `/proc/sys/fs/pipe-max-size`), and it bounds the loop if a process writes faster than we read.
-const MOST_CHUNKS: usize = 128;
+const MAX_CHUNKS: usize = 128;
 
 /// A running command.
 pub struct Job {
@@ -97,7 +97,7 @@ impl Job {
         &self.output
     }
 
-    /// Returns whether it wrote more than [`MOST_OUTPUT`].
+    /// Returns whether it wrote more than [`MAX_OUTPUT`].
     pub fn output_truncated(&self) -> bool {
         self.output_truncated
     }
@@ -126,15 +126,15 @@ impl Job {
     fn drain(&mut self) {
         let mut chunk = [0; 16 << 10];
         if let Some(pipe) = &mut self.stdout {
-            for _ in 0..MOST_CHUNKS {
+            for _ in 0..MAX_CHUNKS {
                 let Some(count) = read_chunk(pipe, &mut chunk) else { break };
-                let room = MOST_OUTPUT - self.output.len();
+                let room = MAX_OUTPUT - self.output.len();
                 self.output.extend_from_slice(&chunk[..count.min(room)]);
                 self.output_truncated |= count > room;
             }
         }
         if let Some(pipe) = &mut self.stderr {
-            for _ in 0..MOST_CHUNKS {
+            for _ in 0..MAX_CHUNKS {
                 let Some(count) = read_chunk(pipe, &mut chunk) else { break };
                 self.stderr_tail.extend_from_slice(&chunk[..count]);
                 let excess = self.stderr_tail.len().saturating_sub(MAX_STDERR);
@@ -340,9 +340,7 @@ mod tests {
     fn a_gigabyte_is_read_and_thrown_away() {
         let job = run("head -c 1000000000 /dev/zero; exec >&-; head -c 1000000 /dev/zero >&2");
         assert!(
-            job.output_truncated()
-                && job.output().len() == MOST_OUTPUT
-                && job.stderr_tail.len() <= MAX_STDERR
+            job.output_truncated() && job.output().len() == MAX_OUTPUT && job.stderr_tail.len() <= MAX_STDERR
         );
         assert!(job.ended().unwrap().status.success());
     }

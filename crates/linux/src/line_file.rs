@@ -21,7 +21,7 @@ impl LineFile {
     /// It cannot be written; the message names it.
     pub fn open(path: &Path) -> io::Result<Self> {
         let file =
-            File::options().append(true).create(true).open(path).map_err(|error| named(path, &error))?;
+            File::options().append(true).create(true).open(path).map_err(|error| with_path(path, &error))?;
         Ok(Self { path: path.to_owned(), file })
     }
 
@@ -47,10 +47,10 @@ impl LineFile {
     /// # Errors
     /// It cannot be written, or the disk is full; the message names the file.
     pub fn add(&mut self, line: &str) -> io::Result<()> {
-        self.file.write_all(format!("{line}\n").as_bytes()).map_err(|error| named(&self.path, &error))
+        self.file.write_all(format!("{line}\n").as_bytes()).map_err(|error| with_path(&self.path, &error))
     }
 }
 
-fn named(path: &Path, error: &io::Error) -> io::Error {
+fn with_path(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display()))
 }

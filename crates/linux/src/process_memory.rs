@@ -16,7 +16,7 @@ pub struct ProcessMemory {
 }
 
 /// Returns the memory of `pids`. Processes that have exited count as 0.
-pub fn of(pids: &BTreeSet<u32>) -> ProcessMemory {
+pub fn read(pids: &BTreeSet<u32>) -> ProcessMemory {
     let mut sum = ProcessMemory { pss_bytes: Some(0), ..ProcessMemory::default() };
     for pid in pids {
         // Read first: if a process exits in between, nothing of it is counted, and the sum of the others
@@ -46,9 +46,9 @@ mod tests {
     #[test]
     fn memory_that_is_touched_is_seen() {
         let this = BTreeSet::from([std::process::id()]);
-        let before = of(&this);
+        let before = read(&this);
         let block = black_box(vec![1u8; 64 << 20]);
-        let after = of(&this);
+        let after = read(&this);
         assert!(after.rss_bytes >= before.rss_bytes + (60 << 20), "{before:?} {after:?}");
         match before.pss_bytes.zip(after.pss_bytes) {
             Some((before, after)) => assert!(after >= before + (60 << 20)),
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn who_ends_in_between_takes_nobody_elses_share_away() {
-        if of(&BTreeSet::from([std::process::id()])).pss_bytes.is_none() {
+        if read(&BTreeSet::from([std::process::id()])).pss_bytes.is_none() {
             return eprintln!("SKIPPED: no smaps_rollup here");
         }
         for _ in 0..200 {
@@ -69,7 +69,7 @@ mod tests {
             while fs::read_to_string(format!("/proc/{}/stat", child.id()))
                 .is_ok_and(|stat| !stat.contains(") Z "))
             {
-                assert!(of(&both).pss_bytes.is_some());
+                assert!(read(&both).pss_bytes.is_some());
             }
             child.wait().unwrap();
         }
@@ -78,6 +78,6 @@ mod tests {
     #[test]
     fn who_is_not_there_has_none() {
         let none = ProcessMemory { pss_bytes: Some(0), ..ProcessMemory::default() };
-        assert_eq!(of(&BTreeSet::from([u32::MAX >> 4])), none);
+        assert_eq!(read(&BTreeSet::from([u32::MAX >> 4])), none);
     }
 }

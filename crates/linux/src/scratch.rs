@@ -8,7 +8,7 @@ use std::{fs, path::Path};
 pub fn file_system(folder: &Path) -> Option<String> {
     let folder = fs::canonicalize(folder).ok()?;
     let table = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    named(&table, &folder)
+    mount_type(&table, &folder)
 }
 
 /// Returns the bytes and the number of files that an ordinary user can still add to the file system of a
@@ -21,7 +21,7 @@ pub fn free_space(folder: &Path) -> Option<(u64, Option<u64>)> {
 
 /// Returns the type of the mount nearest above a directory. Of several on the same mount point, the last one
 /// covers the others.
-fn named(table: &str, folder: &Path) -> Option<String> {
+fn mount_type(table: &str, folder: &Path) -> Option<String> {
     let mounts = table.lines().filter_map(|line| {
         let (place, kind) = line.split_once(" - ")?;
         let point = unescape(place.split(' ').nth(4)?);
@@ -45,9 +45,9 @@ mod tests {
         for (folder, kind) in
             [("/home/x", "ext4"), ("/tmp/a/b", "overlay"), ("/my disk/a", "xfs"), ("/tmpx", "ext4")]
         {
-            assert_eq!(named(TABLE, Path::new(folder)).as_deref(), Some(kind), "{folder}");
+            assert_eq!(mount_type(TABLE, Path::new(folder)).as_deref(), Some(kind), "{folder}");
         }
-        assert_eq!(named("nonsense", Path::new("/")), None);
+        assert_eq!(mount_type("nonsense", Path::new("/")), None);
     }
 
     #[test]

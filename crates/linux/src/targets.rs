@@ -174,7 +174,7 @@ fn cgroup(path: &str) -> Result<Members, TargetError> {
 }
 
 /// Returns the matching directories of the first hierarchy that has any.
-fn named(is_meant: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+fn find_groups(is_meant: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     for point in points() {
         let mut found = Vec::new();
         let mut open = vec![(point, 0)];
@@ -216,7 +216,7 @@ fn container(id: &str) -> Result<Members, TargetError> {
         ));
     }
     let id = id.to_ascii_lowercase();
-    only_one("container", &id, named(|name| container_id(name).is_some_and(|own| own.starts_with(&id))))
+    only_one("container", &id, find_groups(|name| container_id(name).is_some_and(|own| own.starts_with(&id))))
 }
 
 /// Returns the container id in the name of a group: `ID` (cgroupfs driver), `docker-ID.scope`,
@@ -242,7 +242,7 @@ fn unit(name: &str) -> Result<Members, TargetError> {
         format!("{name}.service")
     };
     // A unit without processes has no control group.
-    only_one("running unit", &full, named(|other| other == full))
+    only_one("running unit", &full, find_groups(|other| other == full))
 }
 
 fn domain(name: &str) -> Result<Members, TargetError> {

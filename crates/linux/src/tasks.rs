@@ -95,7 +95,7 @@ pub fn cpu_ns(pid: u32, tid: u32) -> Option<u64> {
     let task = format!("{pid}/task/{tid}");
     let schedstat = fs::read_to_string(format!("/proc/{task}/schedstat")).unwrap_or_default();
     schedstat.split_whitespace().next().and_then(|time| time.parse().ok()).or_else(|| {
-        let stat = Stat::of(&task)?;
+        let stat = Stat::read(&task)?;
         let ticks = stat.field(14)?.parse::<u64>().ok()? + stat.field(15)?.parse::<u64>().ok()?;
         Some(ticks * (1_000_000_000 / crate::counters::ticks_per_second()))
     })
@@ -115,7 +115,7 @@ pub struct Usage {
 
 /// Returns the usage of process `pid` (`/proc/PID/stat`, fields 4, 16, 17 and 22, and its CPU-time clock).
 pub fn usage(pid: u32) -> Option<Usage> {
-    let stat = Stat::of(&pid.to_string())?;
+    let stat = Stat::read(&pid.to_string())?;
     let number = |field| stat.field(field)?.parse::<u64>().ok();
     let reaped = number(16)?.checked_add(number(17)?)?;
     let reaped_ns = reaped.checked_mul(1_000_000_000 / crate::counters::ticks_per_second())?;
@@ -182,7 +182,7 @@ pub fn process_of(tid: u32) -> Option<u32> {
 struct Stat(String);
 
 impl Stat {
-    fn of(task: &str) -> Option<Self> {
+    fn read(task: &str) -> Option<Self> {
         let text = read(&format!("/proc/{task}/stat"))?;
         Some(Self(text.rsplit_once(')')?.1.to_owned()))
     }
@@ -194,7 +194,7 @@ impl Stat {
 }
 
 fn stat_field(task: &str, number: usize) -> Option<String> {
-    Stat::of(task)?.field(number).map(str::to_owned)
+    Stat::read(task)?.field(number).map(str::to_owned)
 }
 
 /// Reads a file whose text need not be UTF-8, because it contains a name chosen by a process.

@@ -15,8 +15,8 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-/// Most symbolic links in a path, as in the kernel (`MAXSYMLINKS`).
-const MOST_LINKS: usize = 40;
+/// Maximum number of symbolic links in a path, as in the kernel (`MAXSYMLINKS`).
+const MAX_LINKS: usize = 40;
 
 /// Why a file is not trusted.
 #[derive(Debug, thiserror::Error)]
@@ -178,7 +178,7 @@ fn walk(path: &Path, checks_last: bool) -> Result {
         let seen = metadata(&next)?;
         if seen.is_symlink() {
             links += 1;
-            if links > MOST_LINKS {
+            if links > MAX_LINKS {
                 return Err(Untrusted::TooManyLinks(path.display().to_string()));
             }
             // In a folder that is writable by all, a link is controlled by its owner.

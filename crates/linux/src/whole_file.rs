@@ -17,7 +17,7 @@ use std::{
 pub fn check(path: &Path) -> io::Result<()> {
     match fs::metadata(path) {
         Ok(older) if older.is_dir() => Err(ErrorKind::IsADirectory.into()),
-        Ok(older) if older.is_file() && held(&older)?.is_none() => {
+        Ok(older) if older.is_file() && open_stream(&older)?.is_none() => {
             temporary(&fs::canonicalize(path)?, None).map(drop)
         }
         Ok(_) => Ok(()),
@@ -49,7 +49,7 @@ pub fn write(path: &Path, contents: &[u8]) -> io::Result<()> {
     };
     // A stream that is open already may have no name that can be opened (a socket, a deleted file). A file
     // that receives the rest of the output must not be replaced.
-    if let Some(mut open) = held(&older)? {
+    if let Some(mut open) = open_stream(&older)? {
         open.write_all(contents)
     } else if older.is_file() {
         replace(&fs::canonicalize(path)?, contents, Some(&older))
@@ -59,7 +59,7 @@ pub fn write(path: &Path, contents: &[u8]) -> io::Result<()> {
 }
 
 /// Returns standard output or standard error, if that is the file with the metadata `wanted`.
-fn held(wanted: &Metadata) -> io::Result<Option<File>> {
+fn open_stream(wanted: &Metadata) -> io::Result<Option<File>> {
     let (out, error) = (io::stdout(), io::stderr());
     for stream in [out.as_fd(), error.as_fd()] {
         let open = File::from(stream.try_clone_to_owned()?);

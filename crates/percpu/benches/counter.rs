@@ -287,7 +287,7 @@ fn loops_with<S: Copy + Sync + 'static>(
 }
 
 /// Nanoseconds below which no ratio is computed: less than half a cycle.
-const NOTHING: f64 = 0.1;
+const MIN_NS: f64 = 0.1;
 
 /// Measures the cost of an add among other work: the time that it adds to a loop.
 fn among_work(kind: &str, them: &[Contender], rounds: usize) {
@@ -308,7 +308,7 @@ fn among_work(kind: &str, them: &[Contender], rounds: usize) {
         costs.push(cost);
     }
     let ([low, ours, high], [least, plain, most]) = (costs[1], costs[2]);
-    if plain > NOTHING {
+    if plain > MIN_NS {
         let (ratio, word) = (ours / plain, if ours <= 1.5 * plain { "holds" } else { "missed" });
         println!("  {word}: the part of ours at most 1.5 times that of a plain add: {ratio:.2}");
     } else {

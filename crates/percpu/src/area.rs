@@ -193,7 +193,7 @@ impl Cells {
 
     /// See `PerCpuCounter::approx_error`.
     pub fn approx_error(&self) -> i64 {
-        near::MOST * self.rows() as i64
+        near::MAX_DIFFERENCE * self.rows() as i64
     }
 
     /// See `PerCpuCounter::reset`.

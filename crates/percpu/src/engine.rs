@@ -69,7 +69,7 @@ mod glibc {
     use std::ffi::c_void;
 
     /// Bytes of the area up to the end of `flags`: the fields that the first kernels with restartable sequences had.
-    const LEAST: u32 = 20;
+    const MIN_AREA_BYTES: u32 = 20;
 
     /// Returns `__rseq_offset`, if `__rseq_size` shows that there is a registration. The size is 0 if the
     /// kernel refused the registration or the user disabled it (glibc manual, "Restartable Sequences").
@@ -79,7 +79,7 @@ mod glibc {
         // SAFETY: glibc exports the two as `const unsigned int` and `const ptrdiff_t`, and has written them before
         // any code of the program runs.
         let (size, offset) = unsafe { (*size, *offset) };
-        (size >= LEAST && offset != 0).then_some(offset)
+        (size >= MIN_AREA_BYTES && offset != 0).then_some(offset)
     }
 
     /// Looks up a symbol; `name` ends in a zero byte.

@@ -12,7 +12,7 @@ const HALF: i64 = BATCH / 2;
 const MASK: i64 = BATCH - 1;
 
 /// Largest difference between a row's value and its published value.
-pub(crate) const MOST: i64 = HALF;
+pub(crate) const MAX_DIFFERENCE: i64 = HALF;
 
 /// Returns the published value of a row with this value.
 fn published(value: i64) -> i64 {
@@ -49,7 +49,7 @@ mod tests {
                 value = value.wrapping_add(n);
                 shared = shared.wrapping_add(owed(value, n));
                 prop_assert_eq!(shared, published(value));
-                prop_assert!((-MOST..=MOST).contains(&value.wrapping_sub(shared)));
+                prop_assert!((-MAX_DIFFERENCE..=MAX_DIFFERENCE).contains(&value.wrapping_sub(shared)));
             }
         }
 

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 /// Limit above which the value in `/sys` is rejected: the kernel's `NR_CPUS` is at most 8192.
-const MOST: u32 = 1 << 16;
+const MAX_CPUS: u32 = 1 << 16;
 
 /// Returns one more than the highest number of a possible CPU, that is of one that can come online while the
 /// system runs (`/sys/devices/system/cpu/possible`, or the C library's value if that cannot be read). At
@@ -22,7 +22,7 @@ pub(crate) fn online() -> u32 {
 fn configured(name: libc::c_int) -> u32 {
     // SAFETY: `sysconf` takes a number and returns one.
     let count = unsafe { libc::sysconf(name) };
-    u32::try_from(count).unwrap_or(1).clamp(1, MOST)
+    u32::try_from(count).unwrap_or(1).clamp(1, MAX_CPUS)
 }
 
 fn listed() -> Option<u32> {
@@ -35,7 +35,7 @@ fn listed() -> Option<u32> {
 /// Returns one more than the last CPU of a kernel list such as `0-3,8`, whose parts are in ascending order.
 fn end_of(list: &str) -> Option<u32> {
     let end: u32 = list.trim().rsplit([',', '-']).next()?.parse().ok()?;
-    (end < MOST).then(|| end + 1)
+    (end < MAX_CPUS).then(|| end + 1)
 }
 
 #[cfg(test)]
@@ -67,7 +67,7 @@ mod tests {
 
         #[test]
         fn hostile_text_is_no_panic(text in ".{0,40}") {
-            prop_assert!(end_of(&text).is_none_or(|end| end <= MOST));
+            prop_assert!(end_of(&text).is_none_or(|end| end <= MAX_CPUS));
         }
     }
 }

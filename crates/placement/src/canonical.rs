@@ -39,7 +39,7 @@ impl fmt::Display for CanonicalPlan {
     }
 }
 
-pub(super) fn of(plan: &PlacementPlan, machine: &Machine) -> CanonicalPlan {
+pub(super) fn canonical_form(plan: &PlacementPlan, machine: &Machine) -> CanonicalPlan {
     // A damaged machine description may name billions of CPUs; no tree is built for it.
     let online = if machine.online.len() > crate::MAX_CPUS { &CpuSet::new() } else { &machine.online };
     let tree = CpuTree::new(machine, online);
@@ -59,7 +59,7 @@ fn by_policy(plan: &PlacementPlan, machine: &Machine) -> bool {
     plan.workers.iter().all(|worker| {
         let near = match last.take() {
             Some((cpus, near)) if *cpus == worker.cpus => near,
-            _ => memory.of(&worker.cpus),
+            _ => memory.nodes_near(&worker.cpus),
         };
         let same = near == worker.memory_nodes;
         last = Some((&worker.cpus, near));

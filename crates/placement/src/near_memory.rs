@@ -16,11 +16,11 @@ impl<'a> NearMemory<'a> {
 
     /// Returns a worker with these CPUs and the memory nearest to them.
     pub fn worker(&self, cpus: CpuSet, why: String) -> PlannedWorker {
-        PlannedWorker { memory_nodes: self.of(&cpus), cpus, why }
+        PlannedWorker { memory_nodes: self.nodes_near(&cpus), cpus, why }
     }
 
     /// Returns the ids of the nodes nearest to any of the CPUs, ascending.
-    pub fn of(&self, cpus: &CpuSet) -> Vec<u32> {
+    pub fn nodes_near(&self, cpus: &CpuSet) -> Vec<u32> {
         let single = cpus.first().filter(|_| cpus.len() == 1);
         let holds =
             |node: &Node| single.map_or_else(|| node.cpus.intersects(cpus), |cpu| node.cpus.contains(cpu));

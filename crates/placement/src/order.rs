@@ -8,7 +8,7 @@ use std::{
 
 /// Returns indices into [`CpuTree::leaves`]: adjacent CPUs follow each other, and all CPUs of fast cores come
 /// before those of slower ones.
-pub(super) fn close(tree: &CpuTree) -> Vec<usize> {
+pub(super) fn close_order(tree: &CpuTree) -> Vec<usize> {
     let mut order: Vec<usize> = (0..tree.leaves.len()).collect();
     order.sort_by_key(|&leaf| tree.leaves[leaf].kind);
     order
@@ -19,7 +19,7 @@ pub(super) fn close(tree: &CpuTree) -> Vec<usize> {
 type Tier = (usize, usize);
 
 /// Returns indices into [`CpuTree::leaves`], each as far from the earlier ones as possible.
-pub(super) fn spread(tree: &CpuTree) -> Vec<usize> {
+pub(super) fn spread_order(tree: &CpuTree) -> Vec<usize> {
     let tiers: BTreeSet<Tier> = (0..tree.leaves.len()).map(|leaf| tier_of(tree, leaf)).collect();
     tiers.into_iter().flat_map(|tier| merge(tree, &tree.root, tier)).collect()
 }

@@ -113,7 +113,7 @@ impl PlacementPlan {
     /// Returns the canonical form of the plan on a machine, by which equivalent plans are recognized; see
     /// [`CanonicalPlan`].
     pub fn canonical(&self, machine: &Machine) -> CanonicalPlan {
-        canonical::of(self, machine)
+        canonical::canonical_form(self, machine)
     }
 
     /// Returns the number of workers for each set of CPUs.

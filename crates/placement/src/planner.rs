@@ -59,7 +59,7 @@ impl Policy {
     ) -> Result<(CpuTree<'a>, Option<String>), PlacementError> {
         let (cpus, device) = match &self.kind {
             PolicyKind::Near(name) => {
-                let near = pool::near(machine, name, pool)?;
+                let near = pool::near_device(machine, name, pool)?;
                 (near.cpus, Some(near.why))
             }
             PolicyKind::Cpus(list) => (list.set(), None),
@@ -83,25 +83,25 @@ impl Policy {
         let workers = match &self.kind {
             PolicyKind::Free => {
                 let cpus: CpuSet = tree.leaves.iter().map(|leaf| leaf.cpu).collect();
-                let why = reasons::free(&cpus, self.nosmt);
+                let why = reasons::free_reason(&cpus, self.nosmt);
                 vec![NearMemory::new(machine).worker(cpus, why); workers]
             }
             PolicyKind::Close => {
-                one_cpu_per_worker(&tree, &order::close(&tree), workers, |step| why.close(step))
+                one_cpu_per_worker(&tree, &order::close_order(&tree), workers, |step| why.close(step))
             }
             PolicyKind::Spread => {
-                one_cpu_per_worker(&tree, &order::spread(&tree), workers, |step| why.spread(step))
+                one_cpu_per_worker(&tree, &order::spread_order(&tree), workers, |step| why.spread(step))
             }
             PolicyKind::Near(_) => {
                 let suffix = device.unwrap_or_default();
-                one_cpu_per_worker(&tree, &order::spread(&tree), workers, |step| {
+                one_cpu_per_worker(&tree, &order::spread_order(&tree), workers, |step| {
                     format!("{}; {suffix}", why.spread(step))
                 })
             }
             PolicyKind::Cpus(list) => {
                 let order: Vec<usize> =
                     list.iter().filter_map(|cpu| tree.index_of(cpu)).take(workers).collect();
-                one_cpu_per_worker(&tree, &order, workers, |step| why.listed(step))
+                one_cpu_per_worker(&tree, &order, workers, |step| why.listed_reason(step))
             }
             PolicyKind::SpreadAt(level) => groups(&tree, *level, workers)?,
         };

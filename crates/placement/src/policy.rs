@@ -202,7 +202,7 @@ impl fmt::Display for Policy {
 impl Policy {
     /// Returns the policy of this kind, which uses one CPU per core (`nosmt`) or all CPUs, and only those
     /// isolated CPUs that it names.
-    pub fn of(kind: PolicyKind, nosmt: bool) -> Self {
+    pub fn new(kind: PolicyKind, nosmt: bool) -> Self {
         Self { kind, nosmt, isolated: false }
     }
 

@@ -109,11 +109,16 @@ fn near_node(machine: &Machine, name: &str, pool: &CpuSet) -> Option<Result<Near
     } else {
         format!("on node {id}")
     };
-    Some(within(machine, name, &node.cpus, pool).map(|cpus| Near { cpus, why }))
+    Some(usable_near(machine, name, &node.cpus, pool).map(|cpus| Near { cpus, why }))
 }
 
 /// Returns the CPUs of `local` that are in the pool.
-fn within(machine: &Machine, name: &str, local: &CpuSet, pool: &CpuSet) -> Result<CpuSet, PlacementError> {
+fn usable_near(
+    machine: &Machine,
+    name: &str,
+    local: &CpuSet,
+    pool: &CpuSet,
+) -> Result<CpuSet, PlacementError> {
     let cpus = local.intersection(pool);
     if !cpus.is_empty() {
         return Ok(cpus);
@@ -131,7 +136,7 @@ fn within(machine: &Machine, name: &str, local: &CpuSet, pool: &CpuSet) -> Resul
     Err(PlacementError::NoUsableCpuNearDevice { name, cpus, why: why.join(", "), usable: pool.clone() })
 }
 
-pub(super) fn near(machine: &Machine, name: &str, pool: &CpuSet) -> Result<Near, PlacementError> {
+pub(super) fn near_device(machine: &Machine, name: &str, pool: &CpuSet) -> Result<Near, PlacementError> {
     let Some(device) = machine.device(name) else {
         if let Some(near) = near_node(machine, name, pool) {
             return near;
@@ -152,7 +157,7 @@ pub(super) fn near(machine: &Machine, name: &str, pool: &CpuSet) -> Result<Near,
         None => format!("near {label}"),
         Some(node) => format!("near {label} on node {node}"),
     };
-    let cpus = if everywhere { pool.clone() } else { within(machine, name, local, pool)? };
+    let cpus = if everywhere { pool.clone() } else { usable_near(machine, name, local, pool)? };
     Ok(Near { cpus, why })
 }
 
@@ -173,7 +178,7 @@ pub(super) fn groups(tree: &CpuTree, level: Level) -> Result<Vec<LevelGroup>, Pl
     };
     let mut index: BTreeMap<Part, usize> = BTreeMap::new();
     let mut cpus: Vec<(Part, Vec<u32>)> = Vec::new();
-    for leaf in order::spread(tree) {
+    for leaf in order::spread_order(tree) {
         let Some(part) = tree.part(leaf, layer) else { continue };
         let at = *index.entry(part).or_insert(cpus.len());
         match cpus.get_mut(at) {
@@ -182,7 +187,7 @@ pub(super) fn groups(tree: &CpuTree, level: Level) -> Result<Vec<LevelGroup>, Pl
         }
     }
     let group = |(part, cpus): (Part, Vec<u32>)| LevelGroup {
-        label: reasons::numbered(part, tree.machine).unwrap_or_else(|| part.label(tree.machine)),
+        label: reasons::core_label(part, tree.machine).unwrap_or_else(|| part.label(tree.machine)),
         cpus: cpus.into_iter().collect(),
     };
     Ok(cpus.into_iter().map(group).collect())

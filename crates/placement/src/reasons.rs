@@ -32,7 +32,7 @@ impl<'a> Reasons<'a> {
     fn place(&self, leaf: usize) -> String {
         let core = self.tree.part_at(leaf, Rank::Core);
         let cache = self.tree.part_at(leaf, Rank::Llc).and_then(|part| self.caches.get(&part));
-        let core = core.and_then(|core| numbered(core, self.tree.machine));
+        let core = core.and_then(|core| core_label(core, self.tree.machine));
         let names: Vec<&str> = core.iter().chain(cache).map(String::as_str).collect();
         let cpu = self.tree.leaves[leaf].cpu;
         match names.as_slice() {
@@ -76,7 +76,7 @@ impl<'a> Reasons<'a> {
         }
     }
 
-    pub fn listed(&self, step: &PlacementStep) -> String {
+    pub fn listed_reason(&self, step: &PlacementStep) -> String {
         let place = self.place(step.leaf());
         let at = step.worker % step.order.len() + 1;
         match step.earlier() {
@@ -98,12 +98,12 @@ impl PlacementStep<'_> {
 }
 
 /// Returns `core 2`, or `None` if the kernel gives the core no number.
-pub(super) fn numbered(core: Part, machine: &Machine) -> Option<String> {
+pub(super) fn core_label(core: Part, machine: &Machine) -> Option<String> {
     let Part::Core(at) = core else { return None };
     machine.cores[at].id.map(|id| format!("core {id}"))
 }
 
-pub(super) fn free(cpus: &CpuSet, nosmt: bool) -> String {
+pub(super) fn free_reason(cpus: &CpuSet, nosmt: bool) -> String {
     let which = if nosmt { "one of each core that may be used" } else { "all that may be used" };
     format!("CPUs {}: {which}; the scheduler chooses", cpus.brief())
 }

@@ -18,7 +18,7 @@ pub struct UnusedCpus {
 
 impl UnusedCpus {
     /// Returns the CPUs that `policy` does not use on this machine.
-    pub fn of(policy: &Policy, machine: &Machine, reserve: &Reserve) -> Self {
+    pub fn new(policy: &Policy, machine: &Machine, reserve: &Reserve) -> Self {
         let (may, named) = (pool::allowed_cpus(machine, policy), policy.named());
         let isolated =
             machine.pinnable_cpus().intersection(&machine.isolated.difference(&policy.isolated(machine)));

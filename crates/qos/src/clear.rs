@@ -25,12 +25,12 @@ pub fn clear(selection: &Selection) -> Result<Vec<Undone>> {
     })?;
     let selected = match selection {
         Selection::All => pending.into_iter().filter(changes_groups).collect(),
-        Selection::Named(names) => named(pending, names)?,
+        Selection::Named(names) => select_named(pending, names)?,
     };
     Ok(selected.into_iter().map(Undone::undo).collect())
 }
 
-fn named(pending: Vec<Pending>, names: &[String]) -> Result<Vec<Pending>> {
+fn select_named(pending: Vec<Pending>, names: &[String]) -> Result<Vec<Pending>> {
     let touches = |pending: &Pending, name: &str| pending.changes.iter().any(|change| is_of(change, name));
     if let Some(name) = names.iter().find(|name| !pending.iter().any(|one| touches(one, name))) {
         return Err(Error::NotOurs(name.clone()));

@@ -4,7 +4,7 @@ use crate::{
     limit_outcome::LimitOutcome,
     request::{Bandwidth, DomainSelector},
 };
-use manycore_analysis::limits::{LimitCheck, LimitProof, LimitShown};
+use manycore_analysis::limits::{LimitCheck, LimitProof, LimitResult};
 use manycore_linux::resctrl::{
     dialect::{Capabilities, Dialect, DomainKind, ValueRange},
     domain_cpus::DomainCpus,
@@ -38,13 +38,13 @@ pub struct EnforcementReport {
 impl EnforcementReport {
     /// Returns the names of the checks whose limits are not enforced.
     pub fn failed(&self) -> Vec<&'static str> {
-        let failed = self.proofs.iter().filter(|check| matches!(check.measured.shown, LimitShown::Fails(_)));
+        let failed = self.proofs.iter().filter(|check| matches!(check.measured.shown, LimitResult::Fails(_)));
         failed.map(|check| check.measured.check.name()).collect()
     }
 
     /// Whether at least one limit is enforced.
     pub fn any_holds(&self) -> bool {
-        self.proofs.iter().any(|check| check.measured.shown == LimitShown::Holds)
+        self.proofs.iter().any(|check| check.measured.shown == LimitResult::Holds)
     }
 }
 
@@ -62,7 +62,7 @@ pub struct EnforcementCheck {
 impl EnforcementCheck {
     /// Returns a check that was not measured, and why.
     pub(crate) fn not_measurable(check: LimitCheck, why: String) -> Self {
-        Self { measured: LimitProof::cannot(check, why), limits: Vec::new() }
+        Self { measured: LimitProof::not_measured(check, why), limits: Vec::new() }
     }
 }
 

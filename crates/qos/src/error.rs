@@ -86,7 +86,7 @@ pub enum Error {
         what: &'static str,
     },
     /// The requested CPUs cannot be limited.
-    #[error("{}; online are {}", which(.absent), .online.brief())]
+    #[error("{}; online are {}", absent_cpus(.absent), .online.brief())]
     Cpus {
         /// The requested CPUs.
         requested: CpuSet,
@@ -162,6 +162,6 @@ pub fn join(reasons: impl Iterator<Item = String>) -> String {
     reasons.join("; also, ")
 }
 
-fn which(absent: &CpuSet) -> String {
+fn absent_cpus(absent: &CpuSet) -> String {
     if absent.is_empty() { "an empty list".to_owned() } else { format!("{} not online", absent.brief()) }
 }

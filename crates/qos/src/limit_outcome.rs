@@ -100,7 +100,7 @@ fn difference_reason(
 
 /// Returns a value as text: `50 %`, `2000 MB/s`, `3ff (10 of 20 ways)`, `no limit`.
 pub fn format_value(capabilities: &Capabilities, line: &str, value: u64) -> String {
-    if SchemataKind::of(line) == SchemataKind::Mask {
+    if SchemataKind::from_line_name(line) == SchemataKind::Mask {
         let all = match capabilities.control(line).map(|control| &control.bounds) {
             Some(ValueRange::Mask { full, .. }) => full.count_ones(),
             _ => 64,

@@ -66,7 +66,7 @@ impl<'a> UsageWatch<'a> {
             let owner = |name: &str| {
                 let name = name.trim_start_matches('/');
                 let journal = created.get(Path::new(&format!("{root}/{name}"))).map(String::as_str);
-                GroupOwner::of(name, journal)
+                GroupOwner::from_group_name(name, journal)
             };
             self.owners =
                 snapshot.groups.iter().map(|group| (group.name.clone(), owner(&group.name))).collect();

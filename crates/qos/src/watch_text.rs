@@ -131,16 +131,16 @@ pub fn lines(snapshot: &UsageSnapshot) -> String {
 }
 
 fn memory(group: &GroupUse, show: impl Fn(f64) -> String) -> String {
-    group.memory.map_or_else(|| why(group.missing), show)
+    group.memory.map_or_else(|| missing_word(group.missing), show)
 }
 
 fn in_domain(group: &GroupUse, title: &str, show: impl Fn(f64) -> String) -> String {
     let domain = group.domains.iter().find(|domain| domain.display_name() == title);
-    domain.map_or_else(dash, |domain| domain.memory.map_or_else(|| why(domain.missing), show))
+    domain.map_or_else(dash, |domain| domain.memory.map_or_else(|| missing_word(domain.missing), show))
 }
 
 /// Returns the word that is shown in place of a missing figure.
-fn why(missing: Option<MissingRate>) -> String {
+fn missing_word(missing: Option<MissingRate>) -> String {
     match missing {
         Some(MissingRate::New) => "new",
         Some(MissingRate::Unavailable) => "unavailable",

@@ -27,11 +27,11 @@ pub enum WriteError {
     #[error("{0} is mounted read-only, as in a container: change it from the host")]
     ReadOnly(PathBuf),
     /// ENOSPC: no CLOSID, RMID or PARTID is left.
-    #[error("the hardware supports no more groups{}: remove one ('manycore qos show' lists them)", said(.0.as_deref()))]
+    #[error("the hardware supports no more groups{}: remove one ('manycore qos show' lists them)", kernel_message(.0.as_deref()))]
     Full(Option<String>),
     /// EBUSY: the RMIDs of removed groups still have data in caches.
     #[error("no monitor is free for another group{}: the monitors of removed groups are busy until their data have \
-             left the caches; try again later", said(.0.as_deref()))]
+             left the caches; try again later", kernel_message(.0.as_deref()))]
     Busy(Option<String>),
     /// Another process has created a group of that name meanwhile.
     #[error("another process has created {0} meanwhile: choose another name")]
@@ -40,7 +40,7 @@ pub enum WriteError {
     #[error("another process has removed {0} meanwhile: 'manycore qos show' lists the groups")]
     Gone(PathBuf),
     /// Any other error, with `last_cmd_status` if that holds a reason.
-    #[error("the kernel refused {what}: {error}{}", said(.status.as_deref()))]
+    #[error("the kernel refused {what}: {error}{}", kernel_message(.status.as_deref()))]
     Other {
         /// What was written, and where.
         what: String,
@@ -55,7 +55,7 @@ pub enum WriteError {
 }
 
 /// Formats the kernel's own message, to be appended to ours.
-fn said(status: Option<&str>) -> String {
+fn kernel_message(status: Option<&str>) -> String {
     status.map(|status| format!(" ({status})")).unwrap_or_default()
 }
 

@@ -36,7 +36,7 @@ pub struct NamedEvaluation {
 impl NamedEvaluation {
     /// Evaluates `record`.
     pub fn new(name: String, record: Record) -> Self {
-        let evaluation = Evaluation::of(&record);
+        let evaluation = Evaluation::from_record(&record);
         Self { name, record, evaluation }
     }
 }

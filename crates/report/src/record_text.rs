@@ -10,7 +10,7 @@ use manycore_render::table::{Table, WIDTH, wrap};
 use manycore_text::{names::printable_text, units::bytes};
 
 /// Width of the column for a finding's kind.
-const KIND: usize = 9;
+const KIND_WIDTH: usize = 9;
 
 /// Renders one record, or several side by side, in lines of at most 100 columns.
 pub fn text(all: &[NamedEvaluation]) -> String {
@@ -24,7 +24,9 @@ pub fn text(all: &[NamedEvaluation]) -> String {
     }
     // For a comparison of commands the machine is less relevant. It is on the HTML page and in the record.
     let about_machine = all.iter().any(|named| named.record.verb == "eval");
-    for section in sections::of(all).iter().filter(|section| about_machine || section.id != "conditions") {
+    for section in
+        sections::sections(all).iter().filter(|section| about_machine || section.id != "conditions")
+    {
         section_text(section, all, &mut text);
     }
     printable_text(&text)
@@ -87,13 +89,13 @@ pub fn summary(record: &Record) -> [String; 2] {
 
 fn finding_text(finding: &Finding, text: &mut String) {
     let kind = kind(finding.kind);
-    let indent = " ".repeat(KIND + 2);
-    for (index, line) in wrap(&finding.text, WIDTH - KIND - 2).iter().enumerate() {
-        let lead = if index == 0 { format!("  {kind:<KIND$}") } else { indent.clone() };
+    let indent = " ".repeat(KIND_WIDTH + 2);
+    for (index, line) in wrap(&finding.text, WIDTH - KIND_WIDTH - 2).iter().enumerate() {
+        let lead = if index == 0 { format!("  {kind:<KIND_WIDTH$}") } else { indent.clone() };
         text.push_str(&format!("{lead}{line}\n"));
     }
     for evidence in &finding.evidence {
-        for (index, line) in wrap(evidence, WIDTH - KIND - 4).iter().enumerate() {
+        for (index, line) in wrap(evidence, WIDTH - KIND_WIDTH - 4).iter().enumerate() {
             text.push_str(&format!("{indent}{} {line}\n", if index == 0 { "-" } else { " " }));
         }
     }

@@ -24,7 +24,7 @@ pub struct CpuSampler {
 
 impl CpuSampler {
     /// Selects the CPUs of this machine that the process may use.
-    pub fn of(machine: &Machine) -> Self {
+    pub fn new(machine: &Machine) -> Self {
         Self { cpus: machine.usable().iter().collect(), kernel: KernelCounters::at(Path::new("/")) }
     }
 

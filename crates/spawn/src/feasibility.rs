@@ -44,7 +44,7 @@ pub fn available_memory() -> Option<AvailableMemory> {
 
 /// Returns the limits that apply to the processes started here, if `largest` is the largest requested count.
 pub fn limits(runtime: Runtime, unit: &str, work: Work, largest: u64) -> Vec<Limit> {
-    let needs = ResourceNeeds::of(runtime, unit, work, largest);
+    let needs = ResourceNeeds::new(runtime, unit, work, largest);
     SysTree::open(Path::new("/")).map(|tree| limits::find(&tree, "self", runtime, &needs)).unwrap_or_default()
 }
 

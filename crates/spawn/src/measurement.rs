@@ -99,8 +99,11 @@ impl Measurement<'_> {
         let mut ending = Ok(());
         for count in counts {
             self.begin_step(&format!("{}: {} {}", runtime.name(), units::count(count), self.work_text()));
-            let trial =
-                SpawnTrial { work: self.options.work, length: self.options.length, ..SpawnTrial::of(count) };
+            let trial = SpawnTrial {
+                work: self.options.work,
+                length: self.options.length,
+                ..SpawnTrial::idle(count)
+            };
             let (info, run) = self.trial(&*program, trial, self.available_bytes())?;
             ending = ending.and(check_ending(&run));
             self.keep(index, runtime, &*program, info, run);
@@ -139,7 +142,7 @@ impl Measurement<'_> {
         let mut pilots = PilotRuns::default();
         for count in [large / 10, large].into_iter().filter(|_| needed) {
             self.begin_step(&format!("{}: pilot run of {}", runtime.name(), units::count(count)));
-            let (info, run) = self.trial(program, SpawnTrial::of(count), self.available_bytes())?;
+            let (info, run) = self.trial(program, SpawnTrial::idle(count), self.available_bytes())?;
             check_ending(&run)?;
             interrupt::check()?;
             pilots.info = info;
@@ -162,7 +165,7 @@ impl Measurement<'_> {
         let count = Line::of(&pilots.runs).map_or(UNPREDICTED_COUNT, |line| line.most(limit));
         let count = count.saturating_add(count / 2).saturating_add(1000);
         let count = program.max_count().map_or(count, |(max_count, _)| count.min(max_count));
-        let trial = SpawnTrial { purpose: Purpose::Ceiling, ..SpawnTrial::of(count) };
+        let trial = SpawnTrial { purpose: Purpose::Ceiling, ..SpawnTrial::idle(count) };
         let (info, run) = self.trial(program, trial, Some(limit))?;
         self.keep(index, runtime, program, info, run);
         Ok(interrupt::check()?)
@@ -202,7 +205,7 @@ impl Measurement<'_> {
             Work::Io => Some(self.cleanup.scratch(self.options.scratch.as_deref())?),
             _ => None,
         };
-        let cpus = CpuSampler::of(&self.session.record.machine);
+        let cpus = CpuSampler::new(&self.session.record.machine);
         let ended =
             trial::run(program, &trial, group.as_ref(), scratch.as_ref().map(ScratchDirectory::path), &cpus);
         if let Some(group) = group
@@ -247,7 +250,7 @@ impl Measurement<'_> {
             entry.limits.sort_by_key(|limit| limit.room);
         }
         entry.runs.push(run);
-        self.session.measured();
+        self.session.report_measured();
     }
 
     /// Returns an entry of the record without runs.
@@ -277,8 +280,8 @@ impl Measurement<'_> {
     fn begin_step(&mut self, title: &str) {
         let (done, all) = self.steps;
         let left = self.options.seconds() * (1.0 - done as f64 / all.max(1) as f64);
-        self.session.tell(Event::Left(Duration::from_secs_f64(left)));
-        self.session.tell(Event::Section(title));
+        self.session.report(Event::Remaining(Duration::from_secs_f64(left)));
+        self.session.report(Event::Section(title));
         self.steps = ((done + 1).min(all), all);
     }
 

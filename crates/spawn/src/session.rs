@@ -134,7 +134,7 @@ impl<'a> RuntimeSession<'a> {
     pub fn memory(&mut self) -> Result<Memory, SessionEnd> {
         let members = || self.group.map(|group| group.members().into_iter().collect());
         let pids: BTreeSet<u32> = members().unwrap_or_else(|| tasks::with_descendants(&[self.child.id()]));
-        let resident = process_memory::of(&pids);
+        let resident = process_memory::read(&pids);
         let kernel = self.group.and_then(MemoryGroup::kernel);
         let group_bytes = self.group.and_then(MemoryGroup::charge);
         self.send("look");

@@ -51,7 +51,7 @@ pub struct RuntimeInfo {
 
 impl SpawnTrial {
     /// Returns a run of `count` idle light processes.
-    pub fn of(count: u64) -> Self {
+    pub fn idle(count: u64) -> Self {
         Self { count, work: Work::Idle, length: Duration::ZERO, purpose: Purpose::Count }
     }
 }

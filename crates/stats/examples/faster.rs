@@ -13,7 +13,7 @@ fn main() -> ExitCode {
         };
         log_ratios.push((b / a).ln());
     }
-    let Some(verdict) = Verdict::of(&log_ratios, DecisionRule::default(), None) else {
+    let Some(verdict) = Verdict::new(&log_ratios, DecisionRule::default(), None) else {
         eprintln!("faster: there are no pairs");
         return ExitCode::from(2);
     };

@@ -5,7 +5,7 @@
 //! use manycore_stats::Estimate;
 //!
 //! let seconds = [1.31, 1.28, 1.35, 1.30, 1.29, 1.33, 1.97];
-//! let estimate = Estimate::of(&seconds).unwrap();
+//! let estimate = Estimate::from_samples(&seconds).unwrap();
 //! assert_eq!(estimate.median, 1.31);
 //! // The interval is exact for any distribution: one outlier widens it to the extremes and no further.
 //! assert_eq!(estimate.interval, Some((1.28, 1.97)));
@@ -83,11 +83,11 @@ pub struct Estimate {
 
 impl Estimate {
     /// Returns the median of `values` with its exact order-statistic interval. `None` for no values.
-    pub fn of(values: &[f64]) -> Option<Self> {
+    pub fn from_samples(values: &[f64]) -> Option<Self> {
         Self::with_confidence(values, CONFIDENCE)
     }
 
-    /// Returns the same as [`Estimate::of`] with an interval of another confidence.
+    /// Returns the same as [`Estimate::from_samples`] with an interval of another confidence.
     pub fn with_confidence(values: &[f64], confidence: f64) -> Option<Self> {
         let median = median(values)?;
         Some(Self { median, interval: median_interval(values, confidence), n: values.len() })

@@ -72,7 +72,7 @@ mod tests {
                     (1..=analyses).any(|which| {
                         let so_far = &pairs[..36 * which / analyses];
                         let level = interim_level(which, analyses);
-                        let interval = Estimate::of_differences(so_far, level).unwrap().interval;
+                        let interval = Estimate::from_differences(so_far, level).unwrap().interval;
                         interval.is_some_and(|(low, high)| low > 0.0 || high < 0.0)
                     })
                 })

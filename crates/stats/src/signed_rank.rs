@@ -12,7 +12,7 @@
 
 use super::{Estimate, upper_tail};
 
-/// Largest number of differences for which the null distribution is enumerated.
+/// Maximum number of differences for which the null distribution is enumerated.
 const EXACT_LIMIT: usize = 100;
 
 /// Differences beyond this size keep only their rank. A ratio of 0 or infinity is such a difference.
@@ -24,7 +24,7 @@ impl Estimate {
     ///
     /// The interval is `None` where there are too few differences for the level: below six at 0.05.
     /// Infinite differences count as larger than all others. Returns `None` where there are no differences.
-    pub fn of_differences(differences: &[f64], level: f64) -> Option<Self> {
+    pub fn from_differences(differences: &[f64], level: f64) -> Option<Self> {
         let sorted = sorted(differences);
         let n = sorted.len();
         let averages = n * (n + 1) / 2;
@@ -41,7 +41,7 @@ impl Estimate {
 }
 
 /// Returns the two-sided p-value of Wilcoxon's signed-rank test that `differences` are symmetric about 0:
-/// the smallest level at which the interval of [`Estimate::of_differences`] excludes 0.
+/// the smallest level at which the interval of [`Estimate::from_differences`] excludes 0.
 ///
 /// Exact up to 100 differences, the normal approximation beyond. Ties and zeros count against a rejection.
 /// 1 for no differences.

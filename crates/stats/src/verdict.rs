@@ -73,7 +73,7 @@ impl DecisionRule {
 
     /// Returns the rule with which an experiment with these `parameters` was planned, at its current or last
     /// analysis.
-    pub fn of(parameters: &BTreeMap<String, String>) -> Self {
+    pub fn from_parameters(parameters: &BTreeMap<String, String>) -> Self {
         let number = |name: &str| parameters.get(name)?.parse::<usize>().ok();
         let margin = parameters.get(parameter::MARGIN).and_then(|margin| margin.parse().ok());
         let rule = match (number(parameter::ANALYSES), number(parameter::LOOKS)) {
@@ -140,8 +140,8 @@ pub struct Verdict {
 
 impl Verdict {
     /// Evaluates pairs given as ln(rate of B / rate of A). Returns `None` where there are none.
-    pub fn of(log_ratios: &[f64], rule: DecisionRule, noise_floor: Option<f64>) -> Option<Self> {
-        let ratio = Estimate::of_differences(log_ratios, rule.level)?.map(f64::exp);
+    pub fn new(log_ratios: &[f64], rule: DecisionRule, noise_floor: Option<f64>) -> Option<Self> {
+        let ratio = Estimate::from_differences(log_ratios, rule.level)?.map(f64::exp);
         Some(Self {
             answer: rule.decide(ratio.interval),
             ratio: ratio.median,

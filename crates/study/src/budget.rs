@@ -7,19 +7,19 @@ use crate::{
 use manycore_experiment::engine::Budget;
 use manycore_stats::interim_level;
 
-/// Largest number of planned analyses of a comparison, including the last one.
+/// Maximum number of planned analyses of a comparison, including the last one.
 const ANALYSES: usize = 3;
 
 /// Returns the smallest number of pairs for an interval at the level of the first of that many analyses: 2 *
 /// 0.5^n must not be above the level.
-pub fn least_pairs(analyses: usize) -> usize {
+pub fn min_pairs(analyses: usize) -> usize {
     ((2.0 / interim_level(1, analyses)).log2()).ceil() as usize
 }
 
 /// Returns the number of interim analyses for that many pairs, so that each analysis has enough pairs for an
 /// interval.
 pub fn analyses_for(pairs: f64) -> usize {
-    let fits = |&analyses: &usize| pairs / analyses as f64 >= least_pairs(analyses) as f64;
+    let fits = |&analyses: &usize| pairs / analyses as f64 >= min_pairs(analyses) as f64;
     (1..=ANALYSES).rev().find(fits).unwrap_or(1)
 }
 
@@ -31,10 +31,10 @@ pub fn analyses_for(pairs: f64) -> usize {
 pub(crate) fn budget(options: &Options, what: &'static str, round: f64) -> Result<(Budget, Option<String>)> {
     if let Some(rounds) = options.rounds {
         let seconds = rounds as f64 * round;
-        return Ok((Budget { seconds, least_blocks: rounds, most_blocks: rounds }, None));
+        return Ok((Budget { seconds, min_blocks: rounds, max_blocks: rounds }, None));
     }
     let budget = options.budget.as_secs_f64();
-    let needed_rounds = least_pairs(1) as f64;
+    let needed_rounds = min_pairs(1) as f64;
     let needed_seconds = (needed_rounds * round * 1.1).ceil() as u64;
     if budget < round {
         let budget = options.budget;
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn analyses_leave_pairs_enough_for_an_interval() {
-        assert_eq!([1, 2, 3].map(least_pairs), [6, 9, 12]);
+        assert_eq!([1, 2, 3].map(min_pairs), [6, 9, 12]);
         assert_eq!([5.0, 6.0, 17.9, 18.0, 35.9, 36.0, 500.0].map(analyses_for), [1, 1, 1, 2, 2, 3, 3]);
     }
 }

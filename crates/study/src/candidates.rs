@@ -42,7 +42,7 @@ pub fn candidates(
     usable: &CpuSet,
 ) -> Result<Vec<Candidate>> {
     let today_workers = search.today.unwrap_or(usable.len());
-    let free = Policy::of(PolicyKind::Free, false);
+    let free = Policy::new(PolicyKind::Free, false);
     let mut candidates = vec![candidate(search, machine, &free, &MemoryPlacement::Default, today_workers)?];
     let mut seen = HashSet::from([key(&candidates[0], machine, &MemoryPlacement::Default)]);
     for workers in worker_counts(search, machine, usable) {
@@ -135,7 +135,7 @@ fn policies(search: &Search, machine: &Machine) -> Vec<Policy> {
     let mut kinds = vec![PolicyKind::Free, PolicyKind::Close, PolicyKind::Spread];
     kinds.extend(Level::ALL.map(PolicyKind::SpreadAt));
     let smt: &[bool] = if machine.has_smt() { &[false, true] } else { &[false] };
-    kinds.iter().flat_map(|kind| smt.iter().map(|&nosmt| Policy::of(kind.clone(), nosmt))).collect()
+    kinds.iter().flat_map(|kind| smt.iter().map(|&nosmt| Policy::new(kind.clone(), nosmt))).collect()
 }
 
 fn memories(search: &Search, service: bool, machine: &Machine) -> Vec<MemoryPlacement> {

@@ -4,7 +4,7 @@ use manycore_experiment::{
     metric::{self, MetricReader},
     record::{Direction, Metric},
 };
-use manycore_linux::job::{Job, MOST_OUTPUT};
+use manycore_linux::job::{Job, MAX_OUTPUT};
 use manycore_stats::median;
 use std::time::SystemTime;
 
@@ -62,7 +62,7 @@ fn read(readers: &[MetricReader], job: &Job, since: SystemTime) -> Result<Vec<(M
     if job.output_truncated() {
         return Err(format!(
             "it wrote more than {} MiB, the limit for output with metrics",
-            MOST_OUTPUT >> 20
+            MAX_OUTPUT >> 20
         ));
     }
     let text = String::from_utf8_lossy(job.output());

@@ -27,7 +27,7 @@ pub mod subject;
 pub mod tune;
 
 use budget::budget;
-pub use budget::{analyses_for, least_pairs};
+pub use budget::{analyses_for, min_pairs};
 pub use command_line::{format_command, split_command, with_workers};
 pub use error::{Error, Result};
 
@@ -63,7 +63,7 @@ pub struct Options {
     pub service: Option<(Vec<String>, Readiness)>,
     /// CPUs of the load on a service; those that the service's placements leave where it is absent.
     pub load_cpus: Option<CpuSet>,
-    /// Longest time of one run of the command, and of the service's start.
+    /// Maximum time of one run of the command, and of the service's start.
     pub timeout: Duration,
     /// Whether a run that ends with an error counts like any other one.
     pub ignore_failure: bool,
@@ -112,7 +112,7 @@ impl<'a> Study<'a> {
     /// # Errors
     /// Those of the commands.
     pub(crate) fn warm_up_and_time(&mut self, warmups: usize) -> Result<Vec<f64>> {
-        self.session.tell(Event::Section("warm-up and timing runs"));
+        self.session.report(Event::Section("warm-up and timing runs"));
         (0..self.subject.variants().len())
             .map(|variant| {
                 for _ in 0..warmups {
@@ -133,7 +133,7 @@ impl<'a> Study<'a> {
     pub(crate) fn budget(&mut self, options: &Options, what: &'static str, round: f64) -> Result<Budget> {
         let (budget, note) = budget(options, what, round)?;
         if let Some(note) = note {
-            self.session.tell(Event::Note(&note));
+            self.session.report(Event::Note(&note));
         }
         Ok(budget)
     }
@@ -153,8 +153,8 @@ impl<'a> Study<'a> {
         let unit = metrics.first().map_or_else(|| "runs".to_owned(), unit);
         let (began, seconds) = (clock::now_ns(), spec.budget.seconds.min(1e9));
         let spec = ExperimentSpec { unit, metrics, ..spec };
-        self.session.tell(Event::Left(Duration::from_secs_f64(seconds)));
-        self.session.tell(Event::Section(title));
+        self.session.report(Event::Remaining(Duration::from_secs_f64(seconds)));
+        self.session.report(Event::Section(title));
         let left = |_| {
             let spent = (clock::now_ns() - began) as f64 / 1e9;
             Duration::from_secs_f64((seconds - spent).max(0.0))

@@ -37,7 +37,7 @@ const GRACE: Duration = Duration::from_secs(2);
 /// those of the service.
 const LOAD_MARKER: &str = "MANYCORE_LOAD";
 
-/// Longest time between two checks of signals and time limits.
+/// Maximum time between two checks of signals and time limits.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// One variant: a command and its placement.
@@ -140,7 +140,7 @@ impl CommandSubject {
     fn placement_of(&self, variant: &Variant) -> WorkerCpus {
         match (&self.service, &self.settings.load_cpus) {
             (None, _) => variant.place.clone(),
-            (Some(_), Some(cpus)) => WorkerCpus::on(cpus.clone()),
+            (Some(_), Some(cpus)) => WorkerCpus::single(cpus.clone()),
             (Some(_), None) => WorkerCpus::default(),
         }
     }

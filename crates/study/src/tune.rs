@@ -72,7 +72,7 @@ pub fn run(
 fn race(options: &Options, study: &mut Study, candidates: &[Candidate]) -> Result {
     let (today, others) = candidates.split_first().ok_or(Error::NoCandidates)?;
     let found = format!("{} candidates differ on this machine, beside today's behaviour", others.len());
-    study.session.tell(Event::Note(&found));
+    study.session.report(Event::Note(&found));
     study.subject.set_variants(vec![today.variant.clone()]);
     let one: f64 = study.warm_up_and_time(options.warmups)?.iter().sum();
     let (mut left, round) = run_each_once(study, others)?;
@@ -102,11 +102,7 @@ fn race(options: &Options, study: &mut Study, candidates: &[Candidate]) -> Resul
 
 /// A part of the budget, or the number of rounds that was requested, however long they take.
 fn part(seconds: f64, pairs: Option<usize>) -> Budget {
-    pairs.map_or(Budget::seconds(seconds), |pairs| Budget {
-        seconds,
-        least_blocks: pairs,
-        most_blocks: pairs,
-    })
+    pairs.map_or(Budget::seconds(seconds), |pairs| Budget { seconds, min_blocks: pairs, max_blocks: pairs })
 }
 
 /// Runs each candidate once. Returns those that succeed, and the seconds that all of these runs took.
@@ -167,7 +163,7 @@ fn spec(id: &str, today: &Candidate, left: &[&Candidate], budget: Budget, analys
 
 /// The candidate that the record shows to be better than today's behaviour.
 fn winner<'a>(record: &Record, candidates: &'a [Candidate]) -> Option<&'a Candidate> {
-    let tuning = Evaluation::of(record).tuning?;
+    let tuning = Evaluation::from_record(record).tuning?;
     let name = &tuning.finalists.get(tuning.winner?)?.name;
     candidates.iter().find(|candidate| candidate.name == *name)
 }

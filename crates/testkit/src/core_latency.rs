@@ -39,7 +39,7 @@ pub fn latency_experiment(
         latency: None,
     };
     let truths: Vec<f64> =
-        choice.pairs.iter().map(|&[a, b]| truth(a, b, TopologyDistance::of(machine, a, b))).collect();
+        choice.pairs.iter().map(|&[a, b]| truth(a, b, TopologyDistance::between(machine, a, b))).collect();
     let mut sample = |block: usize, treatment: usize| {
         let ns = truths[treatment] * (1.0 + (rng.random::<f64>() - 0.5) * 2.0 * noise);
         Sample {

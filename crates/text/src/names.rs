@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 /// Maximum number of names in an error message.
-const MOST: usize = 4;
+const MAX_NAMES: usize = 4;
 
 /// Returns the known names with the smallest edit distance to `name`, nearest first, at most four.
 pub fn similar<'a>(known: impl IntoIterator<Item = &'a str>, name: &str) -> Vec<String> {
@@ -11,7 +11,7 @@ pub fn similar<'a>(known: impl IntoIterator<Item = &'a str>, name: &str) -> Vec<
         known.into_iter().map(|known| (changes(known, name), known)).collect();
     names.sort_unstable();
     names.dedup();
-    names.into_iter().take(MOST).map(|(_, known)| printable(known)).collect()
+    names.into_iter().take(MAX_NAMES).map(|(_, known)| printable(known)).collect()
 }
 
 /// Makes a name that a process or a file has chosen safe for one line of output: each character that is not
@@ -65,7 +65,7 @@ pub fn instead<'a>(known: impl IntoIterator<Item = &'a str>, name: &str) -> Stri
     match known.len() {
         0 => "there is none".to_owned(),
         1 => format!("there is {nearest}"),
-        few if few <= MOST => format!("there are {nearest}"),
+        few if few <= MAX_NAMES => format!("there are {nearest}"),
         many => format!("nearest of {many} are {nearest}"),
     }
 }
@@ -104,7 +104,7 @@ mod tests {
             similar(["lo", "eth10", "eth1", "eth1", "nvme0n1"], "eth"),
             ["eth1", "eth10", "lo", "nvme0n1"]
         );
-        assert_eq!(similar(["a", "b", "c", "d", "e"], "").len(), MOST);
+        assert_eq!(similar(["a", "b", "c", "d", "e"], "").len(), MAX_NAMES);
         assert!(similar([], "eth0").is_empty());
     }
 

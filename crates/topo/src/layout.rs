@@ -6,7 +6,7 @@
 /// Space between neighbouring blocks and inside a frame.
 pub const GAP: f64 = 6.0;
 /// Height of a line of text.
-pub const LINE: f64 = 18.0;
+pub const LINE_HEIGHT: f64 = 18.0;
 
 /// Distance from the middle of a letter to the base line.
 const TO_BASE_LINE: f64 = 4.5;
@@ -69,13 +69,14 @@ pub fn text_width(text: &str, class: &str) -> f64 {
 impl Block {
     /// Returns a line of text.
     pub fn text(text: &str, class: &str) -> Self {
-        let shape = Shape::Text { x: 0.0, y: LINE - 5.0, class: class.to_owned(), text: text.to_owned() };
-        Self { w: text_width(text, class), h: LINE, shapes: vec![shape], grows: false }
+        let shape =
+            Shape::Text { x: 0.0, y: LINE_HEIGHT - 5.0, class: class.to_owned(), text: text.to_owned() };
+        Self { w: text_width(text, class), h: LINE_HEIGHT, shapes: vec![shape], grows: false }
     }
 
     /// Returns a box with a text in its middle, at least `least` wide.
     pub fn tile(text: &str, class: &str, least: f64, hint: &str) -> Self {
-        let (w, h) = ((text_width(text, class) + 2.0 * GAP).max(least), LINE + 4.0);
+        let (w, h) = ((text_width(text, class) + 2.0 * GAP).max(least), LINE_HEIGHT + 4.0);
         let frame = Shape::Box { x: 0.0, y: 0.0, w, h, class: class.to_owned(), hint: hint.to_owned() };
         let label = Shape::Text {
             x: w / 2.0,
@@ -88,11 +89,11 @@ impl Block {
 
     /// Returns a tile as high as two lines, with the second line where it is not empty.
     pub fn tile_of_two(text: &str, below: &str, class: &str, least: f64, hint: &str) -> Self {
-        let mut tile = Self::tile(text, class, least, hint).stretched(0.0, 2.0 * LINE + 2.0);
+        let mut tile = Self::tile(text, class, least, hint).stretched(0.0, 2.0 * LINE_HEIGHT + 2.0);
         if below.is_empty() {
             return tile;
         }
-        let half = (LINE - 2.0) / 2.0;
+        let half = (LINE_HEIGHT - 2.0) / 2.0;
         let Some(Shape::Text { x, y, class, .. }) = tile.shapes.last_mut() else { return tile };
         *y -= half;
         let (x, y, class) = (*x, *y + 2.0 * half, format!("{class} below"));

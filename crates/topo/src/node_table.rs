@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 /// Maximum number of columns of a distance matrix that fits a screen. Beyond it, each node lists the others
 /// by distance.
-const WIDEST_MATRIX: usize = 16;
+const MAX_MATRIX_NODES: usize = 16;
 
 /// Returns the table; empty for a machine with one node.
 pub fn render(machine: &Machine) -> String {
@@ -16,7 +16,7 @@ pub fn render(machine: &Machine) -> String {
     }
     let tiers = nodes.iter().any(|node| node.tier.is_some());
     let far = nodes.iter().any(|node| !node.distances.is_empty());
-    let matrix = far && nodes.len() <= WIDEST_MATRIX;
+    let matrix = far && nodes.len() <= MAX_MATRIX_NODES;
     let mut rows = vec![heading(nodes, tiers, far, matrix)];
     for node in nodes {
         let mut row = vec![

@@ -6,15 +6,15 @@ use manycore_topology::{CpuSet, Machine};
 use std::collections::BTreeMap;
 
 /// More workers than this are grouped, unless `--all` is given.
-const MOST_LINES: usize = 32;
+const MAX_LINES: usize = 32;
 
 /// Maximum length of a list of CPUs or workers in the table, in characters.
-const LONGEST: usize = 22;
+const MAX_LIST_CHARS: usize = 22;
 
 /// Renders the whole report. With `all`, every worker has its own line.
 pub fn render(plan: &PlacementPlan, machine: &Machine, left_out: &UnusedCpus, all: bool) -> String {
     let one_place = plan.workers.windows(2).all(|pair| pair[0].cpus == pair[1].cpus);
-    let grouped = !all && (plan.workers.len() > MOST_LINES || one_place && plan.workers.len() > 1);
+    let grouped = !all && (plan.workers.len() > MAX_LINES || one_place && plan.workers.len() > 1);
     let rows = if grouped { groups(plan) } else { singles(plan) };
     let worker = if grouped { ("workers", Align::Left) } else { ("worker", Align::Right) };
     let mut table = Table::numeric("", worker, &["CPUs", "memory", "why"]);
@@ -125,14 +125,14 @@ fn brief(set: &CpuSet) -> String {
         {
             format!("{first}-{last}:{step}")
         }
-        _ => set.within(LONGEST),
+        _ => set.within(MAX_LIST_CHARS),
     }
 }
 
 /// Writes numbers of workers; a long list is shortened to its start and its last number.
 fn numbers(workers: &CpuSet) -> String {
     let (list, end) = (brief(workers), format!(",...,{}", workers.last().unwrap_or(0)));
-    let start = list.get(..LONGEST.saturating_sub(end.len())).filter(|_| list.len() > LONGEST);
+    let start = list.get(..MAX_LIST_CHARS.saturating_sub(end.len())).filter(|_| list.len() > MAX_LIST_CHARS);
     start.and_then(|start| start.rsplit_once(',')).map_or(list.clone(), |(start, _)| format!("{start}{end}"))
 }
 

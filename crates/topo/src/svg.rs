@@ -2,7 +2,7 @@
 
 use crate::{
     device_text,
-    layout::{Block, GAP, LINE, Shape, balanced, best_columns, flow, grid, stack, text_width},
+    layout::{Block, GAP, LINE_HEIGHT, Shape, balanced, best_columns, flow, grid, stack, text_width},
     worker_labels::WorkerLabels,
 };
 use manycore_placement::PlacementPlan;
@@ -20,11 +20,11 @@ const ASPECT: f64 = 1.7;
 const CORES_ASPECT: f64 = 2.6;
 /// Up to this many CPUs, every core shows its caches. Above, a caption describes the caches of all cores
 /// once.
-const DETAILED: usize = 40;
+const MAX_DETAILED_CPUS: usize = 40;
 /// A title widens its box up to this width; longer titles are wrapped.
-const WIDEST_TITLE: f64 = 300.0;
+const MAX_TITLE_WIDTH: f64 = 300.0;
 /// Minimum width, so that the headline fits however small the machine is.
-const NARROWEST: f64 = 520.0;
+const MIN_WIDTH: f64 = 520.0;
 /// Space around the picture.
 const MARGIN: f64 = 16.0;
 
@@ -84,19 +84,19 @@ fn draw(shape: &Shape) -> String {
 /// Arranges the headline, the properties, the nested boxes and the legend.
 fn picture(machine: &Machine, plan: Option<&PlacementPlan>) -> Block {
     let root = TopologyTree::new(machine).root;
-    let detailed = machine.online.len() <= DETAILED;
+    let detailed = machine.online.len() <= MAX_DETAILED_CPUS;
     let marks = plan.map(|plan| WorkerLabels::new(plan, detailed));
     let widest = machine.online.last().unwrap_or(0).to_string();
     let label = text_width(&widest, "cpu").max(marks.as_ref().map_or(0.0, WorkerLabels::width));
     let cpu_width = (label + 2.0 * GAP).max(34.0);
     let body = TopologyDrawing { machine, detailed, cpu_width, marks: marks.as_ref() }.contents(&root);
-    let width = body.w.max(NARROWEST);
+    let width = body.w.max(MIN_WIDTH);
     let lines = |text: &str, class: &str, height: f64| -> Vec<Block> {
         wrap(text, class, width).iter().map(|line| Block { h: height, ..Block::text(line, class) }).collect()
     };
-    let mut blocks = lines(&headline(machine), "head", LINE + 6.0);
-    blocks.extend(plan.iter().flat_map(|plan| lines(&plan_line(plan), "title", LINE)));
-    blocks.extend(facts(machine).iter().flat_map(|fact| lines(fact, "soft", LINE)));
+    let mut blocks = lines(&headline(machine), "head", LINE_HEIGHT + 6.0);
+    blocks.extend(plan.iter().flat_map(|plan| lines(&plan_line(plan), "title", LINE_HEIGHT)));
+    blocks.extend(facts(machine).iter().flat_map(|fact| lines(fact, "soft", LINE_HEIGHT)));
     blocks.push(body);
     if !machine.offline.is_empty() {
         let tiles =
@@ -202,7 +202,7 @@ impl TopologyDrawing<'_> {
         }
         let title = unit.parts.iter().map(|part| part.label(self.machine)).collect::<Vec<_>>().join(" · ");
         let contents = self.contents(unit);
-        let width = contents.w.max(text_width(&title, "title").min(WIDEST_TITLE));
+        let width = contents.w.max(text_width(&title, "title").min(MAX_TITLE_WIDTH));
         let mut blocks: Vec<Block> =
             wrap(&title, "title", width).iter().map(|line| Block::text(line, "title")).collect();
         blocks.push(contents);

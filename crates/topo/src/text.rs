@@ -12,7 +12,7 @@ use manycore_topology::{
 };
 
 /// Maximum width of the left column, so that the CPU lists stay next to it.
-const WIDEST_LABEL: usize = 76;
+const MAX_LABEL_WIDTH: usize = 76;
 
 /// Renders the whole report.
 pub fn render(machine: &Machine) -> String {
@@ -126,7 +126,7 @@ fn tree(machine: &Machine, topology: &TopologyTree) -> String {
     children(machine, &topology.root, "", "", &mut lines);
     let wide = |line: &TreeLine| line.label.chars().count();
     let width =
-        lines.iter().filter(|line| !line.cpus.is_empty()).map(wide).max().unwrap_or(0).min(WIDEST_LABEL);
+        lines.iter().filter(|line| !line.cpus.is_empty()).map(wide).max().unwrap_or(0).min(MAX_LABEL_WIDTH);
     lines
         .iter()
         .map(|line| match line.cpus.as_str() {

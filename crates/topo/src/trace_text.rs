@@ -7,7 +7,7 @@ use manycore_topology::CpuSet;
 use std::collections::BTreeMap;
 
 /// Maximum number of tasks that are listed one by one.
-const TASKS: usize = 12;
+const MAX_TASKS: usize = 12;
 
 /// Renders a summary and a table of the tasks, or of the workers if there are many tasks.
 pub fn render(trace: &PlacementTrace) -> String {
@@ -58,7 +58,7 @@ fn verdict(trace: &PlacementTrace) -> String {
 }
 
 fn table(trace: &PlacementTrace) -> Table {
-    let by_task = trace.tasks.len() <= TASKS;
+    let by_task = trace.tasks.len() <= MAX_TASKS;
     let first = if by_task { ("task", Align::Left) } else { ("worker", Align::Left) };
     let columns = ["place", "tasks", "CPU time", "ran on", "outside", "migrations", "wake-ups off-node"];
     let mut table = Table::numeric("", first, &columns);

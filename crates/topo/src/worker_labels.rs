@@ -6,7 +6,7 @@ use manycore_topology::{CpuId, CpuSet};
 use std::collections::{BTreeMap, HashMap};
 
 /// Number of workers that a label names; more workers are counted.
-const NAMED: usize = 2;
+const MAX_NAMED: usize = 2;
 
 /// The label of each CPU.
 pub struct WorkerLabels {
@@ -19,7 +19,7 @@ pub struct WorkerLabels {
 #[derive(Clone, Default)]
 struct Workers {
     count: usize,
-    /// Numbers of the first of them, at most [`NAMED`].
+    /// Numbers of the first of them, at most [`MAX_NAMED`].
     first: Vec<usize>,
 }
 
@@ -28,7 +28,7 @@ impl Workers {
         self.count += others.count;
         self.first.extend(&others.first);
         self.first.sort_unstable();
-        self.first.truncate(NAMED);
+        self.first.truncate(MAX_NAMED);
     }
 }
 
@@ -51,7 +51,7 @@ impl WorkerLabels {
     pub fn label(&self, cpu: CpuId) -> String {
         match self.workers.get(&cpu) {
             None => String::new(),
-            Some(Workers { count, first }) if *count <= NAMED => {
+            Some(Workers { count, first }) if *count <= MAX_NAMED => {
                 first.iter().map(|worker| format!("w{worker}")).collect::<Vec<_>>().join(" ")
             }
             Some(Workers { count, .. }) if self.in_words => format!("{count} workers"),
@@ -70,7 +70,7 @@ impl WorkerLabels {
 
     /// Returns the classes that occur among the CPUs, each with its explanation.
     pub fn legend(&self, cpus: &CpuSet) -> Vec<(&'static str, &'static str)> {
-        let counted = !self.in_words && self.workers.values().any(|workers| workers.count > NAMED);
+        let counted = !self.in_words && self.workers.values().any(|workers| workers.count > MAX_NAMED);
         let shared = if counted { "CPU of several workers (×3: three)" } else { "CPU of several workers" };
         let mut entries = vec![
             ("worker", "CPU of one worker (w0: the first)"),

@@ -50,7 +50,7 @@ impl TopologyDistance {
     }
 
     /// Returns the distance of two different CPUs. A machine without known nodes counts as one node.
-    pub fn of(machine: &Machine, a: CpuId, b: CpuId) -> Self {
+    pub fn between(machine: &Machine, a: CpuId, b: CpuId) -> Self {
         let both = |cpus: &CpuSet| cpus.contains(a) && cpus.contains(b);
         let in_one = |groups: &[Group]| groups.iter().any(|group| both(&group.cpus));
         let last = machine.caches.iter().map(|cache| cache.level).max().unwrap_or(0);
@@ -107,7 +107,7 @@ impl TopologyDistance {
         let mut found: Vec<(Self, [CpuId; 2])> = Vec::new();
         for a in cpus.iter() {
             for b in cpus.iter().filter(|b| *b > a) {
-                let distance = Self::of(machine, a, b);
+                let distance = Self::between(machine, a, b);
                 if !found.iter().any(|(known, _)| *known == distance) {
                     found.push((distance, [a, b]));
                 }
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn machine_without_nodes_is_one_node() {
-        assert_eq!(TopologyDistance::of(&Machine::default(), 0, 1), TopologyDistance::Node);
+        assert_eq!(TopologyDistance::between(&Machine::default(), 0, 1), TopologyDistance::Node);
         let cpus = "0,3".parse().unwrap();
         assert_eq!(TopologyDistance::Node.groups(&Machine::default(), &cpus), [cpus]);
         assert_eq!(TopologyDistance::Llc.groups(&Machine::default(), &"0,3".parse().unwrap()).len(), 2);

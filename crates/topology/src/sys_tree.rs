@@ -153,7 +153,7 @@ impl SysTree {
     }
 
     /// Returns the numbers of the entries `prefixN` of a folder, ascending.
-    pub fn numbered(&self, path: &str, prefix: &str) -> CpuSet {
+    pub fn numbered_entries(&self, path: &str, prefix: &str) -> CpuSet {
         let number = |name: &String| {
             let digits = name.strip_prefix(prefix)?;
             let plain =
@@ -338,7 +338,7 @@ mod tests {
         assert_eq!(tree.read("etc"), None);
         assert_eq!(tree.read("none"), None);
         assert_eq!(tree.read("etc/raw").as_deref(), Some("\u{fffd}x"));
-        assert_eq!(tree.numbered("cpu", "cpu").to_string(), "12");
+        assert_eq!(tree.numbered_entries("cpu", "cpu").to_string(), "12");
         assert!(SysTree::open(&root.path().join("none")).is_err());
         assert!(SysTree::open(&root.path().join("etc/name")).is_err());
     }
@@ -351,7 +351,7 @@ mod tests {
             (
                 tree.read("etc/name"),
                 tree.link("absolute"),
-                tree.numbered("cpu", "cpu"),
+                tree.numbered_entries("cpu", "cpu"),
                 tree.list("cpu"),
                 tree.read("no"),
             )

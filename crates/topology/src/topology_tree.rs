@@ -203,7 +203,7 @@ fn rank(part: Part, machine: &Machine) -> (u32, u32, usize) {
 }
 
 /// Maximum depth. Machines have about ten levels; a damaged file must not exhaust the stack.
-const DEEPEST: usize = 64;
+const MAX_DEPTH: usize = 64;
 
 /// Builds the tree from the largest CPU set to the smallest, so that the deepest unit that contains a CPU
 /// is always the one to add the next part to.
@@ -231,7 +231,7 @@ impl Builder {
         let Some(outer) = cpus.first().and_then(holder) else { return };
         if outer > 0 && self.units[outer].cpus == *cpus {
             self.units[outer].parts.push(part);
-        } else if self.depth[outer] < DEEPEST && cpus.iter().all(|cpu| holder(cpu) == Some(outer)) {
+        } else if self.depth[outer] < MAX_DEPTH && cpus.iter().all(|cpu| holder(cpu) == Some(outer)) {
             let new = self.units.len();
             self.units.push(TopologyUnit {
                 parts: vec![part],

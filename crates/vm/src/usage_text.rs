@@ -75,7 +75,7 @@ fn dashes(table: &Table) -> String {
 
 /// Returns the table of what the host and each domain used.
 pub fn table(moment: &DomainsSnapshot) -> String {
-    let columns = Columns::of(moment);
+    let columns = Columns::new(moment);
     let mut table = Table::numeric(
         "",
         ("name", Align::Left),
@@ -133,7 +133,7 @@ struct Columns {
 }
 
 impl Columns {
-    fn of(moment: &DomainsSnapshot) -> Self {
+    fn new(moment: &DomainsSnapshot) -> Self {
         let places: BTreeSet<String> = moment.host.bandwidth_by_node.keys().cloned().collect();
         Self {
             has_state: moment.domains.iter().any(|domain| domain.identity.state.is_some()),

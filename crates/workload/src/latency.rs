@@ -17,7 +17,7 @@ use std::{
 /// then takes less than a hundredth of the time, and few bursts are preempted.
 pub const ROUND_TRIPS: u32 = 100;
 
-/// Smallest number of bursts in a visit, however long they take.
+/// Minimum number of bursts in a visit, however long they take.
 const MIN_BURSTS: usize = 3;
 
 /// Lines per page.

@@ -11,7 +11,7 @@ use manycore_text::units::{decimals, duration};
 pub(super) fn find(comparison: &Comparison) -> Finding {
     let verdict = &comparison.verdict;
     let primary = comparison.metrics.first();
-    let change = ChangeWording::of(primary.map(|primary| &primary.metric));
+    let change = ChangeWording::for_metric(primary.map(|primary| &primary.metric));
     // In values of the metric, as in the table: 2.0 where B takes twice the time.
     let (ratio, ends) = primary
         .and_then(|primary| primary.ratio)

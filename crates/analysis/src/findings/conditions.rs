@@ -72,7 +72,7 @@ fn during_samples(record: &Record) -> Vec<Finding> {
         .iter()
         // Its samples are too short and too many to read the kernel's counters around each.
         .filter(|experiment| experiment.id != id::LATENCY)
-        .map(|experiment| (experiment.id.as_str(), Disturbance::of([experiment], record)))
+        .map(|experiment| (experiment.id.as_str(), Disturbance::of_experiments([experiment], record)))
         .collect();
     let warn_above = |pick: fn(&Disturbance) -> Option<f64>, above: f64, words: &str| {
         let all = pick(&whole)?;

@@ -74,7 +74,7 @@ mod tests {
             })
             .collect();
         record.experiments = vec![experiment];
-        let evaluated = Evaluation::of(&record);
+        let evaluated = Evaluation::from_record(&record);
         assert!(evaluated.comparison.is_none());
         assert!(
             evaluated
@@ -83,7 +83,7 @@ mod tests {
                 .any(|finding| finding.text == "All 20 runs of B failed: it has no verdict.")
         );
         record.experiments[0].samples[1].exits.clear();
-        let evaluated = Evaluation::of(&record);
+        let evaluated = Evaluation::from_record(&record);
         assert!(evaluated.comparison.is_some());
         let warning = evaluated.findings.iter().find(|finding| finding.topic == "failures").unwrap();
         assert_eq!(warning.text, "19 of 20 runs of B failed; they are included in the figures.");

@@ -176,9 +176,9 @@ fn worker_advice(record: &Record, scaling: &Scaling, evaluation: &Evaluation) ->
     let best = scaling.points.iter().max_by(|a, b| a.speedup.median.total_cmp(&b.speedup.median))?.workers;
     let most = scaling.points.last()?.workers;
     let against = |few: usize, many: usize| {
-        Verdict::of(
+        Verdict::new(
             &experiment.log_ratios(index(few)?, index(many)?),
-            DecisionRule::of(&experiment.parameters),
+            DecisionRule::from_parameters(&experiment.parameters),
             floor,
         )
     };

@@ -22,10 +22,10 @@ const MIN_GROWTH_BYTES: f64 = 16e6;
 const PREDICTION_TOLERANCE: f64 = 0.1;
 
 pub(super) fn find(all: &[LightProcesses]) -> Vec<Finding> {
-    all.iter().flat_map(of).collect()
+    all.iter().flat_map(findings_of).collect()
 }
 
-fn of(light: &LightProcesses) -> Vec<Finding> {
+fn findings_of(light: &LightProcesses) -> Vec<Finding> {
     let ceiling = light.ceiling.iter().flat_map(|found| {
         let reached = found.reached.iter().map(|reached| ceiling_run(light, reached));
         std::iter::once(how_many(light, found)).chain(limit_before_memory(light, found)).chain(reached)

@@ -119,7 +119,7 @@ fn loaded_latency(streaming: &MemoryBandwidth) -> Option<Finding> {
 }
 
 /// Returns `a` over `b` where it is certainly above 1.
-fn surely_above(a: &Estimate, b: &Estimate) -> Option<f64> {
+fn certainly_above(a: &Estimate, b: &Estimate) -> Option<f64> {
     (a.interval?.0 > b.interval?.1).then(|| a.median / b.median)
 }
 
@@ -127,9 +127,9 @@ fn surely_above(a: &Estimate, b: &Estimate) -> Option<f64> {
 fn remote_memory(streaming: &MemoryBandwidth) -> Option<Finding> {
     let near = |from: u32| streaming.route(from, from);
     let others = || streaming.routes.iter().filter(|route| route.from != route.to);
-    let slower = |route: &NodeRoute| surely_above(&route.idle_ns?, &near(route.from)?.idle_ns?);
+    let slower = |route: &NodeRoute| certainly_above(&route.idle_ns?, &near(route.from)?.idle_ns?);
     let less =
-        |route: &NodeRoute| surely_above(&near(route.from)?.rate?, &route.rate?).map(|ratio| 1.0 / ratio);
+        |route: &NodeRoute| certainly_above(&near(route.from)?.rate?, &route.rate?).map(|ratio| 1.0 / ratio);
     let latest =
         others().filter_map(|route| Some((slower(route)?, route))).max_by(|a, b| a.0.total_cmp(&b.0));
     let least = others().filter_map(|route| Some((less(route)?, route))).min_by(|a, b| a.0.total_cmp(&b.0));

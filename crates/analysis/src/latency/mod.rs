@@ -159,11 +159,11 @@ fn pair(machine: &Machine, (a, b): (CpuId, CpuId), visits: &Visits) -> Option<(P
     let pair = PairLatency {
         a,
         b,
-        distance: TopologyDistance::of(machine, a, b),
+        distance: TopologyDistance::between(machine, a, b),
         latency_ns: median_with_larger(&medians, visits.without_figure)?,
         fastest_ns: quantile(&values(1), 0.0)?,
         spread_ns: median_with_larger(&values(2), visits.without_figure)?,
-        interval_ns: Estimate::of(&medians).and_then(|estimate| estimate.interval),
+        interval_ns: Estimate::from_samples(&medians).and_then(|estimate| estimate.interval),
         visits: visits.with_figure.len(),
     };
     Some((pair, medians)).filter(|_| a != b)

@@ -24,7 +24,7 @@ fn evaluated(
     record.machine = machine.clone();
     record.experiments = vec![latency_experiment(machine, truth, noise, 10, seed)];
     record.check().unwrap();
-    Evaluation::of(&record)
+    Evaluation::from_record(&record)
 }
 
 fn told(evaluation: &Evaluation) -> Vec<&Finding> {
@@ -152,7 +152,7 @@ fn one_visit_gives_figures_without_noise() {
     record.machine = machine.clone();
     let truth = |a: CpuId, b: CpuId, _| if a / 8 == b / 8 { 48.0 } else { 112.0 };
     record.experiments = vec![latency_experiment(&machine, &truth, 0.01, 1, 1)];
-    let latency = Evaluation::of(&record).latency.unwrap();
+    let latency = Evaluation::from_record(&record).latency.unwrap();
     assert_eq!((latency.noise, latency.unreported_groups.len(), latency.pairs.len()), (None, 0, 120));
 }
 
@@ -175,13 +175,13 @@ fn visits_that_gave_nothing_or_were_elsewhere_do_not_count() {
 fn a_record_without_the_section_says_nothing_of_it() {
     let mut record = SyntheticMachine::guest().record();
     record.experiments.retain(|experiment| experiment.id != id::LATENCY);
-    assert_eq!(Evaluation::of(&record).latency, None);
+    assert_eq!(Evaluation::from_record(&record).latency, None);
 }
 
 #[test]
 fn hundreds_of_cpus_are_evaluated_quickly() {
     let record = SyntheticMachine { blocks: 3, ..SyntheticMachine::large_server() }.record();
-    let latency = Evaluation::of(&record).latency.unwrap();
+    let latency = Evaluation::from_record(&record).latency.unwrap();
     assert_eq!(latency.possible_pairs, 320 * 319 / 2);
     assert!(latency.pairs.len() <= 3000 && latency.pair_selection.is_some());
     assert_eq!(latency.cpus.len(), 320, "no CPU is left out");
@@ -242,6 +242,6 @@ fn a_pair_most_of_whose_visits_gave_no_figure_has_none() {
         }
     }
     record.experiments = vec![experiment];
-    let evaluated = Evaluation::of(&record).latency.unwrap();
+    let evaluated = Evaluation::from_record(&record).latency.unwrap();
     assert_eq!(evaluated.pairs.len(), 119, "only the first pair has none");
 }

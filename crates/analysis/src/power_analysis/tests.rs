@@ -35,7 +35,7 @@ impl Noise {
     fn new(draw: Draw) -> Self {
         let mut rng = Rng::seed_from_u64(9);
         let many: Vec<f64> = (0..20_000).map(|_| draw(&mut rng)).collect();
-        Self { draw, centre: Estimate::of_differences(&many, FAMILY_LEVEL).unwrap().median }
+        Self { draw, centre: Estimate::from_differences(&many, FAMILY_LEVEL).unwrap().median }
     }
 
     fn pairs(&self, (effect, sd): (f64, f64), count: usize, rng: &mut Rng) -> Vec<f64> {
@@ -47,7 +47,7 @@ impl Noise {
 fn run(pairs: &[f64], analyses: usize) -> Verdict {
     let at = |which: usize| {
         let so_far = &pairs[..pairs.len() * which / analyses];
-        Verdict::of(so_far, DecisionRule::at_analysis(which, analyses), None).unwrap()
+        Verdict::new(so_far, DecisionRule::at_analysis(which, analyses), None).unwrap()
     };
     (1..analyses)
         .map(at)

@@ -32,7 +32,7 @@ pub(crate) fn evaluate(experiment: &Experiment) -> Option<Clock> {
         experiment.samples_of(index).filter_map(|sample| hertz(experiment, [sample])).collect()
     };
     let alone: Vec<(CpuId, Estimate)> = (0..experiment.treatments.len())
-        .filter_map(|index| Some((cpu_of(index)?, Estimate::of(&each(index))?)))
+        .filter_map(|index| Some((cpu_of(index)?, Estimate::from_samples(&each(index))?)))
         .collect();
     let together = experiment.treatment("together");
     let ratios: Vec<f64> = together.map_or_else(Vec::new, |together| {
@@ -45,8 +45,8 @@ pub(crate) fn evaluate(experiment: &Experiment) -> Option<Clock> {
     });
     (!alone.is_empty()).then(|| Clock {
         alone,
-        all_busy: together.and_then(|index| Estimate::of(&each(index))),
-        ratio: Estimate::of(&ratios),
+        all_busy: together.and_then(|index| Estimate::from_samples(&each(index))),
+        ratio: Estimate::from_samples(&ratios),
     })
 }
 

@@ -46,7 +46,7 @@ pub struct Scaling {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ScalingPoint {
-    /// Largest number of workers at once.
+    /// Maximum number of workers at once.
     pub workers: usize,
     /// Events counted.
     pub events: f64,
@@ -161,13 +161,13 @@ fn point(
 ) -> Option<ScalingPoint> {
     let treatment = &experiment.treatments[index];
     let wall_ns: f64 = experiment.samples_of(index).map(|sample| sample.wall_ns as f64).sum();
-    let speedup = Estimate::of(&experiment.log_ratios(one, index))?.map(f64::exp);
+    let speedup = Estimate::from_samples(&experiment.log_ratios(one, index))?.map(f64::exp);
     let linear = linear_speedup(treatment.workers, usable_cpus(&record.machine), demand);
     Some(ScalingPoint {
         workers: treatment.workers,
         events: experiment.samples_of(index).map(|sample| sample.work).sum(),
         seconds: wall_ns / 1e9,
-        rate: Estimate::of(&experiment.rates(index))?,
+        rate: Estimate::from_samples(&experiment.rates(index))?,
         speedup,
         linear,
         efficiency: speedup.map(|speedup| speedup / linear),

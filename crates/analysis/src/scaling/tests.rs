@@ -65,11 +65,11 @@ fn record(counts: &[usize], truth: Truth, others: f64, metric: Option<(Direction
 }
 
 fn scaling(record: &Record) -> Scaling {
-    Evaluation::of(record).scaling.unwrap()
+    Evaluation::from_record(record).scaling.unwrap()
 }
 
 fn texts(record: &Record) -> Vec<String> {
-    Evaluation::of(record).findings.into_iter().map(|finding| finding.text).collect()
+    Evaluation::from_record(record).findings.into_iter().map(|finding| finding.text).collect()
 }
 
 const SLEEPS: Truth = |_| (1.0, 0.001);
@@ -147,7 +147,7 @@ fn worker_counts_need_not_include_the_cpu_count() {
 #[test]
 fn a_lower_is_better_metric_is_not_work() {
     let record = record(&[1, 2, 4], SLEEPS, 0.0, Some((Direction::Lower, |n| (n.sqrt(), 0.0))));
-    let evaluation = Evaluation::of(&record);
+    let evaluation = Evaluation::from_record(&record);
     assert_eq!(evaluation.scaling, None);
     let metric = evaluation.metric_by_workers.unwrap();
     let ratios: Vec<f64> =

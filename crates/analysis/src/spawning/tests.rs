@@ -11,7 +11,7 @@ fn guest(work: Work) -> Record {
 
 /// Returns the findings about light processes, each as its kind and its text.
 fn findings(record: &Record) -> Vec<(FindingKind, String)> {
-    let found = Evaluation::of(record).findings;
+    let found = Evaluation::from_record(record).findings;
     found.into_iter().filter(|finding| finding.topic == "spawn").map(|one| (one.kind, one.text)).collect()
 }
 
@@ -91,7 +91,10 @@ fn schedulers_are_compared_with_cpus_and_quota() {
     assert_eq!(mismatched(2, "", None), None, "the CPUs are unknown");
     let record = guest(Work::Idle);
     assert!(told(&record, FindingKind::Warning, "go: 2 schedulers, and a quota allows 1.00 CPUs' worth"));
-    assert_eq!(Evaluation::of(&record).light_processes[1].mismatch.as_ref().unwrap().fix, "GOMAXPROCS=1");
+    assert_eq!(
+        Evaluation::from_record(&record).light_processes[1].mismatch.as_ref().unwrap().fix,
+        "GOMAXPROCS=1"
+    );
 }
 
 #[test]

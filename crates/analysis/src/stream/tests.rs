@@ -8,7 +8,7 @@ fn world() -> SyntheticMachine {
 }
 
 fn stream(record: &Record) -> MemoryBandwidth {
-    Evaluation::of(record).stream.unwrap()
+    Evaluation::from_record(record).stream.unwrap()
 }
 
 fn near(value: f64, wanted: f64) -> bool {
@@ -42,7 +42,7 @@ fn a_route_combines_three_treatments() {
 
 #[test]
 fn findings_contain_their_figures() {
-    let evaluation = Evaluation::of(&world().record());
+    let evaluation = Evaluation::from_record(&world().record());
     let told: Vec<String> = evaluation
         .findings
         .iter()
@@ -63,7 +63,7 @@ fn one_number_of_workers_is_compared_to_no_other() {
         experiment.samples.retain(|sample| all[sample.treatment] == 8);
     }
     let told = |finding: &&crate::Finding| finding.topic == "stream" && finding.text.contains("8 workers");
-    let evaluation = Evaluation::of(&record);
+    let evaluation = Evaluation::from_record(&record);
     let text = &evaluation.findings.iter().find(told).unwrap().text;
     assert!(text.ends_with("(read).") && !text.contains("alone"), "{text}");
 }
@@ -81,7 +81,7 @@ fn arrays_that_caches_hold_are_a_warning() {
     let warned = |finding: &crate::Finding| {
         finding.kind == FindingKind::Warning && finding.topic == "stream" && finding.text.contains("caches")
     };
-    assert!(Evaluation::of(&record).findings.iter().any(warned));
+    assert!(Evaluation::from_record(&record).findings.iter().any(warned));
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn a_partial_record_is_evaluated() {
     assert!(streaming.points.is_empty() && streaming.measured_nodes.is_none());
     assert!(streaming.routes.iter().all(|route| route.rate.is_none() && route.idle_ns.is_some()));
     record.experiments.retain(|experiment| !experiment.id.starts_with("stream"));
-    assert_eq!(Evaluation::of(&record).stream, None);
+    assert_eq!(Evaluation::from_record(&record).stream, None);
 }
 
 #[test]
@@ -105,5 +105,5 @@ fn damaged_factors_and_values_are_left_out() {
         }
         experiment.samples.iter_mut().for_each(|sample| sample.values.clear());
     }
-    assert_eq!(Evaluation::of(&record).stream, None);
+    assert_eq!(Evaluation::from_record(&record).stream, None);
 }

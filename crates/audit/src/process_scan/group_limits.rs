@@ -23,7 +23,7 @@ impl<'a> Groups<'a> {
     }
 
     /// Returns the limits of processes with these memberships.
-    pub fn of(&mut self, memberships: &str) -> GroupLimits {
+    pub fn limits(&mut self, memberships: &str) -> GroupLimits {
         if let Some(known) = self.known.get(memberships) {
             return known.clone();
         }
@@ -72,7 +72,7 @@ impl<'a> Groups<'a> {
         };
         let outermost = sets.iter().position(|set| set.as_ref().is_some_and(|(set, _)| set == cpus));
         let levels_above = folders.len() - 1 - outermost.unwrap_or(folders.len() - 1);
-        above(&group, levels_above).clone_into(&mut found.tenant);
+        ancestor(&group, levels_above).clone_into(&mut found.tenant);
         found.partition = folders.last().is_some_and(|own| self.is_partition(own));
         (found.group, found.cpus, found.cpus_file) = (group, Some(cpus.clone()), file.clone());
     }
@@ -89,7 +89,7 @@ impl<'a> Groups<'a> {
 }
 
 /// Returns the ancestor of a group that is `levels` above it.
-fn above(group: &str, levels: usize) -> &str {
+fn ancestor(group: &str, levels: usize) -> &str {
     let mut path = group;
     for _ in 0..levels {
         path = path.rfind('/').map_or("", |at| &path[..at]);
@@ -109,7 +109,7 @@ mod tests {
         }
         let tree = SysTree::from_capture(capture);
         let mut groups = Groups::read(&tree);
-        (groups.of(memberships), groups.unknown)
+        (groups.limits(memberships), groups.unknown)
     }
 
     const V2: (&str, &str) = ("proc/self/mountinfo", "3 0 0:3 / /cg rw - cgroup2 cgroup2 rw");

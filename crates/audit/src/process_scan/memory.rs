@@ -6,7 +6,7 @@ use manycore_topology::{CpuSet, Machine, sys_tree::SysTree};
 use std::collections::BTreeMap;
 
 /// Maximum size of a map in bytes: half a million mappings.
-const LARGEST: usize = 64 << 20;
+const MAX_BYTES: usize = 64 << 20;
 /// Beginnings of the names of files that are memory: shared segments, `memfd_create`, huge pages.
 const SHARED_MEMORY: [&str; 5] =
     ["file=/SYSV", "file=/dev/shm/", "file=/memfd:", "file=/dev/zero", "file=/anon_hugepage"];
@@ -26,7 +26,7 @@ pub(super) fn read(
         return;
     }
     let path = format!("proc/{}/numa_maps", process.pid);
-    match tree.read_part(&path, LARGEST, str::to_owned) {
+    match tree.read_part(&path, MAX_BYTES, str::to_owned) {
         Some(text) => process.memory = Some(parse(&text)),
         None => count_unreadable(tree, process.pid, UnexaminedKind::Memory, unexamined),
     }

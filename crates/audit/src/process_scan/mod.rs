@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// `PF_KTHREAD` of `include/linux/sched.h`: a kernel thread.
 const KERNEL_THREAD: u64 = 0x0020_0000;
 /// Maximum size of `status` or `stat` in bytes: a mask of 8,192 CPUs takes 2 kB.
-const LARGEST: usize = 64 << 10;
+const MAX_BYTES: usize = 64 << 10;
 
 /// The processes that are scanned.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,7 +46,7 @@ pub struct ProcessScan {
 /// Scans all processes of `scope`. Absent if [`ScanScope::only`] is not a process.
 pub fn scan_processes(tree: &SysTree, machine: &Machine, scope: ScanScope) -> Option<ProcessScan> {
     let mut stats: BTreeMap<u32, Stat> = tree
-        .numbered("proc", "")
+        .numbered_entries("proc", "")
         .iter()
         .filter_map(|pid| Some((pid, stat(tree, &pid.to_string())?)))
         .collect();
@@ -70,7 +70,7 @@ pub fn scan_processes(tree: &SysTree, machine: &Machine, scope: ScanScope) -> Op
         program::read(tree, machine, process, &mut scan.unexamined);
         memory::read(tree, machine, process, &mut scan.unexamined);
     }
-    scan.groups = QuotaGroups::of(&scan.processes);
+    scan.groups = QuotaGroups::new(&scan.processes);
     if is_hiding(tree) {
         scan.unexamined.insert(UnexaminedKind::Hidden, 1);
     }
@@ -135,8 +135,8 @@ fn count_unreadable(
 
 /// Reads one process with its threads; absent if it has ended.
 fn process(tree: &SysTree, groups: &mut Groups, pid: u32, stat: Stat) -> Option<Process> {
-    let limits = groups.of(&cgroup::memberships(tree, &pid.to_string()).unwrap_or_default());
-    let tids = tree.numbered(&format!("proc/{pid}/task"), "");
+    let limits = groups.limits(&cgroup::memberships(tree, &pid.to_string()).unwrap_or_default());
+    let tids = tree.numbered_entries(&format!("proc/{pid}/task"), "");
     // The main thread represents the process and comes first; if it has ended, only the other threads are
     // listed.
     let ids = [pid].into_iter().filter(|_| !stat.has_ended).chain(tids.iter().filter(|&tid| tid != pid));
@@ -153,7 +153,7 @@ fn process(tree: &SysTree, groups: &mut Groups, pid: u32, stat: Stat) -> Option<
         // process.
         if thread.cpus != main || !inside(&thread.cpus) {
             let memberships = cgroup::memberships(tree, &format!("{pid}/task/{}", thread.tid));
-            thread.limits = memberships.map(|text| groups.of(&text)).filter(|own| *own != limits);
+            thread.limits = memberships.map(|text| groups.limits(&text)).filter(|own| *own != limits);
         }
     }
     let cpu_seconds = stat.cpu_seconds;
@@ -199,7 +199,7 @@ struct Stat {
 
 /// Reads `/proc/ID/stat`, where `id` is `PID` or `PID/task/TID`.
 fn stat(tree: &SysTree, id: &str) -> Option<Stat> {
-    parse_stat(&tree.read_part(&format!("proc/{id}/stat"), LARGEST, str::to_owned)?)
+    parse_stat(&tree.read_part(&format!("proc/{id}/stat"), MAX_BYTES, str::to_owned)?)
 }
 
 /// Parses `PID (NAME) STATE PARENT ...`. The name may contain any character; the ninth field is flags, the
@@ -222,7 +222,7 @@ fn parse_stat(text: &str) -> Option<Stat> {
 fn status(tree: &SysTree, id: &str) -> Option<(String, CpuSet)> {
     let ours = |line: &&str| line.starts_with("Name:") || line.starts_with("Cpus_allowed_list:");
     let keep = |text: &str| text.lines().filter(ours).collect::<Vec<_>>().join("\n");
-    let text = tree.read_part(&format!("proc/{id}/status"), LARGEST, keep)?;
+    let text = tree.read_part(&format!("proc/{id}/status"), MAX_BYTES, keep)?;
     let field = |key: &str| text.lines().find_map(|line| line.strip_prefix(key));
     let cpus = field("Cpus_allowed_list:")?.parse().ok()?;
     Some((field("Name:").unwrap_or_default().trim().to_owned(), cpus))

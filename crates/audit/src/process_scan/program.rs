@@ -6,7 +6,7 @@ use manycore_topology::{Machine, sys_tree::SysTree};
 use std::collections::BTreeMap;
 
 /// Maximum size in bytes of a memory map that is searched for libraries.
-const LARGEST: usize = 16 << 20;
+const MAX_BYTES: usize = 16 << 20;
 
 /// Reads them if the process has clearly more threads than CPUs, and fewer CPUs than the machine.
 pub(super) fn read(
@@ -30,7 +30,7 @@ pub(super) fn read(
         count_unreadable(tree, pid, UnexaminedKind::Environment, unexamined);
     }
     let ours = |line: &&str| LIBRARIES.iter().any(|part| line.contains(part));
-    let libraries = tree.read_part(&format!("proc/{pid}/maps"), LARGEST, |text| {
+    let libraries = tree.read_part(&format!("proc/{pid}/maps"), MAX_BYTES, |text| {
         text.lines().filter(ours).collect::<Vec<_>>().join("\n")
     });
     let file = tree.file(&format!("proc/{pid}/exe"));

@@ -19,7 +19,7 @@ struct Counted {
 
 impl QuotaGroups {
     /// Returns the groups with the lowest quota of any process.
-    pub(super) fn of(processes: &[Process]) -> Self {
+    pub(super) fn new(processes: &[Process]) -> Self {
         let mut groups: BTreeMap<String, (Throttling, Counted)> = BTreeMap::new();
         for process in processes {
             let own = &process.limits;

@@ -6,7 +6,7 @@ use manycore_topology::machine::Node;
 use std::collections::BTreeMap;
 
 #[test]
-fn busy_threads_on_one_cpu_beside_unused_ones_are_crowded() {
+fn busy_threads_on_one_cpu_beside_unused_ones_are_oversubscribed() {
     let crowd = |share| eight(vec![busy(process(10, "solver", &["0-7", "2", "2", "3"]), share)]);
     let finding = only(&crowd(0.5));
     assert_eq!(
@@ -18,7 +18,7 @@ fn busy_threads_on_one_cpu_beside_unused_ones_are_crowded() {
 }
 
 #[test]
-fn a_process_that_was_given_one_cpu_is_not_crowded() {
+fn a_process_with_a_single_cpu_is_not_oversubscribed() {
     assert!(find(&eight(vec![busy(process(10, "solver", &["2", "2", "2"]), 0.33)])).is_empty());
 }
 

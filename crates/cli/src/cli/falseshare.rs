@@ -127,13 +127,13 @@ fn line_bytes(text: &str) -> Result<u32, String> {
     }
 }
 
-/// Least memory for bookkeeping in bytes; with less, hardly any access can be followed.
-const LEAST_MEMORY: u64 = 16 << 20;
+/// Minimum memory for bookkeeping in bytes; with less, hardly any access can be followed.
+const MIN_MEMORY: u64 = 16 << 20;
 
-/// Parses a [`size`] of at least [`LEAST_MEMORY`].
+/// Parses a [`size`] of at least [`MIN_MEMORY`].
 fn memory(text: &str) -> Result<u64, String> {
     size(text).and_then(|bytes| {
-        if bytes < LEAST_MEMORY {
+        if bytes < MIN_MEMORY {
             Err("too little to follow accesses; expected at least 16M".to_owned())
         } else {
             Ok(bytes)

@@ -79,9 +79,9 @@ fn names() -> clap::builder::PossibleValuesParser {
 
 /// Parses a memory size such as `512M`. Refuses sizes in which a runtime cannot start.
 fn memory(text: &str) -> Result<u64, String> {
-    const LEAST: u64 = 64 << 20;
+    const MIN_MEMORY: u64 = 64 << 20;
     size(text).and_then(|bytes| {
-        if bytes < LEAST {
+        if bytes < MIN_MEMORY {
             Err("less than 64M: runtimes need at least 64M to start".to_owned())
         } else {
             Ok(bytes)

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 /// Largest accepted count; no machine has enough memory for more.
-const MOST: u64 = 1_000_000_000_000;
+const MAX_COUNT: u64 = 1_000_000_000_000;
 
 /// Error text that describes the syntax of a count.
-const COUNT: &str = "expected a whole number of light processes such as 1e5, 100000, 100_000, 100k or 1M";
+const COUNT_SYNTAX: &str =
+    "expected a whole number of light processes such as 1e5, 100000, 100_000, 100k or 1M";
 
 /// Parses a share: `1%`, `0.5 %` or `0.01`. It must lie strictly between 0 and 1.
 pub fn share(text: &str) -> Result<f64, String> {
@@ -22,10 +23,10 @@ pub fn share(text: &str) -> Result<f64, String> {
 
 /// Parses a time: `90s`, `5m` or `1h 30m`. It must be longer than zero and at most 366 days.
 pub fn time(text: &str) -> Result<Duration, String> {
-    const LONGEST: Duration = Duration::from_hours(366 * 24);
+    const MAX_TIME: Duration = Duration::from_hours(366 * 24);
     match humantime::parse_duration(text).map_err(|error| error.to_string())? {
         Duration::ZERO => Err("expected a time longer than zero".to_owned()),
-        time if time > LONGEST => Err("expected a time of at most 366 days".to_owned()),
+        time if time > MAX_TIME => Err("expected a time of at most 366 days".to_owned()),
         time => Ok(time),
     }
 }
@@ -94,7 +95,7 @@ pub fn size(text: &str) -> Result<u64, String> {
 /// Parses `1e5`, `100000`, `100_000`, `100k`, `1M` or `1.5e6`: digits, a decimal point and a power of ten
 /// that make a whole number. Uses integer arithmetic, so that no count is rounded.
 pub fn count(text: &str) -> Result<u64, String> {
-    let wrong = || COUNT.to_owned();
+    let wrong = || COUNT_SYNTAX.to_owned();
     let plain = text.replace('_', "");
     let (number, power) = match plain.char_indices().last() {
         Some((at, 'k' | 'K')) => (&plain[..at], 3),
@@ -115,8 +116,8 @@ pub fn count(text: &str) -> Result<u64, String> {
     let count = 10u128.checked_pow(power).and_then(|scale| number.checked_mul(scale)).unwrap_or(u128::MAX);
     match u64::try_from(count) {
         Ok(0) => Err("0 leaves nothing to measure: give 1 or more".to_owned()),
-        Ok(count) if count <= MOST => Ok(count),
-        _ => Err(format!("{MOST} is the most that this accepts: no machine has memory for more")),
+        Ok(count) if count <= MAX_COUNT => Ok(count),
+        _ => Err(format!("{MAX_COUNT} is the most that this accepts: no machine has memory for more")),
     }
 }
 
@@ -147,7 +148,7 @@ mod tests {
             ("2.50e1", 25),
             ("1.0", 1),
             ("7", 7),
-            ("1e12", MOST),
+            ("1e12", MAX_COUNT),
         ] {
             assert_eq!(count(text), Ok(value), "{text}");
         }
@@ -159,7 +160,7 @@ mod tests {
             "", "-1", "-1e5", "1.5", "1.25e1", "NaN", "nan", "inf", "1e", "e5", ".5e1", "k", "1e-1", "0x10",
             "1 000", "1e5e5",
         ] {
-            assert_eq!(count(text), Err(COUNT.to_owned()), "{text}");
+            assert_eq!(count(text), Err(COUNT_SYNTAX.to_owned()), "{text}");
         }
         assert!(count("0").is_err_and(|why| why.contains("nothing")));
         assert!(count("0e5").is_err_and(|why| why.contains("nothing")));

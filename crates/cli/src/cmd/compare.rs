@@ -14,7 +14,7 @@ pub fn run(args: &Compare) -> Outcome {
     let machine = source::live()?;
     let mut run = Run::begin("compare", &args.measuring.results, options.budget.as_secs_f64())?;
     let measured = compare::run(machine, &options, &comparison, &mut run);
-    let (record, ending) = measured.inspect_err(|_| run.give_up())?;
+    let (record, ending) = measured.inspect_err(|_| run.discard())?;
     run.end(record, ending.map_err(Into::into))
 }
 

@@ -13,7 +13,7 @@ use manycore_topology::Machine;
 /// Measures, saves the record, writes the report and prints it.
 pub fn run(args: &Eval) -> Outcome {
     let machine = source::live()?;
-    let profile = choose(&args.budget).on(machine.allowed.cpus.len());
+    let profile = choose(&args.budget).for_cpus(machine.allowed.cpus.len());
     let options = Options::eval(profile, args.equivalent, args.seed.unwrap_or_else(clock::now_ns));
     measure(machine, options, &chosen(&args.only), &args.results)
 }

@@ -60,7 +60,7 @@ pub fn run(cli: Cli) -> Outcome {
         Verb::Undo(args) => undo::run(&args),
         Verb::Probe(args) => probe::run(&args),
         Verb::Spawn(args) => spawn::run(&args),
-        Verb::Light(args) => spawn::light(&args),
+        Verb::Light(args) => spawn::run_light(&args),
         Verb::Falseshare(args) => falseshare::run(&args),
         Verb::Audit(args) => audit::run(&args),
         Verb::Vm(args) => vm::run(&args),

@@ -18,7 +18,7 @@ use manycore_topology::Machine;
 pub fn run(args: &Args) -> Outcome {
     let machine = source::machine(&args.source)?;
     let plan = plan(args, &machine)?;
-    let left_out = UnusedCpus::of(&args.place, &machine, &args.reserve);
+    let left_out = UnusedCpus::new(&args.place, &machine, &args.reserve);
     // The text is made before any file is written, so that an error leaves no files.
     let text = match (args.export, args.format) {
         (Some(format), _) => export(args, format, &machine, &plan, &left_out)?,

@@ -5,7 +5,7 @@ use manycore_linux::{affinity, clock::now_ns};
 use manycore_topology::{CpuId, CpuSet};
 use std::{hint::black_box, thread, time::Duration};
 
-/// Longest time that a thread waits until it is pinned to one CPU.
+/// Maximum time that a thread waits until it is pinned to one CPU.
 const PIN_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The observations of one thread.

@@ -16,6 +16,6 @@ pub fn run(args: &cli::Scale) -> Outcome {
     let machine = source::live()?;
     let mut run = Run::begin("scale", &args.measuring.results, options.budget.as_secs_f64())?;
     let measured = scale::run(machine, &options, &scale, &mut run);
-    let (record, ending) = measured.inspect_err(|_| run.give_up())?;
+    let (record, ending) = measured.inspect_err(|_| run.discard())?;
     run.end(record, ending.map_err(Into::into))
 }

@@ -11,7 +11,7 @@ use manycore_experiment::spawning::{Runtime, Work};
 use manycore_spawn::{Error, SpawnOptions, builtin};
 
 /// Counts that are measured if the user gives none.
-const USUAL_COUNTS: [u64; 2] = [10_000, 100_000];
+const DEFAULT_COUNTS: [u64; 2] = [10_000, 100_000];
 
 /// Measures, saves the record, writes the report and prints it.
 pub fn run(args: &Spawn) -> Outcome {
@@ -25,12 +25,12 @@ pub fn run(args: &Spawn) -> Outcome {
     let options = options(args);
     let mut run = Run::begin("spawn", &args.results, options.seconds())?;
     let measured = manycore_spawn::run(machine, options, &mut run);
-    let (record, ending) = measured.inspect_err(|_| run.give_up()).map_err(with_option)?;
+    let (record, ending) = measured.inspect_err(|_| run.discard()).map_err(with_option)?;
     run.end(record, ending.map_err(with_option))
 }
 
 /// Runs built-in light processes.
-pub fn light(args: &Light) -> Outcome {
+pub fn run_light(args: &Light) -> Outcome {
     Ok(builtin::run(&args.kind)?)
 }
 
@@ -40,7 +40,7 @@ fn options(args: &Spawn) -> SpawnOptions {
     SpawnOptions {
         runtimes: Runtime::ALL.into_iter().filter(is_requested).collect(),
         runtimes_given: !all,
-        counts: if args.counts.is_empty() { USUAL_COUNTS.to_vec() } else { args.counts.clone() },
+        counts: if args.counts.is_empty() { DEFAULT_COUNTS.to_vec() } else { args.counts.clone() },
         counts_given: !args.counts.is_empty(),
         work: match args.work {
             WorkChoice::Idle => Work::Idle,

@@ -22,7 +22,7 @@ pub fn run(args: &Tune) -> Outcome {
     let machine = source::live()?;
     let mut run = Run::begin("tune", &args.measuring.results, options.budget.as_secs_f64())?;
     let measured = tune::run(machine, &options, &search, &mut run);
-    let (tuned, ending) = measured.inspect_err(|_| run.give_up())?;
+    let (tuned, ending) = measured.inspect_err(|_| run.discard())?;
     let path = run.folder().join("plan.json");
     run.end(tuned.record, ending.map_err(Into::into))?;
     let Some(plan) = tuned.winner else { return Ok(()) };

@@ -16,7 +16,7 @@ use std::{
 use tempfile::TempDir;
 
 /// Maximum waiting time.
-const PATIENCE: Duration = Duration::from_mins(1);
+const MAX_WAIT: Duration = Duration::from_mins(1);
 
 /// A directory with journals of its own.
 pub struct TestHome(pub TempDir);
@@ -121,7 +121,7 @@ impl Drop for KillOnDrop {
 pub fn soon(what: &str, mut is_true: impl FnMut() -> bool) {
     let began = Instant::now();
     while !is_true() {
-        assert!(began.elapsed() < PATIENCE, "{what}: not in time");
+        assert!(began.elapsed() < MAX_WAIT, "{what}: not in time");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
@@ -141,5 +141,5 @@ pub fn last(cpus: &CpuSet) -> CpuSet {
 }
 
 pub fn is_on(pid: u32, cpus: &CpuSet) -> bool {
-    affinity::of(pid).is_ok_and(|now| now == *cpus)
+    affinity::of_thread(pid).is_ok_and(|now| now == *cpus)
 }

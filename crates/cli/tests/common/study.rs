@@ -12,7 +12,7 @@ use std::{
 use tempfile::TempDir;
 
 /// Maximum waiting time.
-const PATIENCE: Duration = Duration::from_secs(30);
+const MAX_WAIT: Duration = Duration::from_secs(30);
 
 /// A working directory; results go to `out` in it.
 pub struct Bench(pub TempDir);
@@ -103,9 +103,9 @@ pub fn running(argument: &str) -> Vec<u32> {
 
 /// Waits until `condition` holds.
 pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + MAX_WAIT;
     while !condition() {
-        assert!(Instant::now() < deadline, "{what}: not within {PATIENCE:?}");
+        assert!(Instant::now() < deadline, "{what}: not within {MAX_WAIT:?}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -11,7 +11,7 @@ use std::{
 use tempfile::TempDir;
 
 /// Number of readings within which a change must be visible.
-const LOOKS: usize = 100;
+const MAX_READINGS: usize = 100;
 
 /// Replaces the contents of a file in place and in one write: the file is open elsewhere, and must never
 /// appear empty.
@@ -60,13 +60,13 @@ impl Watching {
 
     /// Returns the first reading for which `holds` is true.
     pub fn until(&mut self, holds: impl Fn(&Value) -> bool) -> Value {
-        for line in self.lines.by_ref().take(LOOKS) {
+        for line in self.lines.by_ref().take(MAX_READINGS) {
             let look: Value = serde_json::from_str(&line.unwrap()).unwrap();
             if holds(&look) {
                 return look;
             }
         }
-        unreachable!("no change in {LOOKS} readings");
+        unreachable!("no change in {MAX_READINGS} readings");
     }
 
     /// Ends it by Ctrl-C; returns its exit code.

@@ -13,9 +13,9 @@ use std::{
 };
 
 /// Validity of cached entries: the kernel caches nothing, so every access reaches the file system.
-const NEVER: Duration = Duration::ZERO;
+const NO_CACHING: Duration = Duration::ZERO;
 /// `FOPEN_DIRECT_IO`: as in kernfs, files have no size, and are read until their end.
-const DIRECT: u32 = 1;
+const FOPEN_DIRECT_IO: u32 = 1;
 
 /// The file system; the inode number of a path is its position in the list, from 1.
 struct Fuse {
@@ -78,14 +78,14 @@ impl Fuse {
 
     fn entry(&mut self, path: &str, reply: ReplyEntry) {
         match self.about(path) {
-            Some(about) => reply.entry(&NEVER, &about, 0),
+            Some(about) => reply.entry(&NO_CACHING, &about, 0),
             None => reply.error(ENOENT),
         }
     }
 
     fn attributes(&mut self, number: u64, reply: ReplyAttr) {
         match self.about(&self.path(number)) {
-            Some(about) => reply.attr(&NEVER, &about),
+            Some(about) => reply.attr(&NO_CACHING, &about),
             None => reply.error(ENOENT),
         }
     }
@@ -124,7 +124,7 @@ impl Filesystem for Fuse {
     }
 
     fn open(&mut self, _: &Request<'_>, _: u64, _: i32, reply: ReplyOpen) {
-        reply.opened(0, DIRECT);
+        reply.opened(0, FOPEN_DIRECT_IO);
     }
 
     fn read(

@@ -57,8 +57,8 @@ fn unmeasurable_checks_are_reported_without_changes() {
     let (code, proofs) = mount.proved(&["priority"]);
     let why = proofs[0]["why"].as_str().unwrap();
     // If the tests have only one CPU, that is the first reason.
-    let has_rivals = manycore_linux::affinity::allowed().unwrap().len() > 1;
-    let reason = if has_rivals { "mbPrio" } else { "needs a second CPU" };
+    let has_competitors = manycore_linux::affinity::allowed().unwrap().len() > 1;
+    let reason = if has_competitors { "mbPrio" } else { "needs a second CPU" };
     assert!(code == Some(3) && why.contains(reason), "{proofs:#?}");
     mount.is_untouched();
     for (arguments, text) in [

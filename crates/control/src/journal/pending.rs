@@ -61,7 +61,7 @@ pub fn pending(folder: &Path) -> io::Result<(Vec<Pending>, Vec<String>)> {
 }
 
 /// Maximum time from the creation of a process to the start of its program.
-const LONGEST_START: Duration = Duration::from_secs(2);
+const MAX_START: Duration = Duration::from_secs(2);
 
 impl Pending {
     /// Reads a journal. An incomplete last line was written by a process that was killed before it made the
@@ -120,7 +120,7 @@ impl Pending {
     /// [`io::ErrorKind::WouldBlock`] if its owner still runs or another undo is in progress.
     pub(super) fn lock(&self) -> io::Result<File> {
         let file = File::open(&self.path)?;
-        let deadline = Instant::now() + LONGEST_START;
+        let deadline = Instant::now() + MAX_START;
         while let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
             if self.owner_may_run() || Instant::now() > deadline {
                 return Err(error.into());

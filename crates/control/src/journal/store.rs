@@ -55,7 +55,7 @@ impl Journal {
     }
 
     /// Returns all other journals in the same directory, newest first.
-    pub(crate) fn others(&self) -> Vec<Pending> {
+    pub(crate) fn other_journals(&self) -> Vec<Pending> {
         let folder = self.path.parent().unwrap_or(Path::new("."));
         let (all, _) = pending(folder).unwrap_or_default();
         all.into_iter().filter(|other| other.path != self.path).collect()

@@ -34,7 +34,7 @@ impl Drop for Sleeper {
 }
 
 fn pin(journal: &Journal, pid: u32, new: &CpuSet) -> CpuSet {
-    let old = affinity::of(pid).unwrap();
+    let old = affinity::of_thread(pid).unwrap();
     let start = tasks::start_time(pid).unwrap();
     journal.record(&Change::Process { pid, start, cpus: old.clone() }).unwrap();
     journal.record(&Change::Affinity { pid, tid: pid, old: old.clone(), new: new.clone() }).unwrap();
@@ -62,7 +62,7 @@ fn a_later_process_undoes_the_pin_of_a_killed_owner() {
     let restored = left[0].undo().unwrap();
     let tasks = usize::from(old != first_cpu());
     assert_eq!(restored, UndoResult { tasks, ..UndoResult::default() });
-    assert_eq!(affinity::of(sleeper.pid()).unwrap(), old);
+    assert_eq!(affinity::of_thread(sleeper.pid()).unwrap(), old);
     assert!(pending(folder.path()).unwrap().0.is_empty());
 }
 
@@ -80,7 +80,7 @@ fn settings_changed_by_others_are_left() {
     affinity::restrict(sleeper.pid(), &other).unwrap();
     let restored = journal.undo().unwrap();
     assert_eq!((restored.tasks, restored.changed_by_others.len()), (0, 1), "{restored:?}");
-    assert_eq!(affinity::of(sleeper.pid()).unwrap(), other);
+    assert_eq!(affinity::of_thread(sleeper.pid()).unwrap(), other);
 }
 
 #[test]
@@ -89,13 +89,13 @@ fn another_process_with_the_same_id_is_not_touched() {
     let sleeper = Sleeper::new();
     let (pid, new) = (sleeper.pid(), first_cpu());
     let journal = Journal::begin(folder.path(), "pin", "", false).unwrap();
-    let old = affinity::of(pid).unwrap();
+    let old = affinity::of_thread(pid).unwrap();
     let start = tasks::start_time(pid).unwrap() - 1;
     journal.record(&Change::Process { pid, start, cpus: old.clone() }).unwrap();
     journal.record(&Change::Affinity { pid, tid: pid, old, new: new.clone() }).unwrap();
     affinity::restrict(pid, &new).unwrap();
     assert_eq!(journal.undo().unwrap(), UndoResult::default());
-    assert_eq!(affinity::of(pid).unwrap(), new);
+    assert_eq!(affinity::of_thread(pid).unwrap(), new);
 }
 
 #[test]
@@ -117,9 +117,9 @@ fn children_created_after_the_last_entry_get_the_original_affinity() {
         }
         std::thread::yield_now();
     };
-    assert_eq!(affinity::of(child).unwrap(), first_cpu());
+    assert_eq!(affinity::of_thread(child).unwrap(), first_cpu());
     assert_eq!(journal.undo().unwrap().tasks, 2);
-    assert_eq!(affinity::of(child).unwrap(), cpus);
+    assert_eq!(affinity::of_thread(child).unwrap(), cpus);
     kill_process(Pid::from_raw(child as i32).unwrap(), Signal::KILL).unwrap();
     let _ = shell.kill();
     shell.wait().unwrap();
@@ -145,7 +145,7 @@ fn a_marked_command_is_found_without_its_parents() {
     shell.wait().unwrap();
     let orphan: u32 = line.trim().parse().unwrap();
     assert_eq!(journal.undo().unwrap().tasks, 1);
-    assert_eq!(affinity::of(orphan).unwrap(), cpus);
+    assert_eq!(affinity::of_thread(orphan).unwrap(), cpus);
     kill_process(Pid::from_raw(orphan as i32).unwrap(), Signal::KILL).unwrap();
 }
 
@@ -282,7 +282,7 @@ fn a_cpuset_is_left_and_removed() {
     };
     group.move_process(&journal, sleeper.pid()).unwrap();
     assert_ne!(group_dir::cpuset_folder_of(sleeper.pid()), before);
-    assert_eq!(affinity::of(sleeper.pid()).unwrap(), first_cpu());
+    assert_eq!(affinity::of_thread(sleeper.pid()).unwrap(), first_cpu());
     let restored = journal.undo().unwrap();
     assert_eq!(
         (restored.processes_moved_back, restored.control_groups, restored.failed.len()),
@@ -290,7 +290,7 @@ fn a_cpuset_is_left_and_removed() {
         "{restored:?}"
     );
     assert_eq!(group_dir::cpuset_folder_of(sleeper.pid()), before);
-    assert_eq!(affinity::of(sleeper.pid()).unwrap(), affinity::allowed().unwrap());
+    assert_eq!(affinity::of_thread(sleeper.pid()).unwrap(), affinity::allowed().unwrap());
 }
 
 #[test]
@@ -319,7 +319,7 @@ fn an_older_journal_records_originals_in_a_newer_one() {
             let restored = journal.undo().unwrap();
             assert!(restored.changed_by_others.is_empty() && restored.failed.is_empty(), "{restored:?}");
         }
-        assert_eq!(affinity::of(sleeper.pid()).unwrap(), cpus);
+        assert_eq!(affinity::of_thread(sleeper.pid()).unwrap(), cpus);
         assert_eq!(fs::read_to_string(&file).unwrap(), "0-1");
         assert!(pending(folder.path()).unwrap().0.is_empty());
     }

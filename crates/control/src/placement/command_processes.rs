@@ -81,7 +81,7 @@ impl CommandProcesses {
 
     /// Returns the running processes with a task whose affinity is one of `ours`, with that affinity.
     pub fn still_pinned(&self, ours: &BTreeSet<CpuSet>) -> BTreeMap<u32, CpuSet> {
-        let of = |pid: u32| tasks::threads(pid).into_iter().filter_map(|tid| affinity::of(tid).ok());
+        let of = |pid: u32| tasks::threads(pid).into_iter().filter_map(|tid| affinity::of_thread(tid).ok());
         let confined = |pid: u32| of(pid).find(|cpus| ours.contains(cpus)).map(|cpus| (pid, cpus));
         self.running().into_iter().filter_map(confined).collect()
     }

@@ -101,7 +101,7 @@ pub fn run(
     session.enforcer().record_processes(&left);
     let journal = session.journal_id();
     let restored = session.restore();
-    let left_running = LeftRunning::of(&processes, placement);
+    let left_running = LeftRunning::new(&processes, placement);
     trace.notes.extend(left_running.notes());
     Ok(CommandEnd { status: ended?.status, trace, left_running, journal, restored, waited })
 }
@@ -181,7 +181,7 @@ fn reap_orphans(processes: &CommandProcesses, command: u32) {
 
 impl LeftRunning {
     /// Reads the affinities of all processes that still run.
-    fn of(processes: &CommandProcesses, placement: &ResolvedPlacement) -> Self {
+    fn new(processes: &CommandProcesses, placement: &ResolvedPlacement) -> Self {
         let online = affinity::online();
         let shown = |cpus: &CpuSet| online.as_ref().map_or(cpus.clone(), |online| cpus.intersection(online));
         let workers = &placement.workers;

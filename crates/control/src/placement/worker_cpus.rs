@@ -16,7 +16,7 @@ pub struct WorkerCpus {
 
 impl WorkerCpus {
     /// Returns a placement of one worker on `cpus`.
-    pub fn on(cpus: CpuSet) -> Self {
+    pub fn single(cpus: CpuSet) -> Self {
         Self { workers: vec![cpus], memory: MemoryPolicy::Default }
     }
 
@@ -62,7 +62,7 @@ pub fn place_workers(
     memory: &MemoryPlacement,
     workers: usize,
 ) -> Result<(WorkerCpus, PlacementPlan)> {
-    let free = Policy::of(PolicyKind::Free, false);
+    let free = Policy::new(PolicyKind::Free, false);
     let policy = policy.unwrap_or(&free);
     let plan = policy.plan(machine, workers, &Reserve::Nothing)?;
     let mut placed = WorkerCpus::of_plan(machine, &plan, memory)?;

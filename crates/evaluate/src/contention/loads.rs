@@ -41,14 +41,16 @@ impl ContendedLoad {
 }
 
 /// Returns a section of `bench` only.
-const fn named(name: &'static str, title: &'static str, run: fn(&mut Suite) -> Result) -> Section {
+const fn bench_section(name: &'static str, title: &'static str, run: fn(&mut Suite) -> Result) -> Section {
     Section { name, title, seconds: |profile| profile.bench, run }
 }
 
 pub(super) const COUNTER: ContendedLoad = ContendedLoad {
-    section: named("counter", "atomic counters: shared, packed in a line, padded, per CPU", |suite| {
-        bench(suite, &COUNTER)
-    }),
+    section: bench_section(
+        "counter",
+        "atomic counters: shared, packed in a line, padded, per CPU",
+        |suite| bench(suite, &COUNTER),
+    ),
     unit: "additions",
     variants: Counters::VARIANTS,
     pairs: false,
@@ -57,7 +59,7 @@ pub(super) const COUNTER: ContendedLoad = ContendedLoad {
 };
 
 pub(super) const LOCK: ContendedLoad = ContendedLoad {
-    section: named(
+    section: bench_section(
         "lock",
         "locks: standard mutex, spin lock, ticket lock, queue-based lock (MCS)",
         |suite| bench(suite, &LOCK),
@@ -70,7 +72,7 @@ pub(super) const LOCK: ContendedLoad = ContendedLoad {
 };
 
 const QUEUE: ContendedLoad = ContendedLoad {
-    section: named("queue", "queues with many producers and one consumer: channel, ring", |suite| {
+    section: bench_section("queue", "queues with many producers and one consumer: channel, ring", |suite| {
         bench(suite, &QUEUE)
     }),
     unit: "messages",
@@ -81,7 +83,7 @@ const QUEUE: ContendedLoad = ContendedLoad {
 };
 
 const SEM: ContendedLoad = ContendedLoad {
-    section: named("sem", "POSIX semaphore: wait and post, by threads and by processes", |suite| {
+    section: bench_section("sem", "POSIX semaphore: wait and post, by threads and by processes", |suite| {
         bench(suite, &SEM)
     }),
     unit: "waits and posts",
@@ -92,7 +94,7 @@ const SEM: ContendedLoad = ContendedLoad {
 };
 
 const SEM_SYSV: ContendedLoad = ContendedLoad {
-    section: named("sem-sysv", "System V semaphore: wait and signal, by processes", |suite| {
+    section: bench_section("sem-sysv", "System V semaphore: wait and signal, by processes", |suite| {
         bench(suite, &SEM_SYSV)
     }),
     unit: "waits and signals",
@@ -103,7 +105,7 @@ const SEM_SYSV: ContendedLoad = ContendedLoad {
 };
 
 const MSG: ContendedLoad = ContendedLoad {
-    section: named("msg", "System V messages of 4 bytes from one process to another", |suite| {
+    section: bench_section("msg", "System V messages of 4 bytes from one process to another", |suite| {
         bench(suite, &MSG)
     }),
     unit: "messages",
@@ -114,7 +116,7 @@ const MSG: ContendedLoad = ContendedLoad {
 };
 
 pub(super) const PIPE: ContendedLoad = ContendedLoad {
-    section: named(
+    section: bench_section(
         "pipe",
         "8 bytes through pipes to another process and back (UnixBench context1)",
         |suite| bench(suite, &PIPE),

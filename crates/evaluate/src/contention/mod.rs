@@ -28,7 +28,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Smallest number of blocks from which an interval can be computed.
+/// Minimum number of blocks from which an interval can be computed.
 const MIN_BLOCKS: usize = 6;
 
 /// Number and length of UnixBench's passes.
@@ -38,7 +38,7 @@ const PASS: Duration = Duration::from_secs(10);
 /// Share of a load's time for another program, if one is available.
 const PEER_SHARE: f64 = 0.4;
 
-/// Longest time for operations in progress to arrive where they are counted.
+/// Maximum time for operations in progress to arrive where they are counted.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What is measured of a load.
@@ -97,7 +97,7 @@ fn bench(suite: &mut Suite, load: &ContendedLoad) -> Result {
     if unixbench {
         counts = vec![1];
     }
-    let peer = peer::of(suite, load, &counts)?;
+    let peer = peer::find(suite, load, &counts)?;
     let own = if peer.is_some() { 1.0 - PEER_SHARE } else { 1.0 };
     let total = (suite.section.seconds)(&suite.profile);
     let scope = Scope { counts, distances: !unixbench, seconds: total * own, part: (0.0, own), unixbench };
@@ -144,9 +144,9 @@ fn measure(suite: &mut Suite, load: &ContendedLoad, scope: &Scope) -> Result {
         slices(machine)
     };
     let budget = if scope.unixbench {
-        Budget { seconds: scope.seconds, least_blocks: PASSES, most_blocks: PASSES }
+        Budget { seconds: scope.seconds, min_blocks: PASSES, max_blocks: PASSES }
     } else {
-        Budget { least_blocks: MIN_BLOCKS, ..Budget::seconds(scope.seconds) }
+        Budget { min_blocks: MIN_BLOCKS, ..Budget::seconds(scope.seconds) }
     };
     let spec = ExperimentSpec {
         parameters: parameters([("counted", load.worker_noun().to_owned())]),
@@ -253,6 +253,6 @@ fn check_counts(subject: &mut PoolSubject, object: &dyn SharedObject) -> Result 
 }
 
 /// Returns the length of a sample of another program, and of our samples interleaved with it.
-fn beside() -> Duration {
+fn peer_sample_length() -> Duration {
     SLICE.max(Duration::from_secs(1))
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     Suite, as_optional,
-    contention::{ContendedLoad, PASS, PASSES, beside, open, trial},
+    contention::{ContendedLoad, PASS, PASSES, open, peer_sample_length, trial},
     error::{Error, LoadOption, Result},
     parameters,
     peer_subject::PeerSubject,
@@ -25,7 +25,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// Largest number of processes that stress-ng starts on a semaphore.
+/// Maximum number of processes that stress-ng starts on a semaphore.
 const STRESS_NG_MAX: usize = 64;
 
 /// Another program that does the same as one of our loads.
@@ -36,7 +36,7 @@ pub(super) enum Peer {
 }
 
 /// Finds the program for `load`. A program that is not installed is noted.
-pub(super) fn of(suite: &mut Suite, load: &ContendedLoad, counts: &[usize]) -> Result<Option<Peer>> {
+pub(super) fn find(suite: &mut Suite, load: &ContendedLoad, counts: &[usize]) -> Result<Option<Peer>> {
     match load.section.name {
         "sem" | "sem-sysv" | "msg" => stress_ng(suite, load, counts),
         "pipe" => unixbench(suite),
@@ -113,7 +113,7 @@ impl Peer {
         let cpus = suite.machine().usable();
         let trials =
             sides.iter().map(|&(workers, _)| trial(&*object, 0, workers, &|_| cpus.clone())).collect();
-        let sample = if suite.loads.unixbench { PASS } else { beside() };
+        let sample = if suite.loads.unixbench { PASS } else { peer_sample_length() };
         let mode = SamplingMode::Slices { slice: sample, settling_time: settling_time(suite.machine()) };
         let pool = WorkerPool::with_shared_object(Arc::clone(&object))?;
         let ours = suite.pool_subject(pool, mode, trials);
@@ -132,7 +132,7 @@ impl Peer {
         let spec = ExperimentSpec {
             parameters: parameters([("version", version), ("counted", load.worker_noun().to_owned())]),
             treatments: treatments.collect(),
-            budget: Budget { least_blocks: passes, ..Budget::seconds(seconds) },
+            budget: Budget { min_blocks: passes, ..Budget::seconds(seconds) },
             ..ExperimentSpec::new(format!("{}{name}", id::CONTENTION_PEER), Method::WholeRun, load.unit)
         };
         suite.experiment(spec, &mut subject, part).map_err(as_optional)

@@ -32,11 +32,11 @@ use std::{collections::BTreeMap, path::Path};
 /// Number of samples to which the minimum number of blocks is limited.
 const MIN_BLOCK_SAMPLES: usize = 120;
 
-/// Smallest number of blocks from which an interval can be computed.
-const BLOCKS: usize = 6;
+/// Minimum number of blocks from which an interval can be computed.
+const MIN_BLOCKS: usize = 6;
 
 /// Kernels that are measured with every number of workers by default.
-const LADDER: [Kernel; 2] = [Kernel::Triad, Kernel::Read];
+const DEFAULT_KERNELS: [Kernel; 2] = [Kernel::Triad, Kernel::Read];
 
 /// The options of `bench stream`.
 #[derive(Clone, Debug, Default)]
@@ -71,7 +71,7 @@ pub(super) fn measure(suite: &mut Suite) -> Result {
 fn allocate_arrays(suite: &mut Suite) -> Result<StreamSetup> {
     let machine = suite.machine();
     let loads = &suite.loads.stream;
-    let mut nodes = StreamNodes::of(machine, loads.nodes.as_ref())?;
+    let mut nodes = StreamNodes::select(machine, loads.nodes.as_ref())?;
     let caches = nodes::caches(machine, &nodes.cpu_nodes);
     let tree = SysTree::open(Path::new("/")).ok();
     let node = |&node: &u32| (node, tree.as_ref().and_then(|tree| memory::available(tree, node)));
@@ -82,8 +82,8 @@ fn allocate_arrays(suite: &mut Suite) -> Result<StreamSetup> {
         workers: nodes.most(),
     };
     let array = memory.array(loads.array)?;
-    let asked = loads.array.is_some();
-    if let Some(why) = memory.shortfall(array).filter(|_| !asked) {
+    let requested = loads.array.is_some();
+    if let Some(why) = memory.shortfall(array).filter(|_| !requested) {
         let wanted = bytes(caches.unwrap_or(0) * TIMES_CACHES);
         suite
             .session
@@ -169,11 +169,11 @@ impl StreamSetup {
         treatments: Vec<Treatment>,
         seconds: f64,
     ) -> ExperimentSpec {
-        let least_blocks = (MIN_BLOCK_SAMPLES / treatments.len().max(1)).clamp(2, BLOCKS);
+        let min_blocks = (MIN_BLOCK_SAMPLES / treatments.len().max(1)).clamp(2, MIN_BLOCKS);
         ExperimentSpec {
             parameters: self.sizes.clone(),
             treatments,
-            budget: Budget { least_blocks, ..Budget::seconds(seconds) },
+            budget: Budget { min_blocks, ..Budget::seconds(seconds) },
             ..ExperimentSpec::new(id, mode.method(), unit)
         }
     }
@@ -189,9 +189,9 @@ fn kernels(suite: &mut Suite, setup: &StreamSetup, seconds: f64, part: (f64, f64
     let (node_cpus, memory) = setup.nodes.home();
     let counts = counts(&suite.loads.workers, node_cpus)?;
     let most = counts.iter().copied().max().unwrap_or(1);
-    let asked = &suite.loads.stream.kernels;
-    let chosen = if asked.is_empty() { &Kernel::BANDWIDTH[..] } else { asked };
-    let ladder = |kernel: Kernel| !asked.is_empty() || LADDER.contains(&kernel);
+    let requested = &suite.loads.stream.kernels;
+    let chosen = if requested.is_empty() { &Kernel::BANDWIDTH[..] } else { requested };
+    let ladder = |kernel: Kernel| !requested.is_empty() || DEFAULT_KERNELS.contains(&kernel);
     let mut trials = Vec::new();
     for &kernel in chosen {
         for &stores in kernel.stores() {
@@ -212,9 +212,9 @@ fn kernels(suite: &mut Suite, setup: &StreamSetup, seconds: f64, part: (f64, f64
 }
 
 /// Returns the numbers of workers: the requested ones, or 1, 2, 4, ... and all CPUs of the node.
-fn counts(asked: &[usize], node_cpus: &NodeCpus) -> Result<Vec<usize>> {
+fn counts(requested: &[usize], node_cpus: &NodeCpus) -> Result<Vec<usize>> {
     let cpus = node_cpus.cpus.len();
-    let mut counts = asked.to_vec();
+    let mut counts = requested.to_vec();
     if counts.is_empty() {
         counts = worker_counts(cpus);
         counts.retain(|&count| count <= cpus);

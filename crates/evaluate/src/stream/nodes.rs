@@ -28,7 +28,7 @@ impl StreamNodes {
     /// # Errors
     /// [`Error::InvalidOption`] if a requested node does not exist or the requested nodes have no usable CPU or
     /// no memory. [`Error::Unavailable`] if the machine has none.
-    pub(super) fn of(machine: &Machine, requested: Option<&CpuSet>) -> Result<Self> {
+    pub(super) fn select(machine: &Machine, requested: Option<&CpuSet>) -> Result<Self> {
         let whole = [Node { cpus: machine.usable(), ..Node::default() }];
         let nodes = if machine.nodes.is_empty() { &whole[..] } else { &machine.nodes };
         let known: CpuSet = nodes.iter().map(|node| node.id).collect();
@@ -87,7 +87,7 @@ fn cpus_of(machine: &Machine, node: &Node) -> Option<NodeCpus> {
     }
     let mut here = machine.clone();
     here.allowed.cpus = cpus.clone();
-    let spread = Policy::of(PolicyKind::Spread, false);
+    let spread = Policy::new(PolicyKind::Spread, false);
     // A policy does not use isolated CPUs. If they were requested, they are used in the order of their
     // numbers.
     let order = spread
@@ -120,7 +120,7 @@ mod tests {
     }
 
     fn refused(machine: &Machine, nodes: &str) -> (i32, String) {
-        match StreamNodes::of(machine, Some(&nodes.parse().unwrap())).unwrap_err() {
+        match StreamNodes::select(machine, Some(&nodes.parse().unwrap())).unwrap_err() {
             Error::InvalidOption { reason, .. } => (2, reason),
             Error::Unavailable(what) => (3, what),
             other => panic!("{other:?}"),
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn cores_come_before_their_second_cpus() {
-        let nodes = StreamNodes::of(&machine(), None).unwrap();
+        let nodes = StreamNodes::select(&machine(), None).unwrap();
         assert_eq!((nodes.memory_nodes.as_slice(), nodes.bind_memory, nodes.most()), (&[0, 1][..], true, 8));
         let first = &nodes.cpu_nodes[0];
         let halves: Vec<CpuSet> = first.cpus.chunks(4).map(|half| half.iter().copied().collect()).collect();
@@ -141,14 +141,14 @@ mod tests {
     fn nodes_without_cpus_or_memory_have_half_a_part() {
         let mut machine = machine();
         machine.nodes[1].memory_only = true;
-        let nodes = StreamNodes::of(&machine, None).unwrap();
+        let nodes = StreamNodes::select(&machine, None).unwrap();
         assert_eq!((nodes.cpu_nodes.len(), nodes.memory_nodes.len()), (1, 2));
         assert_eq!(
             refused(&machine, "1"),
             (2, "1: no CPU of nodes 1 may be used; usable are CPUs 0-15".into())
         );
         machine.nodes[0].memory_bytes = Some(0);
-        let nodes = StreamNodes::of(&machine, None).unwrap();
+        let nodes = StreamNodes::select(&machine, None).unwrap();
         let (cpus_of, memory) = nodes.home();
         assert_eq!((cpus_of.node, memory), (0, 1));
         assert_eq!(refused(&machine, "0"), (2, "0: nodes 0 have no memory".into()));
@@ -169,14 +169,14 @@ mod tests {
         let mut machine = machine();
         machine.isolated = "0-3".parse().unwrap();
         machine.allowed.cpus = "2-3".parse().unwrap();
-        let nodes = StreamNodes::of(&machine, None).unwrap();
+        let nodes = StreamNodes::select(&machine, None).unwrap();
         assert_eq!(nodes.cpu_nodes, [NodeCpus { node: 0, cpus: vec![2, 3] }]);
     }
 
     #[test]
     fn a_machine_that_tells_no_nodes_is_one() {
         let machine = Machine { nodes: Vec::new(), ..machine() };
-        let nodes = StreamNodes::of(&machine, None).unwrap();
+        let nodes = StreamNodes::select(&machine, None).unwrap();
         assert_eq!((nodes.memory_nodes.as_slice(), nodes.bind_memory, nodes.most()), (&[0][..], false, 16));
     }
 }

@@ -9,10 +9,10 @@ use manycore_workload::stream::RUN_BYTES;
 const PARTS: u64 = 4;
 
 /// Reciprocal of the largest share of the available memory that is used.
-const SHARE: u64 = 4;
+const MEMORY_DIVISOR: u64 = 4;
 
 /// Bytes of an array if the caches are small or their size is unknown.
-const USUAL: u64 = 64 << 20;
+const DEFAULT_BYTES: u64 = 64 << 20;
 
 /// The available memory and the caches.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ pub(super) struct MemoryBudget {
     pub(super) total: u64,
     /// Bytes of last-level caches; `None` if unknown.
     pub(super) caches: Option<u64>,
-    /// Largest number of workers at once.
+    /// Maximum number of workers at once.
     pub(super) workers: usize,
 }
 
@@ -68,7 +68,7 @@ impl MemoryBudget {
     }
 
     fn wanted(&self) -> u64 {
-        (self.caches.unwrap_or(0) * TIMES_CACHES).max(USUAL).next_multiple_of(RUN_BYTES)
+        (self.caches.unwrap_or(0) * TIMES_CACHES).max(DEFAULT_BYTES).next_multiple_of(RUN_BYTES)
     }
 
     /// Returns the smallest array: every worker has a run, and another one to go on with after it.
@@ -78,13 +78,13 @@ impl MemoryBudget {
 
     /// Returns the size of the largest array, and a sentence with the memory that limits it.
     fn most(&self) -> (u64, String) {
-        let in_all = self.total / SHARE / PARTS / self.nodes.len().max(1) as u64;
+        let in_all = self.total / MEMORY_DIVISOR / PARTS / self.nodes.len().max(1) as u64;
         let limit = |available: u64, place: &str| {
-            format!("a quarter of the available memory{place} is {}", bytes(available / SHARE))
+            format!("a quarter of the available memory{place} is {}", bytes(available / MEMORY_DIVISOR))
         };
         let of_node = |&(node, available): &(u32, Option<u64>)| {
             let available = available?;
-            Some((available / SHARE / PARTS, limit(available, &format!(" on node {node}"))))
+            Some((available / MEMORY_DIVISOR / PARTS, limit(available, &format!(" on node {node}"))))
         };
         let each = self.nodes.iter().filter_map(of_node);
         let least = each.chain([(in_all, limit(self.total, ""))]).min_by_key(|(most, _)| *most);
@@ -118,8 +118,8 @@ mod tests {
     fn arrays_are_four_times_the_caches_where_memory_allows() {
         assert_eq!(memory().array(None).unwrap(), 400 << 20);
         assert_eq!(memory().shortfall(400 << 20), None);
-        assert_eq!(MemoryBudget { caches: None, ..memory() }.array(None).unwrap(), USUAL);
-        assert_eq!(MemoryBudget { caches: Some(1), ..memory() }.array(None).unwrap(), USUAL);
+        assert_eq!(MemoryBudget { caches: None, ..memory() }.array(None).unwrap(), DEFAULT_BYTES);
+        assert_eq!(MemoryBudget { caches: Some(1), ..memory() }.array(None).unwrap(), DEFAULT_BYTES);
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub struct ExperimentSpec {
     /// early at these points only.
     ///
     /// Their number, and the analysis at which the experiment ended, are stored in its parameters, because the
-    /// level of its verdicts depends on both ([`manycore_stats::verdict::DecisionRule::of`]). An interrupted
+    /// level of its verdicts depends on both ([`manycore_stats::verdict::DecisionRule::from_parameters`]). An interrupted
     /// experiment has the level of the next analysis.
     pub analyses: usize,
 }
@@ -61,21 +61,21 @@ impl ExperimentSpec {
 }
 
 /// When an experiment stops: after the last whole block that fits into `seconds`, but not before
-/// `least_blocks` and not after `most_blocks`.
+/// `min_blocks` and not after `max_blocks`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Budget {
     /// Elapsed time in seconds.
     pub seconds: f64,
-    /// Smallest number of blocks, however long they take.
-    pub least_blocks: usize,
-    /// Largest number of blocks.
-    pub most_blocks: usize,
+    /// Minimum number of blocks, however long they take.
+    pub min_blocks: usize,
+    /// Maximum number of blocks.
+    pub max_blocks: usize,
 }
 
 impl Budget {
     /// Returns a budget of `seconds`, and of one block at least.
     pub fn seconds(seconds: f64) -> Self {
-        Self { seconds, least_blocks: 1, most_blocks: usize::MAX }
+        Self { seconds, min_blocks: 1, max_blocks: usize::MAX }
     }
 }
 
@@ -189,13 +189,13 @@ fn blocks<S: Subject + ?Sized>(
     let elapsed = |subject: &S| subject.now_ns().saturating_sub(began);
     let budget_ns = (budget.seconds * 1e9) as u64;
     let mut longest_block = 0;
-    for block in 0..budget.most_blocks {
+    for block in 0..budget.max_blocks {
         let block_began = elapsed(subject);
-        if block >= budget.least_blocks && block_began + longest_block > budget_ns {
+        if block >= budget.min_blocks && block_began + longest_block > budget_ns {
             break;
         }
         let by_time = block_began as f64 / budget_ns as f64;
-        let spent = by_time.max(block as f64 / budget.most_blocks as f64);
+        let spent = by_time.max(block as f64 / budget.max_blocks as f64);
         if interim.ends_at(spent, experiment) {
             return Ok(());
         }
@@ -208,7 +208,7 @@ fn blocks<S: Subject + ?Sized>(
             // the smaller of the two shares.
             let by_time = elapsed(subject) as f64 / budget_ns as f64;
             let samples = experiment.samples.len();
-            let by_blocks = samples as f64 / (budget.least_blocks * treatments) as f64;
+            let by_blocks = samples as f64 / (budget.min_blocks * treatments) as f64;
             watch(Progress { share: by_time.min(by_blocks).min(1.0), samples });
         }
         longest_block = longest_block.max(elapsed(subject) - block_began);

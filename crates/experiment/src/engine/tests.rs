@@ -88,9 +88,9 @@ fn the_order_follows_from_the_seed() {
 fn pairs_of_slices_see_through_a_drifting_machine() {
     let (experiment, _) = run_it(&mut Simulated::new(&[100.0, 103.0], 50_000_000), Budget::seconds(20.0), 2);
     let ratios = experiment.log_ratios(0, 1);
-    let ratio = Estimate::of(&ratios).unwrap().map(f64::exp);
+    let ratio = Estimate::from_samples(&ratios).unwrap().map(f64::exp);
     assert!((ratio.median - 1.03).abs() < 0.003, "{ratio:?}");
-    assert_eq!(Verdict::of(&ratios, DecisionRule::default(), None).unwrap().answer, Answer::BBetter);
+    assert_eq!(Verdict::new(&ratios, DecisionRule::default(), None).unwrap().answer, Answer::BBetter);
 }
 
 #[test]
@@ -98,9 +98,9 @@ fn the_budget_is_kept_by_whole_blocks() {
     let mut subject = Simulated::new(&[1.0, 1.0], 1_000_000_000);
     let (experiment, _) = run_it(&mut subject, Budget::seconds(7.0), 1);
     assert_eq!(experiment.samples.len(), 6);
-    let least = Budget { seconds: 0.1, least_blocks: 4, most_blocks: 9 };
+    let least = Budget { seconds: 0.1, min_blocks: 4, max_blocks: 9 };
     assert_eq!(run_it(&mut subject, least, 1).0.samples.len(), 8);
-    let most = Budget { seconds: 1e9, least_blocks: 1, most_blocks: 9 };
+    let most = Budget { seconds: 1e9, min_blocks: 1, max_blocks: 9 };
     assert_eq!(run_it(&mut subject, most, 1).0.samples.len(), 18);
 }
 
@@ -117,7 +117,7 @@ fn an_experiment_ends_early_at_planned_analyses_only() {
         let spec = ExperimentSpec { analyses: planned, ..spec(2, Budget::seconds(9.0)) };
         let (experiment, ending) = run(spec, &mut subject, &mut rng, &mut enough, &mut |_| {});
         assert!(ending.is_ok());
-        let rule = DecisionRule::of(&experiment.parameters);
+        let rule = DecisionRule::from_parameters(&experiment.parameters);
         (experiment.samples.len(), seen, (rule.analysis, rule.analyses))
     };
     assert_eq!(ends_at(usize::MAX, 3), (180, vec![60, 120], (3, 3)));

@@ -52,12 +52,12 @@ pub(super) fn ending(text: &str) -> String {
 
 /// Returns `text` in quotes, shortened if it is long.
 pub(super) fn quote(text: &str) -> String {
-    const LONGEST: usize = 60;
+    const MAX_CHARS: usize = 60;
     let text = text.trim();
-    if text.chars().count() <= LONGEST {
+    if text.chars().count() <= MAX_CHARS {
         return format!("\"{text}\"");
     }
-    let start: String = text.chars().take(LONGEST).collect();
+    let start: String = text.chars().take(MAX_CHARS).collect();
     format!("\"{start}...\"")
 }
 

@@ -9,7 +9,7 @@ use crate::metric::{
 
 /// Largest share of failed requests. The rate counts failures as well, so with more of them it is
 /// meaningless.
-const FAILURES: f64 = 0.01;
+const MAX_FAILED_SHARE: f64 = 0.01;
 
 /// Reads requests (primary), transfer, mean latency, percentiles with `--latency`, and errors of all kinds.
 pub(super) fn read(text: &str) -> Result<Figures, String> {
@@ -18,7 +18,7 @@ pub(super) fn read(text: &str) -> Result<Figures, String> {
     };
     let errors = errors(text);
     let requests = requests(text).unwrap_or_default();
-    if errors > requests * FAILURES {
+    if errors > requests * MAX_FAILED_SHARE {
         return Err(format!(
             "wrk counted {errors} socket errors and responses other than 2xx and 3xx in {requests} requests, so its rate \
              is not that of successful responses; check that the server is up and the address is right"

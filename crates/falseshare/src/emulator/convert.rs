@@ -33,7 +33,7 @@ pub fn to_observation(
     observation.notes.extend(program.notes.iter().cloned());
     observation.processes = processes.iter().map(convert).collect();
     for (seen, process) in processes.iter().zip(&observation.processes) {
-        let name = shown(seen, program);
+        let name = display_name(seen, program);
         notes(seen, &name, &mut observation.notes);
         if !reports_allocations(seen) && has_unnamed_sharing(process) {
             observation.notes.push(format!(
@@ -64,7 +64,7 @@ pub fn to_observation(
 
 /// Returns the name of a process for messages: the program as the command names it if it is the command's
 /// own, rather than the target of a symbolic link.
-fn shown(process: &ProcessSeen, program: &Program) -> String {
+fn display_name(process: &ProcessSeen, program: &Program) -> String {
     let is_named = std::fs::canonicalize(&program.path).is_ok_and(|path| path == Path::new(&process.program));
     let path = if is_named { program.path.display().to_string() } else { process.program.clone() };
     format!("{path} (process {})", process.pid)

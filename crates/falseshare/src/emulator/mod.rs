@@ -39,7 +39,7 @@ pub struct Request {
     /// The line layouts to follow; the first is that of the machine. Lines have 32, 64 or 128 bytes, and
     /// there are at most eight layouts.
     pub layouts: Vec<LineLayout>,
-    /// Most memory for bookkeeping, in bytes. One half holds the shared lines of all processes. The other
+    /// Maximum memory for bookkeeping, in bytes. One half holds the shared lines of all processes. The other
     /// half is a limit for each process: it is used to find out which lines are shared, in all layouts, and
     /// for heap blocks. Accesses that do not fit are counted and reported.
     pub memory_limit_bytes: u64,

@@ -5,7 +5,7 @@ use crate::{
     error::{Error, Result},
     shadow::{
         elf::{self, ElfMismatch},
-        program::{self, MOST_INTERPRETERS, START_BYTES, Script},
+        program::{self, MAX_INTERPRETERS, START_BYTES, Script},
     },
 };
 use std::{
@@ -31,7 +31,7 @@ pub fn find(command: &[OsString]) -> Result<Program> {
     let path = in_path(name)?;
     let mut program = Program { path, arguments: command.to_vec(), is_dynamic: false, notes: Vec::new() };
     let mut script: Option<PathBuf> = None;
-    for _ in 0..=MOST_INTERPRETERS {
+    for _ in 0..=MAX_INTERPRETERS {
         let mut start = Vec::new();
         let file = fs::File::open(&program.path).map_err(|error| match script.take() {
             Some(script) => Error::NotExecutable {
@@ -42,7 +42,7 @@ pub fn find(command: &[OsString]) -> Result<Program> {
         })?;
         let bytes = file.metadata().map_err(|error| refused(&program.path, &error))?.len();
         file.take(START_BYTES).read_to_end(&mut start).map_err(|error| refused(&program.path, &error))?;
-        match Script::of(&start) {
+        match Script::parse(&start) {
             Some(line) => {
                 script = Some(program.path.clone());
                 interpret(&mut program, line)?;

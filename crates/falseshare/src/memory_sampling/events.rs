@@ -13,8 +13,8 @@ const INTEL: [&str; 3] = ["cpu", "cpu_core", "cpu_atom"];
 /// AMD's PMU for instruction-based sampling of operations.
 const AMD: &str = "ibs_op";
 
-/// Least latency in cycles of sampled loads. Faster loads are served by the core's own cache.
-const LEAST_LATENCY: u64 = 30;
+/// Minimum latency in cycles of sampled loads. Faster loads are served by the core's own cache.
+const MIN_LATENCY: u64 = 30;
 
 /// Sampling period: loads or stores per sample. It gives some thousand samples a second, and it is prime to
 /// avoid beating with loops.
@@ -52,7 +52,7 @@ pub fn find(root: &Path) -> Result<Vec<MemoryEvent>> {
     for name in INTEL {
         let pmu = Pmu { folder: &devices.join(name) };
         let Some(kind) = pmu.kind() else { continue };
-        let loads = pmu.event("mem-loads", &[("ldlat", LEAST_LATENCY)]);
+        let loads = pmu.event("mem-loads", &[("ldlat", MIN_LATENCY)]);
         // From Sapphire Rapids on, loads are only recorded if this event is in their group.
         let aux = pmu.event("mem-loads-aux", &[]).filter(|_| loads.is_some());
         let with_aux = aux.is_some();
@@ -66,7 +66,7 @@ pub fn find(root: &Path) -> Result<Vec<MemoryEvent>> {
             user_only: true,
         };
         events.extend(aux.map(|config| event(format!("{name}/mem-loads-aux/"), config, 0, false)));
-        let words = format!("{name}/mem-loads,ldlat={LEAST_LATENCY}/P");
+        let words = format!("{name}/mem-loads,ldlat={MIN_LATENCY}/P");
         events.extend(loads.map(|config| event(words, config, PERIOD, with_aux)));
         let stores = pmu.event("mem-stores", &[]);
         events.extend(stores.map(|config| event(format!("{name}/mem-stores/P"), config, PERIOD, false)));

@@ -209,12 +209,15 @@ fn what_cannot_be_started_is_said() {
 /// Other tests of this binary have children too, so it runs itself again for this test alone.
 #[test]
 fn what_the_command_leaves_behind_is_ended_and_told() {
-    const ALONE: &str = "MANYCORE_TEST_ALONE";
-    if std::env::var_os(ALONE).is_none() {
+    const SINGLE_TEST_VARIABLE: &str = "MANYCORE_TEST_ALONE";
+    if std::env::var_os(SINGLE_TEST_VARIABLE).is_none() {
         let name = "memory_sampling::tests::what_the_command_leaves_behind_is_ended_and_told";
         let program = std::env::current_exe().unwrap();
-        let run =
-            Command::new(program).args(["--exact", name, "--nocapture"]).env(ALONE, "1").output().unwrap();
+        let run = Command::new(program)
+            .args(["--exact", name, "--nocapture"])
+            .env(SINGLE_TEST_VARIABLE, "1")
+            .output()
+            .unwrap();
         let (out, said) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
         assert!(run.status.success() && out.contains("1 passed"), "{out}\n{said}");
         return eprint!("{said}");

@@ -12,10 +12,10 @@ use std::{
     },
 };
 
-/// Most return addresses that are stored for an allocation.
+/// Maximum number of return addresses that are stored for an allocation.
 pub const CALLERS: usize = 16;
-/// Most blocks that are stored for a line.
-const MOST_OF_LINE: usize = 32;
+/// Maximum number of blocks that are stored for a line.
+const MAX_LINE_BLOCKS: usize = 32;
 
 /// The return addresses of the calls that led to an allocation.
 #[repr(C, align(64))]
@@ -53,7 +53,7 @@ pub struct Heap {
 impl Heap {
     /// Adds a new block.
     pub fn allocated(&mut self, region: &Region, slot: &Slot, start: u64, bytes: u64, callers: &[u64]) {
-        if self.live.len() >= region.most_blocks() {
+        if self.live.len() >= region.max_blocks() {
             slot.lost_blocks.fetch_add(1, Relaxed);
             return;
         }
@@ -99,9 +99,12 @@ impl Heap {
 }
 
 /// Returns the blocks of a line.
-pub fn of_line<'a>(region: &'a Region, line: &TrackedLine) -> impl Iterator<Item = &'a Block> + use<'a> {
+pub fn blocks_of_line<'a>(
+    region: &'a Region,
+    line: &TrackedLine,
+) -> impl Iterator<Item = &'a Block> + use<'a> {
     let mut index = line.blocks.load(Relaxed);
-    let mut left = 4 * MOST_OF_LINE;
+    let mut left = 4 * MAX_LINE_BLOCKS;
     std::iter::from_fn(move || {
         let block = region.get::<Block>(index).filter(|_| left > 0)?;
         index = block.next.load(Relaxed);
@@ -117,15 +120,15 @@ fn remember(region: &Region, line: &TrackedLine, start: u64, bytes: u64, callers
             && block.bytes.load(Relaxed) == bytes
             && block.until.load(Relaxed) == u64::MAX
     };
-    if of_line(region, line).any(|block| same(&block)) {
+    if blocks_of_line(region, line).any(|block| same(&block)) {
         return;
     }
     // Blocks without transfers during their life can be dropped.
     let idle = |block: &&Block| block.until.load(Relaxed) == block.from.load(Relaxed);
-    let known = of_line(region, line).find(idle);
+    let known = blocks_of_line(region, line).find(idle);
     let block = match known {
         Some(block) => block,
-        None if of_line(region, line).count() >= MOST_OF_LINE => return,
+        None if blocks_of_line(region, line).count() >= MAX_LINE_BLOCKS => return,
         None => {
             let index = region.allocate::<Block>();
             let Some((index, block)) = index.and_then(|index| Some((index, region.get::<Block>(index)?)))
@@ -147,7 +150,7 @@ fn remember(region: &Region, line: &TrackedLine, start: u64, bytes: u64, callers
 /// Records at `line` that the block at `start` was freed.
 pub fn forget(region: &Region, line: &TrackedLine, start: u64) {
     let transfers = line.transfers.load(Relaxed);
-    for block in of_line(region, line) {
+    for block in blocks_of_line(region, line) {
         if block.start.load(Relaxed) == start && block.until.load(Relaxed) == u64::MAX {
             block.until.store(transfers, Relaxed);
         }

@@ -31,7 +31,7 @@ impl LineState {
         (self.0 >> 3) as u32 & 0xfff
     }
 
-    pub fn how(self) -> u64 {
+    pub fn ownership(self) -> u64 {
         self.0 >> 1 & 3
     }
 }

@@ -31,10 +31,10 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-/// Most records of threads of a line; those of threads that have exited are reused.
+/// Maximum number of records of threads of a line; those of threads that have exited are reused.
 pub const MAX_LINE_THREADS: u32 = 64;
-/// Most blocks of [`Counts`] of one thread at one line.
-const MOST_COUNTS: u32 = 64;
+/// Maximum number of blocks of [`Counts`] of one thread at one line.
+const MAX_COUNT_BLOCKS: u32 = 64;
 /// A followed line.
 #[repr(C, align(64))]
 pub struct TrackedLine {
@@ -180,11 +180,11 @@ impl<'a> LineTable<'a> {
     /// Records an access to `line` by the thread of this record; returns the counter of the access.
     pub fn access(self, line: &TrackedLine, record: &LineThread, access: &LinePart) -> Option<&'a Count> {
         let mut state = LineState(line.state.load(Acquire));
-        let has = record.seen.load(Relaxed) == state.sequence() && state.how() != UNOWNED;
-        let alone = state.thread() == access.thread && state.how() == DIRTY;
+        let has = record.seen.load(Relaxed) == state.sequence() && state.ownership() != UNOWNED;
+        let alone = state.thread() == access.thread && state.ownership() == DIRTY;
         if !has || access.writes && !alone {
             let weight = sampling_windows::weight(line.transfers.load(Relaxed));
-            if weight > 0 || state.how() == UNOWNED {
+            if weight > 0 || state.ownership() == UNOWNED {
                 state = self.transfer(line, record, access, weight);
             }
         }
@@ -206,7 +206,7 @@ impl<'a> LineTable<'a> {
     #[cold]
     fn transfer(self, line: &TrackedLine, record: &LineThread, access: &LinePart, weight: u32) -> LineState {
         let Some(state) = lock(line) else { return LineState(LOCK) };
-        let (sequence, how, thread) = (state.sequence(), state.how(), access.thread);
+        let (sequence, how, thread) = (state.sequence(), state.ownership(), access.thread);
         let has = record.seen.load(Relaxed) == sequence && how != UNOWNED;
         let alone = state.thread() == thread && matches!(how, CLEAN | DIRTY);
         publish_accesses(self.region, line);
@@ -277,7 +277,7 @@ impl<'a> LineTable<'a> {
             blocks += 1;
             index = counts.next.load(Relaxed);
         }
-        if blocks >= MOST_COUNTS {
+        if blocks >= MAX_COUNT_BLOCKS {
             return None;
         }
         let index = self.region.allocate::<Counts>()?;

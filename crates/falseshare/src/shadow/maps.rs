@@ -154,7 +154,7 @@ pub unsafe fn inherit(from: &Slot, to: *mut Slot) {
 }
 
 /// Returns the live mapping that contains `address`, as its start and end (exclusive).
-pub fn around(slot: &Slot, address: u64) -> Option<(u64, u64)> {
+pub fn mapping_at(slot: &Slot, address: u64) -> Option<(u64, u64)> {
     let count = (slot.maps.load(Acquire) as usize).min(MAPS);
     let holds = |map: &&Map| {
         map.live.load(Relaxed) != 0 && (map.start.load(Relaxed)..map.end.load(Relaxed)).contains(&address)

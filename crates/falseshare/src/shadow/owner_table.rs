@@ -45,7 +45,7 @@ pub struct OwnerTable {
 }
 
 /// Largest access in bytes that the fast path handles.
-const MOST_BYTES: u64 = 16;
+const MAX_ACCESS_BYTES: u64 = 16;
 
 /// The data of the fast path, which recognizes a thread's own lines; valid as long as its [`OwnerTable`].
 #[derive(Clone, Copy, Debug)]
@@ -132,14 +132,14 @@ impl OwnerTable {
     }
 
     /// Returns the data for the fast path of `thread`.
-    pub fn own(&self, thread: u32) -> FastPath {
+    pub fn fast_path(&self, thread: u32) -> FastPath {
         FastPath {
             directory: self.directory.first(),
             pool: self.pool.first(),
             owner: thread + 1,
             shift: self.shift,
             shift_bytes: u64::from(self.layout.shift_bytes),
-            last_byte: u64::from(self.layout.line_bytes) - MOST_BYTES,
+            last_byte: u64::from(self.layout.line_bytes) - MAX_ACCESS_BYTES,
         }
     }
 
@@ -218,7 +218,7 @@ impl OwnerTable {
 
     /// Resets the lines that overlap `start..end`, and calls `followed` with those that are followed.
     pub fn reset_reused(&self, start: u64, end: u64, followed: &mut dyn FnMut(u32)) {
-        self.each(start, end, &mut |word| match word.load(Relaxed) {
+        self.for_each_word(start, end, &mut |word| match word.load(Relaxed) {
             0 => {}
             seen if seen & FOLLOWED != 0 => followed(seen & !FOLLOWED),
             _ => word.store(0, Relaxed),
@@ -227,7 +227,7 @@ impl OwnerTable {
 
     /// Calls `followed` with the followed lines that overlap `start..end`.
     pub fn followed(&self, start: u64, end: u64, followed: &mut dyn FnMut(u32)) {
-        self.each(start, end, &mut |word| {
+        self.for_each_word(start, end, &mut |word| {
             let seen = word.load(Relaxed);
             if seen & FOLLOWED != 0 {
                 followed(seen & !FOLLOWED);
@@ -236,7 +236,7 @@ impl OwnerTable {
     }
 
     /// Calls `visit` with the existing words of lines that overlap `start..end`.
-    fn each(&self, start: u64, end: u64, visit: &mut dyn FnMut(&AtomicU32)) {
+    fn for_each_word(&self, start: u64, end: u64, visit: &mut dyn FnMut(&AtomicU32)) {
         if start >= end {
             return;
         }

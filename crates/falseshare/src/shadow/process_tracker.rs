@@ -25,7 +25,7 @@ use std::{
 };
 
 /// Largest mapping in bytes that is taken for a thread's stack.
-const MOST_STACK: u64 = 1 << 30;
+const MAX_STACK_BYTES: u64 = 1 << 30;
 /// How long a young thread waits so that others can run.
 const YOUNG_THREAD_DELAY: Duration = Duration::from_micros(50);
 
@@ -143,7 +143,7 @@ impl ProcessTracker {
         if thread.stack[0].load(Relaxed) != 0 {
             return Some(index);
         }
-        let stack = maps::around(slot, near).filter(|(start, end)| end - start <= MOST_STACK);
+        let stack = maps::mapping_at(slot, near).filter(|(start, end)| end - start <= MAX_STACK_BYTES);
         if let Some((start, end)) = stack {
             let inside = |other: &Thread| {
                 other.ended.load(Relaxed) == 0
@@ -287,7 +287,7 @@ impl ProcessTracker {
         let owner_table = self.owner_tables.first().filter(|_| self.owner_tables.len() == 1);
         // SAFETY: the table has that many entries for each thread below THREADS.
         let recent = unsafe { self.recent.first::<CachedAccess>().add(index as usize * RECENT) };
-        Some(ThreadFastPath::new(record, owner_table.map(|owner_table| owner_table.own(index)), recent))
+        Some(ThreadFastPath::new(record, owner_table.map(|owner_table| owner_table.fast_path(index)), recent))
     }
 
     /// Starts to follow the line of `address`.

@@ -11,8 +11,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Most interpreters that are scripts themselves, as in the kernel (`binfmt_script`, `exec.c`).
-pub const MOST_INTERPRETERS: usize = 4;
+/// Maximum number of interpreters that are scripts themselves, as in the kernel (`binfmt_script`, `exec.c`).
+pub const MAX_INTERPRETERS: usize = 4;
 
 /// Number of bytes from the start of a file that are needed to recognize its kind.
 pub const START_BYTES: u64 = 4096;
@@ -27,7 +27,7 @@ pub struct Script {
 
 impl Script {
     /// Parses the first bytes of a file; returns `None` if it is not a script.
-    pub fn of(start: &[u8]) -> Option<Self> {
+    pub fn parse(start: &[u8]) -> Option<Self> {
         let line = start.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?.trim_ascii();
         let mut words = line.splitn(2, u8::is_ascii_whitespace);
         let text = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
@@ -68,7 +68,7 @@ mod tests {
     fn a_script_is_run_as_the_kernel_does() {
         let words = |line: &str| {
             let words = ["name", "a", "b"].map(OsString::from).to_vec();
-            let words = Script::of(line.as_bytes()).map(|script| script.words("/s".into(), words));
+            let words = Script::parse(line.as_bytes()).map(|script| script.words("/s".into(), words));
             words.map(|words| words.join(OsStr::new("|")).into_string().unwrap())
         };
         assert_eq!(words("#!/bin/sh\necho").as_deref(), Some("/bin/sh|/s|a|b"));

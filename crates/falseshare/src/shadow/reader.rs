@@ -15,7 +15,7 @@ use std::{
 };
 
 /// Upper limit for counts. It is more than an emulator counts in a day, and sums of such counts do not overflow.
-const MOST_TIMES: u64 = 1 << 40;
+const MAX_COUNT: u64 = 1 << 40;
 
 /// The data of one process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -184,7 +184,7 @@ fn thread(thread: &crate::shadow::region::Thread) -> ThreadSeen {
     ThreadSeen {
         tid: thread.tid.load(Relaxed),
         name: text(&name),
-        accesses: thread.accesses.load(Relaxed).min(MOST_TIMES),
+        accesses: thread.accesses.load(Relaxed).min(MAX_COUNT),
         stack: (thread.stack[0].load(Relaxed), thread.stack[1].load(Relaxed)),
         ended: thread.ended.load(Relaxed) != 0,
     }
@@ -225,7 +225,7 @@ fn every_line(region: &Region, slot: &Slot) -> Vec<LineSeen> {
 }
 
 fn one_line(region: &Region, slot: &Slot, line: &TrackedLine, reported: &mut HashSet<u32>) -> LineSeen {
-    let transfers = line.transfers.load(Relaxed).min(MOST_TIMES);
+    let transfers = line.transfers.load(Relaxed).min(MAX_COUNT);
     LineSeen {
         address: line.address.load(Relaxed),
         layout: line.layout.load(Relaxed) as usize,
@@ -260,7 +260,7 @@ fn accesses(
                 let entry = AccessSeen { thread, code: at, of_lock, offset, bytes, reads: 0, writes: 0 };
                 let entry = seen.entry((thread, code, offset, bytes)).or_insert(entry);
                 let add = |sum: u64, times: usize| {
-                    sum.saturating_add(count.times[times].load(Relaxed)).min(MOST_TIMES)
+                    sum.saturating_add(count.times[times].load(Relaxed)).min(MAX_COUNT)
                 };
                 (entry.reads, entry.writes) = (add(entry.reads, 0), add(entry.writes, 1));
             }
@@ -272,7 +272,7 @@ fn accesses(
 /// Returns the blocks of a line without overlaps. Of overlapping blocks, the one during whose life the line
 /// had most transfers is returned.
 fn blocks(region: &Region, line: &TrackedLine, transfers: u64) -> Vec<BlockSeen> {
-    let mut all: Vec<BlockSeen> = heap::of_line(region, line)
+    let mut all: Vec<BlockSeen> = heap::blocks_of_line(region, line)
         .map(|block| {
             let callers = region.get::<Callers>(block.callers.load(Relaxed)).map(|callers| {
                 let count = (callers.count.load(Acquire) as usize).min(callers.addresses.len());

@@ -20,15 +20,15 @@ use std::{
 
 /// Size of a granule of the arena in bytes.
 pub const GRANULE: usize = 64;
-/// Most processes that are observed.
+/// Maximum number of processes that are observed.
 pub const SLOTS: usize = 1024;
-/// Most threads of a process, including those that have exited.
+/// Maximum number of threads of a process, including those that have exited.
 pub const THREADS: usize = 4096;
-/// Most mappings of a process that are recorded at a time.
+/// Maximum number of mappings of a process that are recorded at a time.
 pub const MAPS: usize = 8192;
 /// Size in bytes of the buffer for paths of a process's mapped files.
 pub const TEXT: usize = 1 << 20;
-/// Most layouts at a time.
+/// Maximum number of layouts at a time.
 pub const LAYOUTS: usize = 8;
 /// The process runs, or exited without a report.
 pub const RUNS: u32 = 0;
@@ -255,7 +255,7 @@ impl Region {
     }
 
     /// Returns the most allocated heap blocks that a process may record: a quarter of the limit, at 48 bytes per block.
-    pub fn most_blocks(&self) -> usize {
+    pub fn max_blocks(&self) -> usize {
         (self.granules * GRANULE as u64 / 2 / 48) as usize
     }
 

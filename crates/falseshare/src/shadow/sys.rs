@@ -208,8 +208,8 @@ pub fn peek_text(address: u64, limit: usize) -> Vec<u8> {
 /// is longer than the kernel accepts.
 pub fn peek_texts(list: u64) -> Option<Vec<Vec<u8>>> {
     /// Longest string (`MAX_ARG_STRLEN`), and longest list, in bytes.
-    const LONGEST: usize = 128 << 10;
-    const MOST: usize = 8 << 20;
+    const MAX_STRING_BYTES: usize = 128 << 10;
+    const MAX_LIST_BYTES: usize = 8 << 20;
     let mut texts = Vec::new();
     let mut bytes = 0;
     // The kernel accepts null for an empty list.
@@ -228,9 +228,9 @@ pub fn peek_texts(list: u64) -> Option<Vec<Vec<u8>>> {
         if peek(address, &mut [0]) != 1 {
             return None;
         }
-        let text = peek_text(address, LONGEST);
+        let text = peek_text(address, MAX_STRING_BYTES);
         bytes += text.len() + word.len();
-        if text.len() == LONGEST || bytes > MOST {
+        if text.len() == MAX_STRING_BYTES || bytes > MAX_LIST_BYTES {
             return None;
         }
         texts.push(text);

@@ -19,8 +19,8 @@ const MIXED_SHARE: f64 = 0.5;
 /// large array may have few transfers.
 const PART_OF_THRESHOLD: u64 = 16;
 
-/// Most findings of true sharing that are reported.
-const MOST_TRUE: usize = 5;
+/// Maximum number of findings of true sharing that are reported.
+const MAX_TRUE_FINDINGS: usize = 5;
 
 /// Note for observations of several processes: no engine compares the accesses of different processes.
 const SEPARATE_PROCESSES_NOTE: &str = "several processes ran: memory that they share with each other was observed in each process \
@@ -28,7 +28,7 @@ const SEPARATE_PROCESSES_NOTE: &str = "several processes ran: memory that they s
 
 impl Findings {
     /// Evaluates an observation.
-    pub fn of(seen: &Observation, settings: Settings) -> Self {
+    pub fn from_observation(seen: &Observation, settings: Settings) -> Self {
         let mut findings = Self {
             schema: FINDINGS_SCHEMA.to_owned(),
             threshold: settings.threshold,
@@ -52,19 +52,19 @@ impl Findings {
         if seen.processes.len() > 1 {
             findings.notes.push(SEPARATE_PROCESSES_NOTE.to_owned());
         }
-        let processes: Vec<NamedProcess<'_>> = seen.processes.iter().map(NamedProcess::of).collect();
+        let processes: Vec<NamedProcess<'_>> = seen.processes.iter().map(NamedProcess::new).collect();
         let mut groups: BTreeMap<(bool, FindingKey), Vec<HotLine<'_>>> = BTreeMap::new();
         for named in &processes {
             for line in &named.process.lines {
                 let Some(layout) = seen.layouts.get(line.layout) else { continue };
-                let class = SharingClass::of(line.false_transfers, line.transfers);
+                let class = SharingClass::from_counts(line.false_transfers, line.transfers);
                 let counts = line.false_transfers >= (settings.threshold / PART_OF_THRESHOLD).max(1);
                 let is_false = class != SharingClass::True && counts;
                 if !is_false && line.transfers < settings.threshold {
                     continue;
                 }
-                let hot_line = HotLine::of(named, line, *layout);
-                groups.entry((is_false, FindingKey::of(&hot_line, line.layout))).or_default().push(hot_line);
+                let hot_line = HotLine::new(named, line, *layout);
+                groups.entry((is_false, FindingKey::new(&hot_line, line.layout))).or_default().push(hot_line);
             }
         }
         let mut reported: BTreeSet<FindingKey> = BTreeSet::new();
@@ -75,7 +75,7 @@ impl Findings {
             list.sort_by_key(|finding| std::cmp::Reverse(finding.false_transfers));
         }
         findings.true_sharing.sort_by_key(|finding| std::cmp::Reverse(finding.transfers));
-        findings.true_sharing.truncate(MOST_TRUE);
+        findings.true_sharing.truncate(MAX_TRUE_FINDINGS);
         findings
     }
 
@@ -98,14 +98,14 @@ impl Findings {
                     self.possibly_own += 1;
                 }
                 let list = if own { &mut self.false_sharing } else { &mut self.in_libraries };
-                list.push(Finding::of(hot_lines, settings));
+                list.push(Finding::new(hot_lines, settings));
                 reported.insert(key);
             }
             // Sharing that is already real is not latent, and sharing under several layouts is reported once.
             (true, _) if own && reported.insert(key.on_machine()) => {
-                self.latent.push(Finding::of(hot_lines, settings));
+                self.latent.push(Finding::new(hot_lines, settings));
             }
-            (false, 0) if own => self.true_sharing.push(Finding::of(hot_lines, settings)),
+            (false, 0) if own => self.true_sharing.push(Finding::new(hot_lines, settings)),
             _ => {}
         }
     }
@@ -122,7 +122,7 @@ struct FindingKey {
 }
 
 impl FindingKey {
-    fn of(hot_line: &HotLine<'_>, layout: usize) -> Self {
+    fn new(hot_line: &HotLine<'_>, layout: usize) -> Self {
         let mut data = hot_line.data.clone();
         match &mut data {
             // Elements of an array of pointers, and the adjacent blocks at its ends, belong together.
@@ -153,7 +153,7 @@ impl FindingKey {
 
 impl SharingClass {
     /// Classifies a line by its share of false-sharing transfers.
-    pub fn of(false_transfers: u64, transfers: u64) -> Self {
+    pub fn from_counts(false_transfers: u64, transfers: u64) -> Self {
         match false_transfers as f64 / transfers.max(1) as f64 {
             share if share >= FALSE_SHARE => Self::False,
             share if share >= MIXED_SHARE => Self::Mixed,
@@ -163,14 +163,14 @@ impl SharingClass {
 }
 
 impl Finding {
-    fn of(hot_lines: &[HotLine<'_>], settings: Settings) -> Self {
+    fn new(hot_lines: &[HotLine<'_>], settings: Settings) -> Self {
         let rank = |hot_line: &&HotLine<'_>| (hot_line.line.false_transfers, hot_line.line.transfers);
         let worst = hot_lines.iter().max_by_key(rank).unwrap_or(&hot_lines[0]);
         let sum = |count: fn(&SharedLine) -> u64| {
             hot_lines.iter().fold(0_u64, |sum, hot_line| sum.saturating_add(count(&hot_line.line)))
         };
         let (transfers, false_transfers) = (sum(|line| line.transfers), sum(|line| line.false_transfers));
-        let class = SharingClass::of(false_transfers, transfers);
+        let class = SharingClass::from_counts(false_transfers, transfers);
         let sites = sites(hot_lines, worst);
         let pids: BTreeSet<i32> = hot_lines.iter().map(|hot_line| hot_line.process.pid).collect();
         let all = hot_lines.iter().flat_map(|hot_line| {

@@ -8,7 +8,7 @@ use super::{
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Separating fields is worthwhile if it saves at least one in this many transfers.
-const LEAST_SAVING: u64 = 10;
+const MIN_SAVING_DIVISOR: u64 = 10;
 
 /// Threads, as indexes into the threads of the process.
 type Threads = BTreeSet<usize>;
@@ -32,7 +32,7 @@ pub(super) fn separable_fields(
     transfers: u64,
     threshold: u64,
 ) -> Vec<SeparableField> {
-    if false_transfers < threshold || false_transfers < transfers / LEAST_SAVING {
+    if false_transfers < threshold || false_transfers < transfers / MIN_SAVING_DIVISOR {
         return Vec::new();
     }
     let mut written: BTreeMap<Threads, Vec<WrittenRange<'_>>> = BTreeMap::new();

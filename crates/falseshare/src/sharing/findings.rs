@@ -9,7 +9,7 @@ pub const FINDINGS_SCHEMA: &str = "manycore/falseshare/1";
 /// Settings of the evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Least number of false-sharing transfers of a finding.
+    /// Minimum number of false-sharing transfers of a finding.
     pub threshold: u64,
 }
 
@@ -28,7 +28,7 @@ pub struct Findings {
     pub in_libraries: Vec<Finding>,
     /// Lines on which threads access the same bytes, only the busiest.
     pub true_sharing: Vec<Finding>,
-    /// Least number of false-sharing transfers of a finding.
+    /// Minimum number of false-sharing transfers of a finding.
     pub threshold: u64,
     /// How it was observed.
     pub engine: Engine,

@@ -168,12 +168,15 @@ pub(crate) fn format_byte_ranges(ranges: &[(u32, u32)]) -> String {
 /// Returns the language of the first site whose file name shows it.
 fn language(sites: &[CodeSite]) -> Language {
     let files = sites.iter().filter_map(|site| site.frame.file.as_deref());
-    files.map(Language::of).find(|language| *language != Language::Other).unwrap_or(Language::Other)
+    files
+        .map(Language::from_file_name)
+        .find(|language| *language != Language::Other)
+        .unwrap_or(Language::Other)
 }
 
 impl Language {
     /// Returns the language for a file name, by its extension.
-    pub fn of(file: &str) -> Self {
+    pub fn from_file_name(file: &str) -> Self {
         match file.rsplit('/').next().and_then(|name| name.rsplit_once('.')).map(|(_, extension)| extension) {
             Some("c" | "h") => Self::C,
             Some("cc" | "cpp" | "cxx" | "C" | "hh" | "hpp" | "hxx" | "ipp" | "tpp" | "inl") => Self::Cpp,

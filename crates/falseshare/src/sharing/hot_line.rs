@@ -10,7 +10,7 @@ use std::{
     collections::{BTreeSet, HashMap},
 };
 
-/// Most callers of an allocation, among the program's own functions, that are reported.
+/// Maximum number of callers of an allocation, among the program's own functions, that are reported.
 const CALLERS: usize = 2;
 
 /// What contains the shared bytes.
@@ -108,7 +108,7 @@ pub(super) struct NamedProcess<'a> {
 }
 
 impl<'a> NamedProcess<'a> {
-    pub fn of(process: &'a Process) -> Self {
+    pub fn new(process: &'a Process) -> Self {
         let names = &process.names;
         let mut code_of: HashMap<u64, KnownCode> = HashMap::new();
         for access in process.lines.iter().flat_map(|line| &line.accesses) {
@@ -151,7 +151,7 @@ pub(super) struct HotLine<'a> {
 
 impl<'a> HotLine<'a> {
     /// Creates a hot line. `line` must be one of the process's lines.
-    pub fn of(named: &'a NamedProcess<'a>, line: &'a SharedLine, layout: LineLayout) -> Self {
+    pub fn new(named: &'a NamedProcess<'a>, line: &'a SharedLine, layout: LineLayout) -> Self {
         let process = named.process;
         let is_at_the_end = |access: &LineAccess| named.code(access).is_exit_code;
         let mut line = Cow::Borrowed(line);
@@ -231,7 +231,7 @@ pub(super) fn thread_name(pid: i32, thread: &Thread) -> String {
 
 /// Returns the frame by which code is named, and whether it is the program's own.
 fn code(names: &Names, address: u64, program: &str) -> (Frame, bool) {
-    if let Some(own) = names.own(address, program) {
+    if let Some(own) = names.own_frame(address, program) {
         return (own.clone(), true);
     }
     let innermost = names.code(address).and_then(|code| code.frames.first().cloned());
@@ -313,7 +313,7 @@ fn allocation(process: &Process, block: &HeapBlock) -> Allocation {
     let calls = block.callers.iter().map(|caller| caller.saturating_sub(1));
     let mut callers: Vec<Frame> = calls
         .clone()
-        .filter_map(|call| process.names.own(call, &process.program).cloned())
+        .filter_map(|call| process.names.own_frame(call, &process.program).cloned())
         .take(CALLERS)
         .collect();
     let own = !callers.is_empty();

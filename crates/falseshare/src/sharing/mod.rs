@@ -2,7 +2,7 @@
 //!
 //! An [`Observation`] is what an engine recorded, with addresses as they were in the program. The engine
 //! itself looks up no file and no symbol. Names are added afterwards, in [`Process::names`], so that a saved
-//! observation can be evaluated again at any time and on any machine. [`Findings::of`] evaluates it.
+//! observation can be evaluated again at any time and on any machine. [`Findings::from_observation`] evaluates it.
 
 mod conclusion;
 mod evaluate;

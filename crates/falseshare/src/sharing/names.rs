@@ -125,7 +125,7 @@ impl Names {
     }
 
     /// Returns the innermost frame at an address that belongs to the program and not to a library, if there is one.
-    pub fn own(&self, address: u64, program: &str) -> Option<&Frame> {
+    pub fn own_frame(&self, address: u64, program: &str) -> Option<&Frame> {
         let code = self.code(address)?;
         if is_of_system(&code.module, program) || self.runtimes.contains(&code.module) {
             return None;

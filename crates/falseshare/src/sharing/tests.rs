@@ -70,7 +70,7 @@ fn seen(process: Process) -> Observation {
 }
 
 fn findings_of(lines: Vec<SharedLine>) -> Findings {
-    Findings::of(&seen(process(3, lines)), SETTINGS)
+    Findings::from_observation(&seen(process(3, lines)), SETTINGS)
 }
 
 fn in_module(line: SharedLine) -> SharedLine {
@@ -107,7 +107,7 @@ fn share_of_false_transfers_decides_the_class() {
         (40, SharingClass::True),
         (0, SharingClass::True),
     ] {
-        assert_eq!(SharingClass::of(false_transfers, 100), class, "{false_transfers}");
+        assert_eq!(SharingClass::from_counts(false_transfers, 100), class, "{false_transfers}");
     }
     let shared = |false_transfers| {
         in_module(line(0x1000, false_transfers, 1000, &[access(1, 1, 0, 9, 9), access(2, 1, 0, 9, 9)]))
@@ -122,7 +122,7 @@ fn share_of_false_transfers_decides_the_class() {
 fn few_transfers_are_not_reported() {
     let few = in_module(line(0x1000, 49, 49, &[access(1, 1, 0, 9, 9), access(2, 1, 8, 9, 9)]));
     assert!(findings_of(vec![few.clone()]).false_sharing.is_empty());
-    let all = Findings::of(&seen(process(2, vec![few])), Settings { threshold: 49 });
+    let all = Findings::from_observation(&seen(process(2, vec![few])), Settings { threshold: 49 });
     assert_eq!(all.false_sharing.len(), 1);
     // Many lines with one transfer each are not a finding together.
     let once =
@@ -152,7 +152,7 @@ fn the_programs_own_frame_and_language_are_reported() {
         ("y.go", Language::Go),
         ("odd.d/name", Language::Other),
     ] {
-        assert_eq!(Language::of(file), language, "{file}");
+        assert_eq!(Language::from_file_name(file), language, "{file}");
     }
 }
 
@@ -190,7 +190,7 @@ fn global_of(module: &str, code: u64) -> Findings {
     process.modules[0].path = module.to_owned();
     let accesses = [access(1, code, 0, 0, 90), access(2, code, 8, 0, 90)];
     process.lines = vec![in_module(line(0x1000, 90, 90, &accesses))];
-    Findings::of(&seen(process), SETTINGS)
+    Findings::from_observation(&seen(process), SETTINGS)
 }
 
 #[test]
@@ -328,10 +328,10 @@ fn the_owner_of_a_stack_is_reported_where_there_is_only_one() {
 #[test]
 fn memory_of_several_processes_is_not_called_compared() {
     let one = seen(process(1, Vec::new()));
-    assert_eq!(Findings::of(&one, SETTINGS).notes, [""; 0]);
+    assert_eq!(Findings::from_observation(&one, SETTINGS).notes, [""; 0]);
     let mut two = one.clone();
     two.processes.push(process(1, Vec::new()));
-    let notes = Findings::of(&two, SETTINGS).notes;
+    let notes = Findings::from_observation(&two, SETTINGS).notes;
     assert!(matches!(&notes[..], [note] if note.contains("between processes")), "{notes:?}");
 }
 

@@ -18,7 +18,7 @@ use std::{
     path::Path,
 };
 
-/// Most bytes that are copied of one file.
+/// Maximum number of bytes that are copied of one file.
 pub(super) const MAX_BYTES: u64 = 1 << 30;
 
 /// Types of the sections with symbols, their names, and notes.

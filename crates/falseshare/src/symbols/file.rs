@@ -16,8 +16,8 @@ const DEBUG_FILES: &str = "/usr/lib/debug";
 /// serves for all machines.
 const PAGE: u64 = 4096;
 
-/// Most bytes of an instruction, on x86.
-const LONGEST_INSTRUCTION: usize = 15;
+/// Maximum number of bytes of an instruction, on x86.
+const MAX_INSTRUCTION_BYTES: usize = 15;
 
 /// A program or shared library.
 #[derive(Default)]
@@ -157,7 +157,7 @@ impl ObjectFile {
         self.segments.iter().find_map(|segment| {
             let inside = address.checked_sub(segment.address)?;
             let left = segment.file_bytes.checked_sub(inside).filter(|left| *left > 0)?;
-            let count = LONGEST_INSTRUCTION.min(usize::try_from(left).ok()?);
+            let count = MAX_INSTRUCTION_BYTES.min(usize::try_from(left).ok()?);
             Some(self.file.as_ref()?.bytes_at(segment.offset.checked_add(inside)?, count))
         })
     }

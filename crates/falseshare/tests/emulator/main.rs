@@ -58,8 +58,8 @@ static void *look(void *counter) {
 /// Returns a guard if programs can be observed here, and prints why not otherwise. Tests run one at a time: processes
 /// that a program leaves behind become our children and are ended, so no test may have other children meanwhile.
 fn can() -> Option<MutexGuard<'static, ()>> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let probe = run(&["/bin/true"]);
     match probe {
         Err(error @ (Error::NoEmulator(_) | Error::NoPlugins(_) | Error::NoPlugin(_))) => {

@@ -21,7 +21,7 @@ fn queue(irq: u32, counts: &[(CpuId, u64)]) -> Interrupt {
     }
 }
 
-fn some() -> Interrupts {
+fn sample_interrupts() -> Interrupts {
     Interrupts {
         schema: INTERRUPTS_SCHEMA.to_owned(),
         seconds: Some(2.0),
@@ -44,12 +44,12 @@ fn some() -> Interrupts {
 
 #[test]
 fn all_interrupts_with_their_cpus() {
-    insta::assert_snapshot!(interrupts(&some(), &Machine::default(), None));
+    insta::assert_snapshot!(interrupts(&sample_interrupts(), &Machine::default(), None));
 }
 
 #[test]
 fn interrupts_of_one_device_since_boot() {
-    let all = Interrupts { seconds: None, architecture: Vec::new(), ..some() };
+    let all = Interrupts { seconds: None, architecture: Vec::new(), ..sample_interrupts() };
     insta::assert_snapshot!(interrupts(&all, &Machine::default(), Some("eth0")));
 }
 
@@ -88,7 +88,7 @@ proptest! {
         seconds in prop::option::of(1e-3..1e6),
     ) {
         let odd = Interrupt { name, counts, ..queue(irq, &[]) };
-        let text = interrupts(&Interrupts { devices: vec![odd], seconds, ..some() }, &Machine::default(), None);
+        let text = interrupts(&Interrupts { devices: vec![odd], seconds, ..sample_interrupts() }, &Machine::default(), None);
         for line in text.lines() {
             prop_assert!(line.chars().count() <= WIDTH, "{}", line);
         }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 const FILE: &str = "proc/interrupts";
 /// Maximum size in bytes: some thousand interrupts of a machine with some thousand CPUs, eleven characters
 /// each.
-const LARGEST: usize = 256 << 20;
+const MAX_BYTES: usize = 256 << 20;
 
 /// Counters since boot, or their increase.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub struct InterruptRow {
 /// # Errors
 /// The first line does not name CPUs.
 pub fn counts(tree: &SysTree) -> Result<Option<InterruptCounts>, Error> {
-    let Some(text) = tree.read_part(FILE, LARGEST, str::to_owned) else { return Ok(None) };
+    let Some(text) = tree.read_part(FILE, MAX_BYTES, str::to_owned) else { return Ok(None) };
     parse(&text).map(Some).map_err(|problem| tree.malformed(FILE, &problem))
 }
 

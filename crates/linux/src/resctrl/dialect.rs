@@ -257,7 +257,7 @@ fn bounds(
 ) -> ValueRange {
     let number = |minimum, maximum, step| ValueRange::Number { minimum, maximum, step };
     let largest = values.max().unwrap_or(0);
-    match SchemataKind::of(name) {
+    match SchemataKind::from_line_name(name) {
         SchemataKind::Mask => ValueRange::Mask {
             full: info.mask.unwrap_or(largest),
             min_bits: info.min_bits.unwrap_or(u32::from(dialect != Dialect::AmdPqos)),

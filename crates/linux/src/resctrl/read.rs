@@ -13,7 +13,7 @@ use std::{
 };
 
 /// Maximum size of a list of tasks in bytes: some million threads.
-const LARGEST_LIST: usize = 64 << 20;
+const MAX_TASKS_BYTES: usize = 64 << 20;
 
 /// Directories in the mount point that are not groups.
 const NO_GROUPS: [&str; 3] = ["info", "mon_data", "mon_groups"];
@@ -114,7 +114,7 @@ impl Files {
         Some(QosGroup {
             name: name.to_owned(),
             role,
-            owner: GroupOwner::of(name, journal),
+            owner: GroupOwner::from_group_name(name, journal),
             schemata: self.schemata(name),
             mode: read("mode"),
             size: schemata::parse_sizes(&read("size").unwrap_or_default()),
@@ -138,7 +138,8 @@ impl Files {
     /// Reads the tasks of a group, by thread id. Tasks of a monitoring group are also tasks of its parent
     /// group.
     pub fn tasks(&self, name: &str) -> Vec<u32> {
-        let text = self.tree.read_part(&path(name, "tasks"), LARGEST_LIST, str::to_owned).unwrap_or_default();
+        let text =
+            self.tree.read_part(&path(name, "tasks"), MAX_TASKS_BYTES, str::to_owned).unwrap_or_default();
         // openEuler also lists IOMMU groups (`iommu_group:17`).
         text.lines().filter_map(|line| line.trim().parse().ok()).collect()
     }

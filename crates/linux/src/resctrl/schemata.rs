@@ -34,7 +34,7 @@ pub struct Schemata(pub Vec<SchemataLine>);
 
 impl SchemataKind {
     /// Returns the kind of the line `name`.
-    pub fn of(name: &str) -> Self {
+    pub fn from_line_name(name: &str) -> Self {
         let rest = name.strip_prefix("L2").or_else(|| name.strip_prefix("L3"));
         match rest {
             Some("" | "CODE" | "DATA" | "PBM") => Self::Mask,
@@ -86,7 +86,7 @@ impl SchemataLine {
         if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
             return None;
         }
-        let kind = SchemataKind::of(name);
+        let kind = SchemataKind::from_line_name(name);
         let value = |part: &str| {
             let (domain, value) = part.split_once('=')?;
             Some((domain.trim().parse().ok()?, kind.parse(value)?))
@@ -96,7 +96,7 @@ impl SchemataLine {
 
     /// Returns the kind of its values.
     pub fn kind(&self) -> SchemataKind {
-        SchemataKind::of(&self.name)
+        SchemataKind::from_line_name(&self.name)
     }
 }
 
@@ -118,7 +118,7 @@ pub fn parse_sizes(text: &str) -> BTreeMap<String, BTreeMap<u32, u64>> {
             let (domain, value) = part.split_once('=')?;
             Some((domain.trim().parse().ok()?, value.trim().parse().ok()?))
         };
-        let is_cache = SchemataKind::of(name.trim()) == SchemataKind::Mask;
+        let is_cache = SchemataKind::from_line_name(name.trim()) == SchemataKind::Mask;
         is_cache.then(|| (name.trim().to_owned(), values.split(';').filter_map(value).collect()))
     };
     text.lines().filter_map(line).collect()

@@ -99,7 +99,7 @@ pub struct QosGroup {
 
 impl GroupOwner {
     /// Returns the owner of a group, as far as the name shows it. A `journal` means that manycore created the group.
-    pub fn of(name: &str, journal: Option<&str>) -> Self {
+    pub fn from_group_name(name: &str, journal: Option<&str>) -> Self {
         if let Some(journal) = journal {
             return Self::Manycore { journal: journal.to_owned() };
         }
@@ -178,8 +178,11 @@ mod tests {
             (&id, GroupOwner::Container { id: id.clone() }),
             ("COS1", GroupOwner::Unknown),
         ] {
-            assert_eq!(GroupOwner::of(name, None), owner, "{name}");
+            assert_eq!(GroupOwner::from_group_name(name, None), owner, "{name}");
         }
-        assert_eq!(GroupOwner::of("x", Some("qos-1")), GroupOwner::Manycore { journal: "qos-1".to_owned() });
+        assert_eq!(
+            GroupOwner::from_group_name("x", Some("qos-1")),
+            GroupOwner::Manycore { journal: "qos-1".to_owned() }
+        );
     }
 }

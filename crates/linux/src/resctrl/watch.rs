@@ -175,7 +175,7 @@ impl GroupUse {
         let memory = rates(|monitor| monitor.total.is_some(), |domain| domain.memory);
         Self {
             name: if name.is_empty() { "/" } else { name }.to_owned(),
-            owner: GroupOwner::of(name, None),
+            owner: GroupOwner::from_group_name(name, None),
             memory,
             missing: if memory.is_none() { domains.iter().find_map(|domain| domain.missing) } else { None },
             local: rates(|monitor| monitor.local.is_some(), |domain| domain.local),
@@ -203,7 +203,7 @@ impl UsageSnapshot {
         groups.sort_by(|a, b| a.parent_group().cmp(b.parent_group()).then_with(|| a.name.cmp(&b.name)));
         let gap = |(name, now): (&String, &GroupReadings)| now.at_ns.checked_sub(before.get(name)?.at_ns);
         let seconds = now.iter().find_map(gap).unwrap_or(0) as f64 / 1e9;
-        let all = UsageSum::of(&groups);
+        let all = UsageSum::new(&groups);
         Self { schema: WATCH_SCHEMA.to_owned(), time, seconds, groups, all }
     }
 
@@ -218,7 +218,7 @@ impl UsageSnapshot {
 }
 
 impl UsageSum {
-    fn of(groups: &[GroupUse]) -> Self {
+    fn new(groups: &[GroupUse]) -> Self {
         // A monitoring group is counted in its parent group, if that is shown too.
         let is_inside = |group: &GroupUse| {
             group.parent_group() != group.name

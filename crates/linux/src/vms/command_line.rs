@@ -15,19 +15,19 @@ pub(super) struct EmulatorCommandLine {
 
 impl EmulatorCommandLine {
     /// Parses a command line. Returns `None` if it is not a system emulator.
-    pub fn of(words: &[String]) -> Option<Self> {
+    pub fn parse(words: &[String]) -> Option<Self> {
         let program = words.first()?.rsplit('/').next()?;
         let is_emulator = program.starts_with("qemu-system-") || ["qemu-kvm", "kvm"].contains(&program);
         is_emulator.then(|| Self {
-            name: after(words, "name").and_then(guest_name),
-            uuid: after(words, "uuid").map(str::to_ascii_lowercase),
+            name: option_value(words, "name").and_then(guest_name),
+            uuid: option_value(words, "uuid").map(str::to_ascii_lowercase),
             id: words.iter().find_map(|word| folder_id(word)),
         })
     }
 }
 
 /// Returns the word after `-OPTION` or `--OPTION`.
-fn after<'a>(words: &'a [String], option: &str) -> Option<&'a str> {
+fn option_value<'a>(words: &'a [String], option: &str) -> Option<&'a str> {
     let is_it = |word: &str| {
         word.strip_prefix('-').is_some_and(|rest| rest.strip_prefix('-').unwrap_or(rest) == option)
     };
@@ -107,7 +107,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn of(line: &[&str]) -> Option<EmulatorCommandLine> {
-        EmulatorCommandLine::of(&line.iter().map(|&word| word.to_owned()).collect::<Vec<_>>())
+        EmulatorCommandLine::parse(&line.iter().map(|&word| word.to_owned()).collect::<Vec<_>>())
     }
 
     #[test]

@@ -99,7 +99,7 @@ pub(super) fn exits(tree: &SysTree) -> VmExits<'_> {
 
 impl VmExits<'_> {
     /// Returns the number of VM exits of all virtual CPUs of a process.
-    pub(super) fn of(&self, pid: u32) -> Option<u64> {
+    pub(super) fn count(&self, pid: u32) -> Option<u64> {
         self.tree.number(&format!("{KVM}/{}/exits", self.folders.get(&pid)?))
     }
 }

@@ -71,7 +71,7 @@ impl<'a> RunningDomains<'a> {
         let mut readings = Vec::new();
         for pid in pids {
             let reading = self.reading(pid);
-            readings.extend(reading.map(|reading| DomainReading { exits: exits.of(pid), ..reading }));
+            readings.extend(reading.map(|reading| DomainReading { exits: exits.count(pid), ..reading }));
         }
         self.reading_number += 1;
         readings
@@ -199,7 +199,7 @@ impl<'a> RunningDomains<'a> {
     fn identify(&self, pid: u32) -> Option<KnownDomain> {
         let line = self.tree.read(&format!("proc/{pid}/cmdline"))?;
         let words: Vec<String> = line.split('\0').map(str::to_owned).collect();
-        let emulator = EmulatorCommandLine::of(&words)?;
+        let emulator = EmulatorCommandLine::parse(&words)?;
         let stat = counters::stat(self.tree, &pid.to_string())?;
         let cgroup = self.tree.read(&format!("proc/{pid}/cgroup")).unwrap_or_default();
         let machine = command_line::machine_of_cgroup(&cgroup);

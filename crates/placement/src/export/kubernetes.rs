@@ -10,7 +10,7 @@ use crate::{Level, MemoryPlacement, PlannedWorker, PolicyKind};
 use manycore_topology::CpuSet;
 
 pub(super) fn text(export: &Export) -> String {
-    let demand = PodRequest::of(export);
+    let demand = PodRequest::new(export);
     let mut lines = vec![
         format!("{}. Kubernetes cannot name CPUs: a pod requests", export.title()),
         format!(
@@ -38,7 +38,7 @@ struct PodRequest {
 }
 
 impl PodRequest {
-    fn of(export: &Export) -> Self {
+    fn new(export: &Export) -> Self {
         let (plan, machine) = (export.plan, export.machine);
         let widest = machine.cores.iter().map(|core| core.cpus.len()).max().unwrap_or(1);
         let threads = if export.policy.nosmt { widest.max(1) } else { 1 };

@@ -118,7 +118,7 @@ fn unused_cpus_are_in_no_plan() {
     machine.allowed.cpus = cpus("0-11");
     machine.offline = cpus("16-17");
     let (policy, reserve): (Policy, Reserve) = ("cpus=3,0".parse().unwrap(), "2".parse().unwrap());
-    let unused = UnusedCpus::of(&policy, &machine, &reserve);
+    let unused = UnusedCpus::new(&policy, &machine, &reserve);
     let texts = [&unused.reserved, &unused.isolated, &unused.denied, &unused.offline];
     assert_eq!(texts.map(ToString::to_string), ["1-2", "4", "12-15", "16-17"]);
     assert_eq!(policy.capacity(&machine, &reserve), Ok(2));

@@ -159,7 +159,7 @@ proptest! {
     }
 
     #[test]
-    fn equal_shapes_have_equal_crowds(
+    fn equal_forms_have_equal_oversubscription(
         form in forms(), a in prop::collection::vec(0..60u32, 1..6), b in prop::collection::vec(0..60u32, 1..6),
     ) {
         let machine = form.machine();
@@ -196,7 +196,7 @@ fn exchange(machine: &Machine, plan: &PlacementPlan, size: u32, count: u32, at: 
     let mut plan = plan.clone();
     for worker in &mut plan.workers {
         worker.cpus = worker.cpus.iter().map(|cpu| *map.get(&cpu).unwrap_or(&cpu)).collect();
-        worker.memory_nodes = memory.of(&worker.cpus);
+        worker.memory_nodes = memory.nodes_near(&worker.cpus);
     }
     plan
 }

@@ -34,7 +34,7 @@ impl LoadNode {
     ///
     /// # Errors
     /// [`Error::Node`] if the requested node has none, [`Error::NoNode`] if no node has both.
-    pub(super) fn of(machine: &Machine, requested: Option<u32>) -> Result<Self> {
+    pub(super) fn select(machine: &Machine, requested: Option<u32>) -> Result<Self> {
         let whole = [Node { cpus: machine.usable(), ..Node::default() }];
         let nodes = if machine.nodes.is_empty() { &whole[..] } else { &machine.nodes };
         let fits = |node: &&Node| {
@@ -92,7 +92,7 @@ impl MemoryLoad {
     /// # Errors
     /// As [`memory_loaders::start`]; [`manycore_experiment::Error::Interrupted`] after a signal.
     pub(super) fn start(node: &LoadNode, machine: &Machine, check: LimitCheck) -> Result<Self> {
-        let (own, others) = if check.has_rivals() {
+        let (own, others) = if check.has_competitors() {
             node.cpus.split_at(node.cpus.len() / 2)
         } else {
             (&node.cpus[..], &[][..])

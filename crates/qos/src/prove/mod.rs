@@ -73,7 +73,7 @@ impl<'a> Prover<'a> {
             options,
             state: files.state(&created_groups()),
             domain_cpus: resctrl::domain_cpus(&system),
-            node: LoadNode::of(&machine, options.node)?,
+            node: LoadNode::select(&machine, options.node)?,
             machine,
             files,
         })
@@ -107,7 +107,7 @@ impl<'a> Prover<'a> {
         let mut results = Vec::new();
         for (index, &check) in checks.iter().enumerate() {
             let left = self.options.seconds * (checks.len() - index) as f64;
-            session.tell(Event::Left(Duration::from_secs_f64(left)));
+            session.report(Event::Remaining(Duration::from_secs_f64(left)));
             results.push(self.run_check(check, left, session)?);
         }
         Ok(results)
@@ -115,7 +115,7 @@ impl<'a> Prover<'a> {
 
     /// Measures one check. `left` is the time in seconds until all checks are done.
     fn run_check(&self, check: LimitCheck, left: f64, session: &mut Session) -> Result<EnforcementCheck> {
-        if check.has_rivals() && self.node.cpus.len() < 2 {
+        if check.has_competitors() && self.node.cpus.len() < 2 {
             let why =
                 format!("this check needs a second CPU for competing processes, and {} has one", self.node);
             return Ok(EnforcementCheck::not_measurable(check, why));
@@ -125,10 +125,10 @@ impl<'a> Prover<'a> {
         if let Err(why) = self.translate(check, limit.unwrap_or(Bandwidth::Percent(100))) {
             return Ok(EnforcementCheck::not_measurable(check, why));
         }
-        session.tell(Event::Section(&format!("with {} and without", check.name())));
+        session.report(Event::Section(&format!("with {} and without", check.name())));
         let journal = begin_journal(&format!("qos prove {}", check.name()), false)?;
         let result = self.measure(check, limit, &journal, session, left);
-        let undone = undo_changes(journal, &mut |event: Event| session.tell(event));
+        let undone = undo_changes(journal, &mut |event: Event| session.report(event));
         let result = result?;
         undone.map(|()| result)
     }
@@ -174,10 +174,10 @@ impl<'a> Prover<'a> {
         let (experiment, ending) =
             session.run(spec(check, &load, seconds), &mut load, &mut |_| false, &|at| remaining(at.share));
         let measured = match experiment {
-            Some(experiment) => LimitProof::of(check, experiment),
-            None => LimitProof::cannot(check, "no sample was taken".to_owned()),
+            Some(experiment) => LimitProof::from_experiment(check, experiment),
+            None => LimitProof::not_measured(check, "no sample was taken".to_owned()),
         };
-        session.measured();
+        session.report_measured();
         ending?;
         Ok(EnforcementCheck { measured, limits })
     }

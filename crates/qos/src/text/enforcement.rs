@@ -5,7 +5,7 @@ use crate::{
     limit_outcome::{LimitOutcome, format_value},
     text::table,
 };
-use manycore_analysis::limits::{LimitProof, LimitShown};
+use manycore_analysis::limits::{LimitProof, LimitResult};
 use manycore_linux::resctrl::dialect::Capabilities;
 use manycore_render::{
     figure::{factor, short, with_interval},
@@ -32,12 +32,12 @@ pub fn enforcement(report: &EnforcementReport) -> String {
 fn one(proof: &EnforcementCheck, capabilities: &Capabilities) -> String {
     let LimitProof { check, shown, with, without, alone, verdict } = &proof.measured;
     let (answer, why) = match shown {
-        LimitShown::Holds => ("HOLDS", None),
-        LimitShown::Fails(why) => ("DOES NOT HOLD", Some(why.as_str())),
-        LimitShown::Inconclusive => {
+        LimitResult::Holds => ("HOLDS", None),
+        LimitResult::Fails(why) => ("DOES NOT HOLD", Some(why.as_str())),
+        LimitResult::Inconclusive => {
             ("INCONCLUSIVE", Some("too few pairs or too much noise: increase --seconds"))
         }
-        LimitShown::CannotShow(why) => ("CANNOT BE SHOWN", Some(why.as_str())),
+        LimitResult::CannotShow(why) => ("CANNOT BE SHOWN", Some(why.as_str())),
     };
     let mut text = String::new();
     let head = format!("{answer}  {}{}", check.name(), why.map(|why| format!(": {why}")).unwrap_or_default());

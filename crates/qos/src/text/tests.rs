@@ -3,7 +3,7 @@ use crate::{
     enforcement::{ENFORCEMENT_SCHEMA, EnforcementCheck, EnforcementReport},
     limit_outcome::LimitOutcome,
 };
-use manycore_analysis::limits::{LimitCheck, LimitProof, LimitShown};
+use manycore_analysis::limits::{LimitCheck, LimitProof, LimitResult};
 use manycore_linux::resctrl::{Files, Mount};
 use manycore_stats::{
     Estimate,
@@ -62,9 +62,10 @@ fn groups_as_text() {
 fn enforcement_as_text() {
     let capabilities = files().state(&BTreeMap::new()).capabilities;
     // Twenty rates around the given one, and verdicts over twenty equal pairs.
-    let rates =
-        |rate: f64| Estimate::of(&(0..20).map(|n| rate * (0.99 + f64::from(n) / 1e3)).collect::<Vec<_>>());
-    let verdict = |ratio: f64| Verdict::of(&[ratio.ln(); 20], DecisionRule::default(), None);
+    let rates = |rate: f64| {
+        Estimate::from_samples(&(0..20).map(|n| rate * (0.99 + f64::from(n) / 1e3)).collect::<Vec<_>>())
+    };
+    let verdict = |ratio: f64| Verdict::new(&[ratio.ln(); 20], DecisionRule::default(), None);
     let limit = LimitOutcome {
         line: "MB".to_owned(),
         domain: 0,
@@ -86,14 +87,14 @@ fn enforcement_as_text() {
             verdict: verdict(ratio),
         },
     };
-    let fails = LimitShown::Fails("the load gets as much bandwidth with the limit as without".to_owned());
+    let fails = LimitResult::Fails("the load gets as much bandwidth with the limit as without".to_owned());
     let why = "MBMIN cannot be set: only MPAM of openEuler has a minimum bandwidth, and this is Intel RDT"
         .to_owned();
     let all = [
-        measured(LimitCheck::Bandwidth, LimitShown::Holds, 0.11, None),
+        measured(LimitCheck::Bandwidth, LimitResult::Holds, 0.11, None),
         measured(LimitCheck::Bandwidth, fails, 1.0, None),
-        measured(LimitCheck::Priority, LimitShown::Inconclusive, 1.2, rates(2e10)),
-        EnforcementCheck { measured: LimitProof::cannot(LimitCheck::Minimum, why), limits: Vec::new() },
+        measured(LimitCheck::Priority, LimitResult::Inconclusive, 1.2, rates(2e10)),
+        EnforcementCheck { measured: LimitProof::not_measured(LimitCheck::Minimum, why), limits: Vec::new() },
     ];
     let report = EnforcementReport {
         schema: ENFORCEMENT_SCHEMA.to_owned(),

@@ -16,13 +16,13 @@ const FOOT: f64 = 40.0;
 pub const SHADES: usize = 16;
 
 /// Maximum number of items for which the cells contain their values.
-const WORDS: usize = 16;
+const MAX_ITEMS_WITH_TEXT: usize = 16;
 
 /// Maximum number of items for which each cell has a tooltip. Larger grids have tooltips for fields.
 pub const TITLES: usize = 64;
 
 /// Maximum number of names along an axis.
-const NAMES: usize = 20;
+const MAX_AXIS_NAMES: usize = 20;
 
 /// A grid that is symmetric about its diagonal.
 pub struct PairMatrix<'a> {
@@ -84,7 +84,7 @@ impl PairMatrix<'_> {
                 @if self.names.len() <= TITLES { (self.single()) } @else { (self.joined()) }
             }
             @for &(before, width) in &self.lines { (self.rule(before, width)) }
-            @if self.names.len() <= WORDS { (self.words()) }
+            @if self.names.len() <= MAX_ITEMS_WITH_TEXT { (self.words()) }
             (self.axes())
             (self.legend(TOP + side + 8.0))
             g transform=(place) { @for field in &self.fields { (over(field)) } }
@@ -167,7 +167,7 @@ impl PairMatrix<'_> {
     }
 
     fn axes(&self) -> Markup {
-        let every = self.names.len().div_ceil(NAMES).next_power_of_two();
+        let every = self.names.len().div_ceil(MAX_AXIS_NAMES).next_power_of_two();
         let shown = || self.names.iter().enumerate().step_by(every);
         let middle = |index: usize, start: f64| start + (index as f64 + 0.5) * self.step();
         html! {

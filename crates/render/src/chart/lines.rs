@@ -160,7 +160,7 @@ pub enum Mark {
 
 impl Mark {
     /// Returns the shape of series `index`.
-    pub fn of(index: usize) -> Self {
+    pub fn of_series(index: usize) -> Self {
         [Self::Circle, Self::Square, Self::Triangle, Self::Diamond, Self::TriangleDown][index % 5]
     }
 

@@ -44,14 +44,14 @@ pub(super) fn samples(named: &NamedEvaluation) -> Vec<Vec<String>> {
                 experiment.unit.clone(),
                 cell(sample.rate()),
             ];
-            row.extend(around(sample));
+            row.extend(counter_cells(sample));
             rows.push(row);
         }
     }
     rows
 }
 
-fn around(sample: &Sample) -> [String; 11] {
+fn counter_cells(sample: &Sample) -> [String; 11] {
     let counters = &sample.counters;
     let count = |count: Option<u64>| cell(count.map(|count| count as f64));
     let seconds = |ns: Option<u64>| cell(ns.map(|ns| ns as f64 / 1e9));

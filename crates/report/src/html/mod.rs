@@ -20,7 +20,7 @@ const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'unsafe-inl
 
 /// Renders the page of one record, or of several side by side.
 pub fn html(all: &[NamedEvaluation]) -> String {
-    let sections = sections::of(all);
+    let sections = sections::sections(all);
     let title = title(all);
     let page = markup! {
         (DOCTYPE)
@@ -129,7 +129,7 @@ fn finding_html(finding: &Finding) -> Markup {
 fn section_html(section: &Section, all: &[NamedEvaluation]) -> Markup {
     let (details, shown): (Vec<&Table>, Vec<&Table>) =
         section.tables.iter().partition(|table| table.is_detail);
-    let figures = charts::of(section.id, all);
+    let figures = charts::figures(section.id, all);
     markup! {
         section id=(section.id) {
             h2 { (section.title) }

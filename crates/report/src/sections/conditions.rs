@@ -11,11 +11,11 @@ use manycore_topology::{Machine, machine::CacheKind};
 use std::collections::BTreeMap;
 
 pub(super) fn single(named: &NamedEvaluation) -> Vec<Table> {
-    vec![of(std::slice::from_ref(named))]
+    vec![conditions_table(std::slice::from_ref(named))]
 }
 
 pub(super) fn side_by_side(all: &[NamedEvaluation]) -> Vec<Table> {
-    vec![of(all)]
+    vec![conditions_table(all)]
 }
 
 /// Order of the rows.
@@ -43,7 +43,7 @@ const ORDER: [&str; 19] = [
 
 /// Returns the table. Its title is that of the section. For one record, the head of the column is "value",
 /// because the record's name would not be informative.
-fn of(all: &[NamedEvaluation]) -> Table {
+fn conditions_table(all: &[NamedEvaluation]) -> Table {
     let position = |name: &str| ORDER.iter().position(|other| *other == name);
     let show = |key: &(Option<usize>, &str)| key.1.to_owned();
     let mut table = compare("", ("what", Align::Left), all, show, |named| {

@@ -8,7 +8,7 @@ use manycore_render::{
 };
 
 /// Maximum number of CPUs for which the matrix is shown as a table.
-const MATRIX: usize = 16;
+const MAX_MATRIX_CPUS: usize = 16;
 
 pub(super) fn single(named: &NamedEvaluation) -> Vec<Table> {
     let Some(latency) = &named.evaluation.latency else { return Vec::new() };
@@ -19,7 +19,7 @@ pub(super) fn single(named: &NamedEvaluation) -> Vec<Table> {
     );
     table.rows = latency.distances.iter().map(row).collect();
     table.notes.push(note(latency));
-    let matrix = (3..=MATRIX).contains(&latency.cpus.len()).then(|| matrix(latency));
+    let matrix = (3..=MAX_MATRIX_CPUS).contains(&latency.cpus.len()).then(|| matrix(latency));
     std::iter::once(table).chain(matrix).collect()
 }
 

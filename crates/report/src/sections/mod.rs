@@ -152,7 +152,7 @@ const SECTIONS: [SectionSpec; 14] = [
 const NOT_IN_EVAL: [&str; 3] = ["comparison", "tuning", "spawn"];
 
 /// Returns the sections that have tables; for evaluations, also those that were left out.
-pub fn of(all: &[NamedEvaluation]) -> Vec<Section> {
+pub fn sections(all: &[NamedEvaluation]) -> Vec<Section> {
     let mut sections = all_sections(all);
     let evaluated = all.iter().any(|named| named.record.verb == "eval");
     sections.retain(|section| !section.tables.is_empty() || evaluated && !NOT_IN_EVAL.contains(&section.id));

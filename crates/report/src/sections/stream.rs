@@ -10,13 +10,13 @@ use manycore_stats::Estimate;
 use manycore_text::units::bytes;
 
 /// Maximum number of nodes for which figures from node to node are shown as a matrix.
-const MATRIX: usize = 16;
+const MAX_MATRIX_NODES: usize = 16;
 
 pub(super) fn single(named: &NamedEvaluation) -> Vec<Table> {
     let Some(streaming) = &named.evaluation.stream else { return Vec::new() };
     let mut tables = vec![kernels(streaming)];
     let sides = streaming.nodes();
-    if sides.iter().any(|side| side.len() > 1) && sides.iter().all(|side| side.len() <= MATRIX) {
+    if sides.iter().any(|side| side.len() > 1) && sides.iter().all(|side| side.len() <= MAX_MATRIX_NODES) {
         tables.push(matrix(
             "Read bandwidth from all CPUs of a node to the memory of a node, in GB/s",
             streaming,

@@ -24,8 +24,8 @@ use std::{
     time::Duration,
 };
 
-/// Longest line that is written to a pipe in one piece (`PIPE_BUF`, pipe(7)), less space for the rest of the
-/// line.
+/// Maximum length of a line that is written to a pipe in one piece (`PIPE_BUF`, pipe(7)), less space for the rest of
+/// the line.
 const MAX_ANSWER_BYTES: usize = 3800;
 
 /// The children with what they share: pipes that are closed in turn, the file with the order, and a pipe for

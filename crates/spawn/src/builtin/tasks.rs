@@ -105,7 +105,7 @@ impl LightProcesses for Tasks {
     }
 
     fn own_bytes(&self) -> Option<u64> {
-        allocator::taken()
+        allocator::obtained_bytes()
     }
 
     fn start(&mut self, count: u64, report: &mut dyn FnMut(u64)) -> Result<(), (u64, String)> {

@@ -40,7 +40,7 @@ pub struct ResourceNeeds {
 
 impl ResourceNeeds {
     /// Returns the needs of `count` light processes called `unit`, with the default stacks of the runtime.
-    pub fn of(runtime: Runtime, unit: &str, work: Work, count: u64) -> Self {
+    pub fn new(runtime: Runtime, unit: &str, work: Work, count: u64) -> Self {
         let stack_bytes = match runtime {
             Runtime::Threads => Some(STACK_BYTES),
             Runtime::Jvm if unit != "virtual thread" => Some(JAVA_STACK_BYTES),

@@ -44,7 +44,8 @@ fn ids(tree: &SysTree, tasks: u64) -> Option<Limit> {
     let most: u64 = tree.number(path)?;
     let sees_all = tree.link("proc/self/ns/pid").is_some_and(|link| link == INITIAL_NAMESPACE);
     let reserved = |id: &u32| u64::from(*id) < RESERVED_PIDS;
-    let low = if sees_all { tree.numbered("proc", "").iter().filter(reserved).count() as u64 } else { 0 };
+    let low =
+        if sees_all { tree.numbered_entries("proc", "").iter().filter(reserved).count() as u64 } else { 0 };
     let lift = if most >= MAX_PID {
         "impossible: the kernel has no more process ids".to_owned()
     } else {
@@ -83,7 +84,7 @@ fn of_user(tree: &SysTree, process: &str, needs: &ResourceNeeds) -> Option<Limit
     }
     let of_user = |id: &u32| real_user(tree, &id.to_string()).as_ref() == Some(&user);
     let threads = |id: u32| status(tree, &id.to_string(), "Threads")?.parse::<u64>().ok();
-    let tasks: u64 = tree.numbered("proc", "").iter().filter(of_user).filter_map(threads).sum();
+    let tasks: u64 = tree.numbered_entries("proc", "").iter().filter(of_user).filter_map(threads).sum();
     let wanted = needs
         .count
         .saturating_add(tasks)

@@ -50,7 +50,7 @@ fn rooms(limits: &[Limit]) -> Vec<(&str, u64, &str)> {
 }
 
 fn threads(count: u64) -> ResourceNeeds {
-    ResourceNeeds::of(Runtime::Threads, "thread", Work::Idle, count)
+    ResourceNeeds::new(Runtime::Threads, "thread", Work::Idle, count)
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn thread_limits_are_found() {
 #[test]
 fn processes_have_maps_and_files_of_their_own() {
     let (_folder, tree) = tree(&[("proc/sys/fs/file-nr", "1000\t0\t50000")]);
-    let needs = ResourceNeeds::of(Runtime::Processes, "process", Work::Io, 10);
+    let needs = ResourceNeeds::new(Runtime::Processes, "process", Work::Io, 10);
     let limits = find(&tree, "self", Runtime::Processes, &needs);
     let names: Vec<&str> = limits.iter().map(|limit| &*limit.name).collect();
     assert_eq!(names, ["RLIMIT_NPROC", "kernel.pid_max", "fs.file-max", "kernel.threads-max"]);
@@ -87,9 +87,9 @@ fn light_processes_that_wait_have_no_limit_of_the_kernel() {
     for (runtime, unit) in
         [(Runtime::Go, "goroutine"), (Runtime::Tokio, "task"), (Runtime::Jvm, "virtual thread")]
     {
-        assert_eq!(find(&tree, "self", runtime, &ResourceNeeds::of(runtime, unit, Work::Idle, 1 << 20)), []);
+        assert_eq!(find(&tree, "self", runtime, &ResourceNeeds::new(runtime, unit, Work::Idle, 1 << 20)), []);
     }
-    let java = ResourceNeeds::of(Runtime::Jvm, "thread", Work::Idle, 10);
+    let java = ResourceNeeds::new(Runtime::Jvm, "thread", Work::Idle, 10);
     assert_eq!((java.tasks, java.stack_bytes), (true, Some(1 << 20)));
 }
 
@@ -98,7 +98,7 @@ fn open_file_limits_have_raise_commands() {
     let files = [("proc/sys/fs/nr_open", "1048576"), ("proc/self/fd/0", ""), ("proc/self/fd/1", "")];
     let (_folder, tree) = tree(&files);
     let lift = |count| {
-        let needs = ResourceNeeds::of(Runtime::Tokio, "task", Work::Io, count);
+        let needs = ResourceNeeds::new(Runtime::Tokio, "task", Work::Io, count);
         let limits = find(&tree, "self", Runtime::Tokio, &needs);
         assert_eq!((&*limits[0].name, limits[0].room), ("RLIMIT_NOFILE", 1022));
         limits[0].lift.clone()

@@ -44,7 +44,7 @@ fn the_textbook_example_comes_out() {
     let before = [1.83, 0.50, 1.62, 2.48, 1.68, 1.88, 1.55, 3.06, 1.30];
     let after = [0.878, 0.647, 0.598, 2.05, 1.06, 1.29, 1.06, 3.14, 1.29];
     let differences: Vec<f64> = before.iter().zip(after).map(|(before, after)| after - before).collect();
-    let estimate = Estimate::of_differences(&differences, 0.04).unwrap();
+    let estimate = Estimate::from_differences(&differences, 0.04).unwrap();
     assert!((estimate.median + 0.46).abs() < 1e-9, "{estimate:?}");
     let (low, high) = estimate.interval.unwrap();
     assert!((low + 0.786).abs() < 1e-9 && (high + 0.010).abs() < 1e-9, "{estimate:?}");
@@ -75,7 +75,7 @@ fn interval_and_test_never_contradict_each_other() {
             differences[0] = f64::INFINITY;
         }
         let p = signed_rank_p(&differences);
-        let excludes = Estimate::of_differences(&differences, level)
+        let excludes = Estimate::from_differences(&differences, level)
             .and_then(|estimate| estimate.interval)
             .is_some_and(|(low, high)| low > 0.0 || high < 0.0);
         assert_eq!(excludes, p <= level, "{differences:?}: p = {p} at {level}");
@@ -91,7 +91,7 @@ fn the_interval_holds_its_level_for_small_and_heavy_tailed_samples() {
                 // Cauchy distribution: no mean, no variance.
                 let draw = |uniform: f64| (std::f64::consts::PI * (uniform - 0.5)).tan();
                 let sample: Vec<f64> = (0..n).map(|_| draw(rng.random())).collect();
-                let (low, high) = Estimate::of_differences(&sample, 0.05).unwrap().interval.unwrap();
+                let (low, high) = Estimate::from_differences(&sample, 0.05).unwrap().interval.unwrap();
                 (low..=high).contains(&0.0)
             })
             .count();
@@ -101,17 +101,17 @@ fn the_interval_holds_its_level_for_small_and_heavy_tailed_samples() {
 
 #[test]
 fn the_interval_needs_pairs_enough_for_its_level() {
-    let of = |n: usize, level| Estimate::of_differences(&vec![0.1; n], level).unwrap().interval;
+    let of = |n: usize, level| Estimate::from_differences(&vec![0.1; n], level).unwrap().interval;
     assert_eq!((of(5, 0.05), of(6, 0.05)), (None, Some((0.1, 0.1))));
     assert_eq!((of(11, 0.0005), of(12, 0.0005).is_some()), (None, true));
-    assert_eq!(Estimate::of_differences(&[], 0.05), None);
-    assert_eq!(Estimate::of_differences(&[f64::NAN], 0.05), None);
+    assert_eq!(Estimate::from_differences(&[], 0.05), None);
+    assert_eq!(Estimate::from_differences(&[f64::NAN], 0.05), None);
 }
 
 #[test]
 fn hundreds_of_thousands_of_pairs_are_fast() {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
     let many: Vec<f64> = (0..300_000).map(|_| 0.01 + rng.random::<f64>() - 0.5).collect();
-    let (low, high) = Estimate::of_differences(&many, 0.05).unwrap().interval.unwrap();
+    let (low, high) = Estimate::from_differences(&many, 0.05).unwrap().interval.unwrap();
     assert!(low > 0.008 && high < 0.012 && low < high, "{low} {high}");
 }

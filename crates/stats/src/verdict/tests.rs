@@ -15,7 +15,7 @@ fn noisy(effect: f64, sd: f64, pairs: usize, seed: u64) -> Vec<f64> {
 }
 
 fn evaluate(pairs: &[f64]) -> Verdict {
-    Verdict::of(pairs, DecisionRule::default(), None).unwrap()
+    Verdict::new(pairs, DecisionRule::default(), None).unwrap()
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn equivalent_is_within_the_margin_that_was_fixed() {
     let pairs = noisy(0.0, 0.01, 100, 4);
     assert_eq!(evaluate(&pairs).answer, Answer::Equivalent);
     let narrow = DecisionRule { margin: 0.001, ..DecisionRule::default() };
-    assert_eq!(Verdict::of(&pairs, narrow, None).unwrap().answer, Answer::Inconclusive);
+    assert_eq!(Verdict::new(&pairs, narrow, None).unwrap().answer, Answer::Inconclusive);
     assert_eq!(evaluate(&[0.0; 6]).answer, Answer::Equivalent, "six pairs of identical figures");
 }
 
@@ -46,7 +46,7 @@ fn equivalent_is_within_the_margin_that_was_fixed() {
 fn few_or_scattered_pairs_are_inconclusive() {
     assert_eq!(evaluate(&[0.1; 5]).answer, Answer::Inconclusive);
     assert_eq!(evaluate(&[0.3, -0.3, 0.2, -0.25, 0.1, -0.1]).answer, Answer::Inconclusive);
-    assert_eq!(Verdict::of(&[], DecisionRule::default(), None), None);
+    assert_eq!(Verdict::new(&[], DecisionRule::default(), None), None);
 }
 
 /// B is truly 50 % faster, in 12 pairs so noisy that this often cannot be shown. Regression test: the
@@ -57,7 +57,7 @@ fn noise_never_makes_a_large_difference_equivalent() {
     let (mut equivalent, mut worse) = (0, 0);
     for seed in 0..2000 {
         let verdict =
-            Verdict::of(&noisy(1.5_f64.ln(), 0.6, 12, seed), DecisionRule::default(), Some(0.8)).unwrap();
+            Verdict::new(&noisy(1.5_f64.ln(), 0.6, 12, seed), DecisionRule::default(), Some(0.8)).unwrap();
         equivalent += usize::from(verdict.answer == Answer::Equivalent);
         worse += usize::from(verdict.answer == Answer::ABetter);
     }
@@ -106,7 +106,7 @@ fn a_recorded_verdict_can_be_recomputed() {
     for (effect, sd) in [(0.1, 0.03), (0.0, 0.01), (0.02, 0.3)] {
         let pairs = noisy(effect, sd, 20, 9);
         let rule = DecisionRule { margin: 0.05, ..DecisionRule::at_analysis(2, 3) };
-        let text = serde_json::to_string(&Verdict::of(&pairs, rule, Some(0.01)).unwrap()).unwrap();
+        let text = serde_json::to_string(&Verdict::new(&pairs, rule, Some(0.01)).unwrap()).unwrap();
         let read: Verdict = serde_json::from_str(&text).unwrap();
         assert_eq!(read.rule.decide(read.interval), read.answer, "{text}");
         assert_eq!(read.p <= read.rule.level, read.is_different(), "{text}");
@@ -118,12 +118,12 @@ fn a_recorded_verdict_can_be_recomputed() {
 fn the_rule_comes_from_the_record() {
     let mut parameters = BTreeMap::new();
     assert_eq!(
-        DecisionRule::of(&parameters),
+        DecisionRule::from_parameters(&parameters),
         DecisionRule { margin: 0.02, level: 0.05, analysis: 1, analyses: 1 }
     );
     let mut set = |name: &str, value: &str| {
         parameters.insert(name.to_owned(), value.to_owned());
-        DecisionRule::of(&parameters)
+        DecisionRule::from_parameters(&parameters)
     };
     // Older records do not contain an analysis; each analysis had a third of the level.
     assert!((set("looks", "3").level - 0.05 / 3.0).abs() < 1e-3);
@@ -131,5 +131,5 @@ fn the_rule_comes_from_the_record() {
     assert_eq!(set("analysis", "1").level, 0.0005);
     assert_eq!(set("equivalent", "0.05").margin, 0.05);
     assert_eq!(set("equivalent", "nonsense").margin, 0.02);
-    assert_eq!(DecisionRule::of(&parameters).divided_by(2).level, 0.00025);
+    assert_eq!(DecisionRule::from_parameters(&parameters).divided_by(2).level, 0.00025);
 }

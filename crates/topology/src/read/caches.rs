@@ -10,7 +10,7 @@ use crate::{
 use std::collections::HashSet;
 
 /// Maximum number of cache indices. A CPU has four or five caches; hwloc reads ten indices, too.
-const MOST_INDICES: u32 = 10;
+const MAX_INDICES: u32 = 10;
 
 /// Reads every cache once, ordered by level, kind and first CPU.
 ///
@@ -18,7 +18,7 @@ const MOST_INDICES: u32 = 10;
 /// A list of sharing CPUs is malformed.
 pub fn read(tree: &SysTree, cpus: &Cpus) -> Result<Vec<Cache>, Error> {
     let mut caches: Vec<Cache> = Vec::new();
-    let indices = most_indices(tree, cpus);
+    let indices = index_count(tree, cpus);
     for index in 0..indices {
         // CPUs whose cache of this index was read from another CPU that shares it.
         let mut seen = HashSet::new();
@@ -38,14 +38,14 @@ pub fn read(tree: &SysTree, cpus: &Cpus) -> Result<Vec<Cache>, Error> {
 
 /// Returns one more than the highest cache index of any kind of core. Reads the first CPU of each package
 /// and the last CPU, since hybrid machines number their other cores last.
-fn most_indices(tree: &SysTree, cpus: &Cpus) -> u32 {
+fn index_count(tree: &SysTree, cpus: &Cpus) -> u32 {
     let firsts = cpus.packages.iter().filter_map(|package| package.cpus.first());
     let probes: CpuSet = firsts.chain(cpus.online.first()).chain(cpus.online.last()).collect();
     probes
         .iter()
-        .filter_map(|cpu| tree.numbered(&format!("{CPU}/cpu{cpu}/cache"), "index").last())
+        .filter_map(|cpu| tree.numbered_entries(&format!("{CPU}/cpu{cpu}/cache"), "index").last())
         .max()
-        .map_or(0, |last| last.saturating_add(1).min(MOST_INDICES))
+        .map_or(0, |last| last.saturating_add(1).min(MAX_INDICES))
 }
 
 fn read_one(tree: &SysTree, cpus: &Cpus, cpu: CpuId, index: u32) -> Result<Option<Cache>, Error> {

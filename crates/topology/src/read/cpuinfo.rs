@@ -6,7 +6,7 @@ use crate::sys_tree::SysTree;
 
 /// Maximum number of bytes read. One CPU needs far less; for 256 CPUs the kernel takes milliseconds to
 /// write the file.
-const MOST_BYTES: usize = 16 << 10;
+const MAX_BYTES: usize = 16 << 10;
 /// Keys that are used, for x86, Arm, POWER, s390 and RISC-V.
 const KEYS: [&str; 18] = [
     "vendor_id",
@@ -38,7 +38,7 @@ pub struct CpuInfo {
 impl CpuInfo {
     /// Reads the first CPU's paragraph.
     pub fn read(tree: &SysTree) -> Self {
-        Self::parse(&tree.read_part("proc/cpuinfo", MOST_BYTES, first_cpu).unwrap_or_default())
+        Self::parse(&tree.read_part("proc/cpuinfo", MAX_BYTES, first_cpu).unwrap_or_default())
     }
 
     fn parse(text: &str) -> Self {

@@ -67,7 +67,7 @@ pub fn read(tree: &SysTree, cpuinfo: &CpuInfo) -> Result<Cpus, Error> {
 /// CPU that can be offline. A CPU without a `topology` folder counts as offline if other CPUs have one: it
 /// went offline while the tree was copied.
 fn online_and_offline(tree: &SysTree) -> Result<(CpuSet, CpuSet), Error> {
-    let present = tree.numbered(CPU, "cpu");
+    let present = tree.numbered_entries(CPU, "cpu");
     if present.is_empty() {
         return Err(Error::NoCpus { root: tree.name().to_owned() });
     }

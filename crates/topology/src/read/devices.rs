@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 const PCI: &str = "sys/bus/pci/devices";
 /// Folders of links to named devices. `sys/block` has whole disks without partitions.
-const NAMED: [&str; 5] =
+const CLASS_FOLDERS: [&str; 5] =
     ["sys/class/net", "sys/block", "sys/class/infiniband", "sys/class/drm", "sys/class/accel"];
 
 /// Reads all PCI devices, ordered by address.
@@ -60,7 +60,7 @@ fn local_cpus(tree: &SysTree, folder: &str) -> Result<Option<CpuSet>, Error> {
 /// class would read one folder for each.
 fn names(tree: &SysTree) -> BTreeMap<String, Vec<String>> {
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for class in NAMED {
+    for class in CLASS_FOLDERS {
         for name in tree.list(class).into_iter().filter(|name| identifies_device(name)) {
             let target = tree.link(&format!("{class}/{name}")).unwrap_or_default();
             // Before Linux 2.6.26 the name was a folder that contained a link to the device.

@@ -17,7 +17,7 @@ const NVIDIA: &str = "proc/driver/nvidia/gpus";
 /// # Errors
 /// A CPU or node list is malformed.
 pub fn read(tree: &SysTree, cpus: &Cpus) -> Result<Vec<Node>, Error> {
-    let present = tree.numbered(NODE, "node");
+    let present = tree.numbered_entries(NODE, "node");
     let listed = match tree.cpu_list(&format!("{NODE}/online"))? {
         Some(listed) => listed.intersection(&present),
         None => present,
@@ -128,7 +128,7 @@ fn initiators(tree: &SysTree, nodes: &[Node], at: usize) -> Option<CpuSet> {
         .map(|class| format!("{NODE}/node{id}/{class}/initiators"))
         .into_iter()
         .find(|folder| tree.is_folder(folder))?;
-    let ids = tree.numbered(&folder, "node");
+    let ids = tree.numbered_entries(&folder, "node");
     let others = nodes.iter().filter(|node| node.id != id && ids.contains(node.id));
     Some(others.fold(CpuSet::new(), |cpus, node| cpus.union(&node.cpus)))
 }
@@ -147,7 +147,7 @@ fn nearest(nodes: &[Node], at: usize) -> CpuSet {
 }
 
 fn tiers(tree: &SysTree, nodes: &mut [Node]) -> Result<(), Error> {
-    for tier in tree.numbered(TIERS, "memory_tier").iter() {
+    for tier in tree.numbered_entries(TIERS, "memory_tier").iter() {
         let listed = tree.cpu_list(&format!("{TIERS}/memory_tier{tier}/nodelist"))?.unwrap_or_default();
         nodes.iter_mut().filter(|node| listed.contains(node.id)).for_each(|node| node.tier = Some(tier));
     }

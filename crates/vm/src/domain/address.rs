@@ -20,7 +20,7 @@ pub struct PciAddress {
 impl PciAddress {
     /// Parses `<address domain='0x0000' bus='0x3b' slot='0x02' function='0x1'/>`. Missing attributes count as
     /// 0. Returns `None` if it is not a PCI address or has no bus.
-    pub fn of(address: Node) -> Option<Self> {
+    pub fn from_node(address: Node) -> Option<Self> {
         if address.attribute("type").is_some_and(|kind| kind != "pci") {
             return None;
         }
@@ -40,7 +40,7 @@ impl PciAddress {
     /// Returns the address of a device in the guest: the device's own `<address type='pci'>`.
     pub fn in_guest(device: Node) -> Option<Self> {
         let own = device.children().find(|node| is_element(*node, "address"))?;
-        if own.attribute("type") == Some("pci") { Self::of(own) } else { None }
+        if own.attribute("type") == Some("pci") { Self::from_node(own) } else { None }
     }
 
     /// Returns the type of a device's own `<address>` if it is not a PCI address: `ccw`, or `unassigned` for
@@ -65,7 +65,7 @@ impl PciAddress {
             return None;
         }
         let source = device.children().find(|node| is_element(*node, "source"))?;
-        Self::of(source.children().find(|node| is_element(*node, "address"))?)
+        Self::from_node(source.children().find(|node| is_element(*node, "address"))?)
     }
 }
 

@@ -39,7 +39,7 @@ pub(super) struct PciBuses {
 }
 
 impl PciBuses {
-    pub fn of(xml: &DomainXml) -> Self {
+    pub fn from_xml(xml: &DomainXml) -> Self {
         let mut all = BTreeMap::new();
         for controller in controllers(xml) {
             let Some(index) = controller.attribute("index").and_then(number) else { continue };

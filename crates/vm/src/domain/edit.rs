@@ -92,7 +92,7 @@ struct Style {
 }
 
 impl Style {
-    fn of(xml: &DomainXml) -> Self {
+    fn detect(xml: &DomainXml) -> Self {
         let root = xml.root();
         let newline = match xml.text.find('\n') {
             Some(at) if at > 0 && xml.text.as_bytes()[at - 1] == b'\r' => "\r\n",
@@ -143,7 +143,7 @@ impl<'x, 'a> Edits<'x, 'a> {
     pub fn new(xml: &'x DomainXml<'a>) -> Self {
         Self {
             xml,
-            style: Style::of(xml),
+            style: Style::detect(xml),
             changes: Vec::new(),
             appended: Vec::new(),
             removed_comments: BTreeMap::new(),
@@ -166,7 +166,7 @@ impl<'x, 'a> Edits<'x, 'a> {
     }
 
     /// Removes an attribute with the white space before it.
-    pub fn unset(&mut self, node: Node<'_, 'a>, name: &str) {
+    pub fn remove_attribute(&mut self, node: Node<'_, 'a>, name: &str) {
         let Some(there) = node.attribute_node(name) else { return };
         let range = there.range();
         let space = self.xml.slice(0..range.start);
@@ -220,7 +220,7 @@ impl<'x, 'a> Edits<'x, 'a> {
     }
 
     /// Adds elements after `sibling`, and after a comment that follows it in the same line.
-    pub fn after(&mut self, sibling: Node<'_, 'a>, elements: &[Element]) {
+    pub fn insert_after(&mut self, sibling: Node<'_, 'a>, elements: &[Element]) {
         let text = self.lines(elements, indent(self.xml, sibling.range().start));
         let mut last = sibling;
         for node in sibling.next_siblings().skip(1) {
@@ -263,8 +263,8 @@ impl<'x, 'a> Edits<'x, 'a> {
             let xml = self.xml;
             if let Some(there) = xml.at(&[element.name]) {
                 self.append(there, &element.children);
-            } else if let Some(before) = last_of(xml, before(element.name)) {
-                self.after(before, &[element]);
+            } else if let Some(before) = last_of(xml, preceding_elements(element.name)) {
+                self.insert_after(before, &[element]);
             } else {
                 self.append(xml.root(), &[element]);
             }
@@ -313,7 +313,7 @@ fn is_space(node: Node) -> bool {
 
 /// Elements that libvirt writes right before a given one. libvirt accepts any order; this keeps its usual
 /// one.
-fn before(name: &str) -> &'static [&'static str] {
+fn preceding_elements(name: &str) -> &'static [&'static str] {
     match name {
         "cputune" | "numatune" => &["vcpu", "vcpus", "iothreads", "iothreadids", "cputune"],
         "cpu" => &["os", "features"],

@@ -151,7 +151,7 @@ impl GuestHardware {
     ///
     /// # Errors
     /// [`DomainXmlError`] if a value is not valid, or if there are more virtual CPUs than [`MAX_VCPUS`].
-    pub fn of(xml: &DomainXml) -> Result<Self, DomainXmlError> {
+    pub fn from_xml(xml: &DomainXml) -> Result<Self, DomainXmlError> {
         let most = vcpus(xml)?;
         let current = xml.at(&["vcpu"]).and_then(|vcpu| number(vcpu.attribute("current")?));
         let iothreads: Vec<(u32, CpuSet)> = pins(xml, "iothreadpin", "iothread")?;
@@ -180,7 +180,7 @@ impl GuestHardware {
         if guest.cells.is_empty() {
             guest.memory = memory(xml)?;
         }
-        let buses = PciBuses::of(xml);
+        let buses = PciBuses::from_xml(xml);
         guest.expanders = buses.expanders();
         guest.devices = devices(xml, &buses);
         Ok(guest)

@@ -33,7 +33,7 @@ impl std::str::FromStr for GuestHardware {
 
     /// Returns the guest's hardware as the XML of a domain describes it.
     fn from_str(text: &str) -> Result<Self, DomainXmlError> {
-        Self::of(&xml::DomainXml::parse(text)?)
+        Self::from_xml(&xml::DomainXml::parse(text)?)
     }
 }
 

@@ -12,7 +12,7 @@ const AVAILABLE: [&str; 4] = ["MemFree:", "Active(file):", "Inactive(file):", "S
 
 /// Returns the available memory of each node; empty on a kernel without NUMA, which has no such files.
 pub fn available_memory(tree: &SysTree) -> AvailableMemory {
-    let nodes = tree.numbered(NODE, "node");
+    let nodes = tree.numbered_entries(NODE, "node");
     AvailableMemory {
         nodes: nodes.iter().map(|node| (node, of_node(tree, node))).collect(),
         default_page_kib: field(&tree.read("proc/meminfo").unwrap_or_default(), "Hugepagesize:")

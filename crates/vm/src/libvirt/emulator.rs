@@ -17,14 +17,14 @@ fn read(pid: u32) -> RunningDomain {
     let (mut vcpus, mut iothreads) = (BTreeMap::new(), BTreeMap::new());
     for tid in tasks::threads(pid) {
         let Some(name) = tasks::thread_name(pid, tid) else { continue };
-        let Ok(cpus) = affinity::of(tid) else { continue };
+        let Ok(cpus) = affinity::of_thread(tid) else { continue };
         match role(&name) {
             Some(ThreadRole::Vcpu(id)) => drop(vcpus.insert(id, cpus)),
             Some(ThreadRole::Io(id)) => drop(iothreads.insert(id, cpus)),
             None => {}
         }
     }
-    let emulator = affinity::of(pid).unwrap_or_default();
+    let emulator = affinity::of_thread(pid).unwrap_or_default();
     RunningDomain { pid, vcpus, emulator, iothreads, memory: memory::read(pid) }
 }
 

@@ -13,12 +13,12 @@ use std::sync::{
 const PER_TICK: u64 = 256;
 
 /// Counters in a line of 64 bytes.
-const IN_A_LINE: usize = 8;
+const COUNTERS_PER_LINE: usize = 8;
 
 /// Aligned to two lines, because prefetchers fetch lines in pairs.
 #[derive(Default)]
 #[repr(align(128))]
-struct PaddedLine([AtomicU64; IN_A_LINE]);
+struct PaddedLine([AtomicU64; COUNTERS_PER_LINE]);
 
 /// The counters of all variants.
 struct AllCounters {
@@ -32,7 +32,7 @@ impl AllCounters {
     fn counter(&self, variant: u64, worker: usize) -> &AtomicU64 {
         match variant {
             0 => &self.one.0[0],
-            1 => &self.packed[worker / IN_A_LINE].0[worker % IN_A_LINE],
+            1 => &self.packed[worker / COUNTERS_PER_LINE].0[worker % COUNTERS_PER_LINE],
             _ => &self.padded[worker].0[0],
         }
     }
@@ -54,7 +54,7 @@ impl Counters {
         let lines = |count: usize| (0..count).map(|_| PaddedLine::default()).collect();
         let all = AllCounters {
             one: PaddedLine::default(),
-            packed: lines(workers.div_ceil(IN_A_LINE)),
+            packed: lines(workers.div_ceil(COUNTERS_PER_LINE)),
             padded: lines(workers),
             per_cpu: PerCpuCounter::new(),
         };

@@ -22,7 +22,7 @@ pub(super) const PROCESS: &str = "sem";
 const PER_TICK: u64 = 16;
 
 /// Offset of the semaphore for processes from that for threads: they are in different pairs of cache lines.
-const APART: usize = 256;
+const SEMAPHORE_DISTANCE: usize = 256;
 
 const BYTES: usize = 4096;
 
@@ -49,7 +49,7 @@ impl SemaphoreMemory {
     /// Returns semaphore 0 (for threads) or 1 (for processes).
     fn semaphore(&self, which: usize) -> *mut libc::sem_t {
         // SAFETY: both offsets lie within the mapping and are aligned for a semaphore.
-        unsafe { self.address.as_ptr().add(which * APART).cast() }
+        unsafe { self.address.as_ptr().add(which * SEMAPHORE_DISTANCE).cast() }
     }
 }
 

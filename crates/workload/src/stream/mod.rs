@@ -161,7 +161,7 @@ impl Task {
     }
 
     /// Decodes a parameter; `None` if it is invalid.
-    fn of(parameter: u64) -> Option<Self> {
+    fn from_parameter(parameter: u64) -> Option<Self> {
         let node = parameter >> 32 & 0xf_ffff;
         Some(Self {
             work: *Work::ALL.get((parameter >> 52) as usize)?,
@@ -189,13 +189,13 @@ mod tests {
             for node in [None, Some(0), Some(7), Some(u16::MAX)] {
                 for runs in [1, 600, u32::MAX.into()] {
                     let task = Task { work, node, bytes: runs * RUN_BYTES };
-                    assert_eq!(Task::of(task.parameter()), Some(task));
+                    assert_eq!(Task::from_parameter(task.parameter()), Some(task));
                 }
             }
         }
         let least = Task { work: Work::READ, node: None, bytes: 5 };
-        assert_eq!(Task::of(least.parameter()).map(|task| task.bytes), Some(RUN_BYTES));
-        assert_eq!(Task::of(u64::MAX), None);
+        assert_eq!(Task::from_parameter(least.parameter()).map(|task| task.bytes), Some(RUN_BYTES));
+        assert_eq!(Task::from_parameter(u64::MAX), None);
     }
 
     #[test]

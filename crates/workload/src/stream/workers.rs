@@ -82,7 +82,7 @@ pub(crate) struct OwnMemory {
 
 impl WorkerMemory for OwnMemory {
     fn prepare(&mut self, parameter: u64) -> io::Result<CurrentWork> {
-        let Task { work, node, bytes } = Task::of(parameter).ok_or_else(invalid)?;
+        let Task { work, node, bytes } = Task::from_parameter(parameter).ok_or_else(invalid)?;
         if self.place != Some((node, bytes)) {
             (self.ring, self.chain) = (None, None);
             self.place = Some((node, bytes));

@@ -6,7 +6,7 @@ use std::{
 };
 
 /// Shorter observations show nothing.
-const LEAST: Duration = Duration::from_secs(2);
+const MIN_ELAPSED: Duration = Duration::from_secs(2);
 
 /// A line on standard error that is redrawn.
 pub(super) struct Elapsed {
@@ -23,7 +23,7 @@ impl Elapsed {
     /// Updates the line. Called several times a second.
     pub fn update(&self) {
         let elapsed = self.began.elapsed();
-        if self.shown && elapsed >= LEAST {
+        if self.shown && elapsed >= MIN_ELAPSED {
             let seconds = elapsed.as_secs();
             let _ = write!(
                 stderr(),
@@ -34,7 +34,7 @@ impl Elapsed {
 
     /// Clears the line.
     pub fn finish(&self) {
-        if self.shown && self.began.elapsed() >= LEAST {
+        if self.shown && self.began.elapsed() >= MIN_ELAPSED {
             let _ = write!(stderr(), "\r\x1b[K");
         }
     }

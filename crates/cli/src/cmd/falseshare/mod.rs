@@ -44,7 +44,7 @@ pub fn run(args: &Args) -> Outcome {
         Some(threshold) => Settings { threshold },
         None => Settings::of_engine(&seen.engine),
     };
-    let findings = Findings::of(&seen, settings);
+    let findings = Findings::from_observation(&seen, settings);
     output::print(&if is_json { output::json(&findings)? } else { text::render(&findings) })?;
     // The findings are printed even where the observation could not be saved.
     saved?;

@@ -17,7 +17,7 @@ use std::{
 const ROUNDS: usize = 200;
 
 /// Maximum number of ancestors of a process that are searched for its original group.
-const DEEPEST: usize = 64;
+const MAX_ANCESTORS: usize = 64;
 
 /// Returns CPUs to their groups, restores limits, empties and removes groups, and unmounts.
 pub(super) fn restore(pending: &Pending, restored: &mut UndoResult) {
@@ -135,7 +135,7 @@ fn original_group<'a>(tid: u32, origins: &BTreeMap<u32, TaskOrigin<'a>>) -> Opti
         return Some(origin);
     }
     let mut next = tasks::process_of(tid);
-    for _ in 0..DEEPEST {
+    for _ in 0..MAX_ANCESTORS {
         let pid = next.filter(|&pid| pid > 1)?;
         if let Some(origin) = known(pid) {
             return Some(origin);

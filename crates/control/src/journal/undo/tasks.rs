@@ -211,7 +211,7 @@ impl Pending {
         let mut found = Vec::new();
         for (pid, process) in self.processes(members) {
             for tid in tasks::threads(pid) {
-                let Ok(now) = affinity::of(tid) else { continue };
+                let Ok(now) = affinity::of_thread(tid) else { continue };
                 let (old, ours) = match given.get(&(pid, tid)) {
                     Some((old, new)) => (*old, now == shown(new)),
                     // Created since our last entry, with the affinity of its parent; or never changed.
@@ -250,7 +250,7 @@ impl Pending {
 impl Task {
     /// Whether it has its original affinity, as far as its CPUs are online.
     fn is_restored(&self) -> bool {
-        affinity::of(self.tid).is_ok_and(|now| now.is_subset(&self.old))
+        affinity::of_thread(self.tid).is_ok_and(|now| now.is_subset(&self.old))
     }
 
     /// Restores its affinity; returns whether that was done.

@@ -55,7 +55,7 @@ impl AffinityEnforcer {
 
     /// Pins a new task, unless it has chosen its CPUs itself.
     pub(super) fn add_task(&mut self, pid: u32, tid: u32, creation: Creation) {
-        let Ok(cpus) = affinity::of(tid) else { return };
+        let Ok(cpus) = affinity::of_thread(tid) else { return };
         if !self.inheritable_affinities().contains(&cpus) {
             self.register_task(pid, tid);
             self.record_own_affinity(tid, cpus);

@@ -15,7 +15,7 @@ impl AffinityEnforcer {
         self.proc_events.next_batch();
         for pid in tasks::with_descendants(roots) {
             for tid in tasks::threads(pid) {
-                if let Ok(cpus) = affinity::of(tid) {
+                if let Ok(cpus) = affinity::of_thread(tid) {
                     self.assign_and_pin(pid, tid, &cpus, Creation::BeforeFirstScan);
                     self.former_affinities.insert(cpus);
                 }
@@ -38,7 +38,7 @@ impl AffinityEnforcer {
         let pinned: Vec<(u32, usize)> =
             self.assignment.tasks().filter_map(|tid| Some((tid, self.assignment.worker_of(tid)?))).collect();
         for (tid, worker) in pinned {
-            if affinity::of(tid)
+            if affinity::of_thread(tid)
                 .is_ok_and(|cpus| cpus == self.all_cpus && cpus != *self.assignment.cpus(worker))
             {
                 self.move_task(tid, worker);
@@ -54,7 +54,7 @@ impl AffinityEnforcer {
                 continue;
             };
             let has_run = tasks::cpu_ns(known.pid, tid).is_none_or(|used| used > 0);
-            if affinity::of(tid).is_ok_and(|now| {
+            if affinity::of_thread(tid).is_ok_and(|now| {
                 now != *self.assignment.cpus(worker) && self.inheritable_affinities().contains(&now)
             }) {
                 self.move_task(tid, worker);
@@ -127,7 +127,7 @@ impl AffinityEnforcer {
         let is_same =
             self.processes.get(&known.pid).is_some_and(|start| *start == tasks::start_time(known.pid))
                 && tasks::threads(known.pid).contains(&tid);
-        let Ok(now) = affinity::of(tid) else { return };
+        let Ok(now) = affinity::of_thread(tid) else { return };
         let cpus = self.assignment.cpus(worker).clone();
         let noted = match &mut self.journal {
             Some(journal) => journal.record_change(known.pid, tid, &now, &cpus, false),

@@ -156,7 +156,7 @@ impl AffinityEnforcer {
 
     /// Checks whether a task has changed its own affinity.
     pub(super) fn check_affinity(&mut self, tid: u32) {
-        let Ok(cpus) = affinity::of(tid) else { return };
+        let Ok(cpus) = affinity::of_thread(tid) else { return };
         if self.newly_pinned.contains(&tid) {
             return;
         }

@@ -15,7 +15,7 @@ fn what_the_c_runtime_does_at_the_end_takes_no_part() {
     let line =
         line(0x1000, 100, 100, &[access(1, 1, 8, 90, 90), access(2, 2, 16, 90, 90), access(0, 6, 0, 1, 1)]);
     process.lines = vec![SharedLine { memory: MemoryKind::Module { module: 0 }, ..line }];
-    let findings = Findings::of(&seen(process), SETTINGS);
+    let findings = Findings::from_observation(&seen(process), SETTINGS);
     let finding = &findings.false_sharing[0];
     let DataOwner::Globals { variables } = &finding.data else { panic!("{finding:?}") };
     assert_eq!(variables.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(), ["counters"]);
@@ -28,9 +28,9 @@ fn what_the_c_runtime_does_at_the_end_takes_no_part() {
 fn what_an_interpreter_does_with_its_data_is_the_runtimes() {
     let line = line(0x1000, 100, 100, &[access(1, 1, 0, 90, 90), access(2, 2, 8, 90, 90)]);
     let mut process = process(2, vec![SharedLine { memory: MemoryKind::Module { module: 0 }, ..line }]);
-    assert_eq!(Findings::of(&seen(process.clone()), SETTINGS).false_sharing.len(), 1);
+    assert_eq!(Findings::from_observation(&seen(process.clone()), SETTINGS).false_sharing.len(), 1);
     process.names.runtimes = vec!["/bin/prog".to_owned()];
-    let findings = Findings::of(&seen(process), SETTINGS);
+    let findings = Findings::from_observation(&seen(process), SETTINGS);
     assert_eq!((findings.false_sharing.len(), findings.in_libraries.len()), (0, 1));
 }
 
@@ -46,7 +46,7 @@ fn generated_code_is_the_programs_by_its_name() {
         if is_java {
             process.names.runtimes = vec!["/opt/jdk/lib/server/libjvm.so".to_owned()];
         }
-        let findings = Findings::of(&seen(process), SETTINGS);
+        let findings = Findings::from_observation(&seen(process), SETTINGS);
         (findings.false_sharing.len(), findings.in_libraries.len(), findings.possibly_own)
     };
     for (name, is_java) in [
@@ -90,7 +90,7 @@ fn what_an_interpreter_touches_most_may_be_the_programs() {
             .names
             .code
             .extend([known(9, module, name), known(10, NODE, "v8::internal::Heap::Scavenge()")]);
-        let findings = Findings::of(&seen(process), SETTINGS);
+        let findings = Findings::from_observation(&seen(process), SETTINGS);
         assert_eq!((findings.false_sharing.len(), findings.in_libraries.len()), (0, 1), "{name}");
         findings.possibly_own
     };
@@ -124,7 +124,7 @@ fn a_lock_that_threads_share_is_to_be_held_less() {
             2,
             vec![SharedLine { memory: MemoryKind::Module { module: 0 }, ..line(false_transfers) }],
         );
-        Findings::of(&seen(process), SETTINGS)
+        Findings::from_observation(&seen(process), SETTINGS)
     };
     let findings = of(0);
     assert!(
@@ -147,6 +147,6 @@ fn what_a_library_counts_is_not_to_be_counted_elsewhere() {
             code.module = "/lib/libc.so.6".to_owned();
         }
     }
-    let findings = Findings::of(&seen(process), SETTINGS);
+    let findings = Findings::from_observation(&seen(process), SETTINGS);
     assert!(matches!(findings.true_sharing[0].fix, Fix::ReduceSharing(_)), "{findings:?}");
 }

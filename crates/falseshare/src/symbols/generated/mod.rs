@@ -17,11 +17,11 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// Most bytes that are read of such a file.
-const MOST_BYTES: u64 = 256 << 20;
+/// Maximum number of bytes that are read of such a file.
+const MAX_BYTES: u64 = 256 << 20;
 
-/// Most characters of a name.
-const MOST_LETTERS: usize = 300;
+/// Maximum number of characters of a name.
+const MAX_NAME_CHARS: usize = 300;
 
 /// Names by address.
 pub(super) type Names = BTreeMap<u64, Frame>;
@@ -62,14 +62,14 @@ fn read(path: &Path, earliest: SystemTime) -> Option<Vec<u8>> {
         return None;
     }
     let mut bytes = Vec::new();
-    file.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
+    file.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }
 
 /// Returns a name with control characters replaced and the length limited.
 fn printable_name(name: &[u8]) -> String {
-    let text = String::from_utf8_lossy(&name[..name.len().min(4 * MOST_LETTERS)]);
-    text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).take(MOST_LETTERS).collect()
+    let text = String::from_utf8_lossy(&name[..name.len().min(4 * MAX_NAME_CHARS)]);
+    text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).take(MAX_NAME_CHARS).collect()
 }
 
 #[cfg(test)]
@@ -97,6 +97,6 @@ mod tests {
     #[test]
     fn names_are_shown_harmless_and_short() {
         assert_eq!(printable_name(b"a\x1b[31mb\n\xff"), "a?[31mb?\u{fffd}");
-        assert_eq!(printable_name(&vec![b'x'; 1 << 20]).len(), MOST_LETTERS);
+        assert_eq!(printable_name(&vec![b'x'; 1 << 20]).len(), MAX_NAME_CHARS);
     }
 }

@@ -7,12 +7,12 @@ use manycore_render::chart::{Axis, LineChart, Mark, Point, Series, Style, legend
 use manycore_stats::{Estimate, FAMILY_LEVEL};
 
 /// Number of points of the curve.
-const POINTS: usize = 10;
+const CURVE_POINTS: usize = 10;
 
 /// Minimum number of pairs for an interval.
 const MIN_PAIRS: usize = 6;
 
-pub(super) fn of(all: &[NamedEvaluation]) -> Vec<ChartFigure> {
+pub(super) fn figures(all: &[NamedEvaluation]) -> Vec<ChartFigure> {
     all.iter().enumerate().filter_map(|(index, named)| ratio_by_pairs(index, named, all)).collect()
 }
 
@@ -34,8 +34,12 @@ fn ratio_by_pairs(index: usize, named: &NamedEvaluation, all: &[NamedEvaluation]
         style: Style::Ideal,
         points: vec![bare(MIN_PAIRS as f64), bare(most)],
     };
-    let measured =
-        Series { colour: index, mark: Mark::of(index), style: Style::Measured, points: points.collect() };
+    let measured = Series {
+        colour: index,
+        mark: Mark::of_series(index),
+        style: Style::Measured,
+        points: points.collect(),
+    };
     let ends = estimates.iter().filter_map(|estimate| estimate.interval).flat_map(|(low, high)| [low, high]);
     let (number, label) = (index + 1, "Ratio of B over A by the number of pairs");
     let drawing = LineChart {
@@ -56,7 +60,7 @@ fn ratio_by_pairs(index: usize, named: &NamedEvaluation, all: &[NamedEvaluation]
                   analyses decide."
                 .to_owned(),
         legend: vec![
-            (legend_sample(Style::Measured, Mark::of(index), index), "B over A".to_owned()),
+            (legend_sample(Style::Measured, Mark::of_series(index), index), "B over A".to_owned()),
             (legend_sample(Style::Ideal, Mark::Circle, 5), "equal".to_owned()),
         ],
         drawing,
@@ -71,15 +75,15 @@ fn estimates_by_pairs(experiment: &Experiment) -> Option<Vec<Estimate>> {
         experiment.treatments.iter().position(|treatment| treatment.factors.get("side").is_some_and(is))
     };
     let ratios = experiment.log_ratios(side("A")?, side("B")?);
-    let growth = (ratios.len() as f64 / MIN_PAIRS as f64).powf(1.0 / (POINTS - 1) as f64);
-    let mut counts: Vec<usize> = (0..POINTS)
+    let growth = (ratios.len() as f64 / MIN_PAIRS as f64).powf(1.0 / (CURVE_POINTS - 1) as f64);
+    let mut counts: Vec<usize> = (0..CURVE_POINTS)
         .map(|step| (MIN_PAIRS as f64 * growth.powi(step as i32)).round() as usize)
         .filter(|&count| (MIN_PAIRS..=ratios.len()).contains(&count))
         .chain([ratios.len()])
         .collect();
     counts.dedup();
     let estimate = |&count: &usize| {
-        Estimate::of_differences(&ratios[..count], FAMILY_LEVEL).map(|ratio| ratio.map(f64::exp))
+        Estimate::from_differences(&ratios[..count], FAMILY_LEVEL).map(|ratio| ratio.map(f64::exp))
     };
     (counts.len() > 1).then(|| counts.iter().filter_map(estimate).collect())
 }

@@ -12,12 +12,12 @@ use manycore_render::{
 use manycore_topology::TopologyDistance;
 
 /// Minimum distance between the labels of the horizontal axis, as a share of the axis.
-const APART: f64 = 0.075;
+const MIN_LABEL_DISTANCE: f64 = 0.075;
 
 /// A load with its number in the page, which makes the ids of drawings unique.
 type NumberedLoad<'a> = (usize, &'a NamedEvaluation, &'a LoadContention);
 
-pub(super) fn of(all: &[NamedEvaluation]) -> Vec<ChartFigure> {
+pub(super) fn figures(all: &[NamedEvaluation]) -> Vec<ChartFigure> {
     let loads =
         all.iter().flat_map(|named| named.evaluation.contention.iter().map(move |load| (named, load)));
     let loads: Vec<NumberedLoad> = loads.enumerate().map(|(nth, (named, load))| (nth, named, load)).collect();
@@ -47,7 +47,7 @@ fn rates((nth, named, load): &NumberedLoad, all: &[NamedEvaluation]) -> Option<C
         .map(|(index, variant)| {
             let points = load.points.iter().filter(|point| point.variant == *variant);
             let points = points.map(at).filter(|point| point.y.is_finite() && point.y > 0.0).collect();
-            Series { colour: index, mark: Mark::of(index), style: Style::Measured, points }
+            Series { colour: index, mark: Mark::of_series(index), style: Style::Measured, points }
         })
         .collect();
     let values: Vec<f64> = series.iter().flat_map(|series| &series.points).map(|point| point.y).collect();
@@ -63,13 +63,13 @@ fn rates((nth, named, load): &NumberedLoad, all: &[NamedEvaluation]) -> Option<C
         label: &title,
         x_name: &load.worker_noun,
         y_name: "millions per second",
-        x: Axis::log2_at(&counts, &counts, APART),
+        x: Axis::log2_at(&counts, &counts, MIN_LABEL_DISTANCE),
         y: Axis::log2(values),
         vertical_line: None,
         series,
     };
     let legend = variants.iter().enumerate().map(|(index, variant)| {
-        (legend_sample(Style::Measured, Mark::of(index), index), (*variant).to_owned())
+        (legend_sample(Style::Measured, Mark::of_series(index), index), (*variant).to_owned())
     });
     Some(ChartFigure {
         title: titled(&title, named, all),

@@ -11,16 +11,16 @@ use manycore_topology::{CpuId, CpuSet, Machine, TopologyDistance};
 use std::collections::BTreeMap;
 
 /// Maximum number of fields in a row of a large map.
-const MOST_FIELDS: usize = 32;
+const MAX_FIELDS: usize = 32;
 
 /// Minimum ratio between the ends of the scale, so that noise does not look like structure.
-const LEAST_RATIO: f64 = 2.0;
+const MIN_SCALE_RATIO: f64 = 2.0;
 
 /// Levels between which lines are drawn, with the widths of the lines.
 const LINES: [(TopologyDistance, f64); 3] =
     [(TopologyDistance::Node, 1.8), (TopologyDistance::Llc, 1.0), (TopologyDistance::Cluster, 0.4)];
 
-pub(super) fn of(all: &[NamedEvaluation]) -> Vec<ChartFigure> {
+pub(super) fn figures(all: &[NamedEvaluation]) -> Vec<ChartFigure> {
     all.iter()
         .enumerate()
         .filter_map(|(index, named)| {
@@ -133,7 +133,7 @@ fn short(ns: f64) -> String {
 }
 
 fn widened(low: f64, high: f64) -> (f64, f64) {
-    let more = (LEAST_RATIO * low / high).max(1.0).sqrt();
+    let more = (MIN_SCALE_RATIO * low / high).max(1.0).sqrt();
     (low / more, high * more)
 }
 
@@ -148,10 +148,10 @@ fn fields(
     let levels =
         [TopologyDistance::Core, TopologyDistance::Cluster, TopologyDistance::Llc, TopologyDistance::Node];
     let mut starts = levels.map(|level| borders(machine, order, level)).into_iter();
-    let starts = starts.find(|starts| !starts.is_empty() && starts.len() < MOST_FIELDS);
+    let starts = starts.find(|starts| !starts.is_empty() && starts.len() < MAX_FIELDS);
     // A machine without known groups is divided evenly.
     let even =
-        || (1..order.len()).filter(|at| at.is_multiple_of(order.len().div_ceil(MOST_FIELDS / 2))).collect();
+        || (1..order.len()).filter(|at| at.is_multiple_of(order.len().div_ceil(MAX_FIELDS / 2))).collect();
     let edges: Vec<usize> = [0].into_iter().chain(starts.unwrap_or_else(even)).chain([order.len()]).collect();
     let field_of = |cpu: CpuId| place.get(&cpu).map(|&at| edges.partition_point(|&edge| edge <= at) - 1);
     let mut figures: BTreeMap<(usize, usize), Vec<f64>> = BTreeMap::new();

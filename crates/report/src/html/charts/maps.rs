@@ -12,10 +12,10 @@ use manycore_render::{
 use manycore_stats::{mean, quantile};
 
 /// Maximum number of CPUs in one line of cells. More CPUs take several lines.
-const LINE: usize = 64;
+const CPUS_PER_LINE: usize = 64;
 
 /// Maximum number of CPUs whose cells have space for text.
-const WORDS: usize = 8;
+const MAX_CPUS_WITH_TEXT: usize = 8;
 
 pub(super) fn cpus(all: &[NamedEvaluation]) -> Vec<ChartFigure> {
     all.iter()
@@ -35,8 +35,8 @@ pub(super) fn cpus(all: &[NamedEvaluation]) -> Vec<ChartFigure> {
 
 fn cpu_caption(scaling: &Scaling) -> String {
     let cpus = scaling.points.iter().map(|point| point.cpu_share.len()).max().unwrap_or(0);
-    let lines = if cpus > LINE {
-        format!(", {LINE} to a line, in the order of their numbers")
+    let lines = if cpus > CPUS_PER_LINE {
+        format!(", {CPUS_PER_LINE} to a line, in the order of their numbers")
     } else {
         String::new()
     };
@@ -49,16 +49,16 @@ fn cpu_caption(scaling: &Scaling) -> String {
 fn cpu_map(id: &str, scaling: &Scaling) -> Option<maud::Markup> {
     let first = scaling.points.iter().find(|point| !point.cpu_share.is_empty())?;
     let cpus = first.cpu_share.len();
-    let width = cpus.min(LINE);
+    let width = cpus.min(CPUS_PER_LINE);
     let numbers: Vec<u32> = first.cpu_share.iter().map(|&(cpu, _)| cpu).collect();
     // Above several lines, the numbers would be those of the first line only.
-    let named = |column: &usize| cpus <= LINE && (width <= 16 || column.is_multiple_of(8));
+    let named = |column: &usize| cpus <= CPUS_PER_LINE && (width <= 16 || column.is_multiple_of(8));
     let map = HeatMap {
         id,
         heads: ("workers", "mean"),
         label: "Share of time in which each CPU was busy",
-        cell_height: if cpus > LINE { 5.0 } else { 20.0 },
-        space: if cpus > LINE { 5.0 } else { 2.0 },
+        cell_height: if cpus > CPUS_PER_LINE { 5.0 } else { 20.0 },
+        space: if cpus > CPUS_PER_LINE { 5.0 } else { 2.0 },
         columns: (0..width).filter(named).map(|column| (column, numbers[column].to_string())).collect(),
         gap_before: None,
         width,
@@ -73,7 +73,11 @@ fn block(point: &ScalingPoint, width: usize) -> HeatRow {
     let word = |share: &f64| format!("{:.0} %", share * 100.0);
     HeatRow {
         name: point.workers.to_string(),
-        words: if shares.len() <= WORDS { shares.iter().map(word).collect() } else { Vec::new() },
+        words: if shares.len() <= MAX_CPUS_WITH_TEXT {
+            shares.iter().map(word).collect()
+        } else {
+            Vec::new()
+        },
         note: mean(&shares).map(percent).unwrap_or_default(),
         lines: shares.chunks(width.max(1)).map(<[f64]>::to_vec).collect(),
     }

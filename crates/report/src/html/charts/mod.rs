@@ -25,17 +25,17 @@ pub struct ChartFigure {
 }
 
 /// Returns the charts of the section `id`. Empty where nothing was measured.
-pub fn of(id: &str, all: &[NamedEvaluation]) -> Vec<ChartFigure> {
+pub fn figures(id: &str, all: &[NamedEvaluation]) -> Vec<ChartFigure> {
     match id {
-        "scaling" => scaling::of(all).into_iter().chain(maps::cpus(all)).collect(),
+        "scaling" => scaling::figures(all).into_iter().chain(maps::cpus(all)).collect(),
         "modes" => bars::modes(all).into_iter().collect(),
         "matrix" => bars::matrix(all),
-        "contention" => contention::of(all),
-        "comparison" => comparison::of(all),
+        "contention" => contention::figures(all),
+        "comparison" => comparison::figures(all),
         "affinity" => maps::affinity(all),
-        "latency" => latency::of(all),
-        "stream" => stream::of(all),
-        "spawn" => spawning::of(all),
+        "latency" => latency::figures(all),
+        "stream" => stream::figures(all),
+        "spawn" => spawning::figures(all),
         _ => Vec::new(),
     }
 }

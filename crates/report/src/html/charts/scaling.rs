@@ -6,18 +6,18 @@ use manycore_render::chart::{Axis, LineChart, Mark, Point, Series, Style, legend
 use manycore_stats::Estimate;
 
 /// Number of points with which a fitted law is drawn.
-const CURVE: usize = 64;
+const CURVE_POINTS: usize = 64;
 
 /// Minimum distance between the labels of the horizontal axis, as a share of the axis.
-const APART: f64 = 0.075;
+const MIN_LABEL_DISTANCE: f64 = 0.075;
 
 /// Maximum number of points that have space for a label each.
-const LABELS: usize = 12;
+const MAX_LABELS: usize = 12;
 
 /// An evaluated scaling experiment with the index of its record.
 type Run<'a> = (usize, &'a NamedEvaluation, &'a Scaling);
 
-pub(super) fn of(all: &[NamedEvaluation]) -> Vec<ChartFigure> {
+pub(super) fn figures(all: &[NamedEvaluation]) -> Vec<ChartFigure> {
     let runs: Vec<Run> = all
         .iter()
         .enumerate()
@@ -116,7 +116,7 @@ fn latency_of_one(scaling: &Scaling) -> Option<ChartFigure> {
     let series: Vec<Series> =
         picks.iter().enumerate().map(|(index, (_, pick))| times(index, scaling, *pick, index == 0)).collect();
     let legend = picks.iter().enumerate().map(|(index, (name, _))| {
-        (legend_sample(Style::Measured, Mark::of(index), index), (*name).to_owned())
+        (legend_sample(Style::Measured, Mark::of_series(index), index), (*name).to_owned())
     });
     latency(scaling, series, legend.collect(), &[(0, scaling)])
 }
@@ -164,10 +164,10 @@ fn latency(
 fn times(index: usize, scaling: &Scaling, pick: fn(&EventTimeSummary) -> f64, labels: bool) -> Series {
     let points = scaling.points.iter().filter_map(|point| {
         let y = pick(point.event_times.as_ref()?);
-        let label = if labels && scaling.points.len() <= LABELS { short(y) } else { String::new() };
+        let label = if labels && scaling.points.len() <= MAX_LABELS { short(y) } else { String::new() };
         (y.is_finite() && y > 0.0).then(|| Point { label, ..bare(point.workers as f64, y) })
     });
-    Series { colour: index, mark: Mark::of(index), style: Style::Measured, points: points.collect() }
+    Series { colour: index, mark: Mark::of_series(index), style: Style::Measured, points: points.collect() }
 }
 
 /// Returns one series for each run. The points have labels where there is only one run.
@@ -177,7 +177,7 @@ fn measured(
     show: impl Fn(f64) -> String,
 ) -> Vec<Series> {
     let series = |(index, _, scaling): &Run| {
-        let label = runs.len() == 1 && scaling.points.len() <= LABELS;
+        let label = runs.len() == 1 && scaling.points.len() <= MAX_LABELS;
         let points = scaling.points.iter().map(|point| {
             let value = estimate(point);
             Point {
@@ -189,7 +189,7 @@ fn measured(
         });
         Series {
             colour: *index,
-            mark: Mark::of(*index),
+            mark: Mark::of_series(*index),
             style: Style::Measured,
             points: points.filter(|point| point.y.is_finite()).collect(),
         }
@@ -201,8 +201,8 @@ fn measured(
 fn fit(colour: usize, scaling: &Scaling) -> Option<Series> {
     let law = &scaling.usl.as_ref()?.law;
     let one = scaling.points.first()?.rate.median;
-    let points = (0..=CURVE).map(|step| {
-        let workers = (scaling.cpus as f64).powf(step as f64 / CURVE as f64);
+    let points = (0..=CURVE_POINTS).map(|step| {
+        let workers = (scaling.cpus as f64).powf(step as f64 / CURVE_POINTS as f64);
         bare(workers, law.rate(workers) / one)
     });
     Some(Series { colour, mark: Mark::Circle, style: Style::Fit, points: points.collect() })
@@ -242,13 +242,15 @@ fn workers_axis<'a>(scalings: impl Iterator<Item = &'a Scaling> + Clone) -> Axis
     let mut wanted = vec![1.0];
     wanted.extend(scalings.flat_map(|scaling| [scaling.cpus as f64, 2.0 * scaling.cpus as f64]));
     wanted.extend(&counts);
-    Axis::log2_at(&counts, &wanted, APART)
+    Axis::log2_at(&counts, &wanted, MIN_LABEL_DISTANCE)
 }
 
 fn names(runs: &[Run]) -> Vec<(maud::Markup, String)> {
     let several = runs.len() > 1;
     let name = |named: &NamedEvaluation| if several { named.name.clone() } else { "measured".to_owned() };
     runs.iter()
-        .map(|(index, named, _)| (legend_sample(Style::Measured, Mark::of(*index), *index), name(named)))
+        .map(|(index, named, _)| {
+            (legend_sample(Style::Measured, Mark::of_series(*index), *index), name(named))
+        })
         .collect()
 }

@@ -14,11 +14,11 @@ use manycore_stats::mean;
 use manycore_text::units::count;
 
 /// Maximum number of CPUs in one line of cells; more CPUs take several lines.
-const LINE: usize = 64;
+const CPUS_PER_LINE: usize = 64;
 /// Maximum number of blocks below each other; several intervals are then averaged into one block.
-const DOWN: usize = 40;
+const MAX_BLOCKS: usize = 40;
 
-pub(super) fn of(all: &[NamedEvaluation]) -> Vec<ChartFigure> {
+pub(super) fn figures(all: &[NamedEvaluation]) -> Vec<ChartFigure> {
     let maps = all.iter().enumerate().flat_map(|(index, named)| {
         let spins = named.record.spawnings.iter().zip(&named.evaluation.light_processes).enumerate();
         spins.filter_map(move |(place, (spawning, light))| {
@@ -77,9 +77,9 @@ fn bar(index: usize, light: &LightProcesses) -> Option<Bar> {
 }
 
 fn map(id: &str, title: &str, spin: &Spin) -> ChartFigure {
-    let (cpus, width) = (spin.cpus.len(), spin.cpus.len().clamp(1, LINE));
-    let together = spin.busy.len().div_ceil(DOWN).max(1);
-    let named = |column: &usize| cpus <= LINE && (width <= 16 || column.is_multiple_of(8));
+    let (cpus, width) = (spin.cpus.len(), spin.cpus.len().clamp(1, CPUS_PER_LINE));
+    let together = spin.busy.len().div_ceil(MAX_BLOCKS).max(1);
+    let named = |column: &usize| cpus <= CPUS_PER_LINE && (width <= 16 || column.is_multiple_of(8));
     let blocks: Vec<HeatRow> = spin
         .busy
         .chunks(together)
@@ -96,8 +96,8 @@ fn map(id: &str, title: &str, spin: &Spin) -> ChartFigure {
         id,
         heads: ("second", "mean"),
         label: "Share of time in which each CPU was busy, over time",
-        cell_height: if cpus > LINE { 4.0 } else { 9.0 },
-        space: if cpus > LINE { 4.0 } else { 0.0 },
+        cell_height: if cpus > CPUS_PER_LINE { 4.0 } else { 9.0 },
+        space: if cpus > CPUS_PER_LINE { 4.0 } else { 0.0 },
         columns: (0..width.min(cpus))
             .filter(named)
             .map(|column| (column, spin.cpus[column].to_string()))
@@ -107,7 +107,7 @@ fn map(id: &str, title: &str, spin: &Spin) -> ChartFigure {
         blocks: blocks.collect(),
         ends: ("0 %".to_owned(), "100 % busy".to_owned()),
     };
-    let lines = if cpus > LINE { format!(", {LINE} to a line") } else { String::new() };
+    let lines = if cpus > CPUS_PER_LINE { format!(", {CPUS_PER_LINE} to a line") } else { String::new() };
     ChartFigure {
         title: title.to_owned(),
         caption: format!(

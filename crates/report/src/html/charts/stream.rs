@@ -9,10 +9,10 @@ use manycore_render::chart::{Axis, HeatMap, HeatRow, LineChart, Mark, Point, Ser
 use manycore_stats::mean;
 
 /// Minimum distance between the labels of the horizontal axis, as a share of the axis.
-const APART: f64 = 0.075;
+const MIN_LABEL_DISTANCE: f64 = 0.075;
 
 /// Maximum number of nodes whose cells have space for text.
-const WORDS: usize = 10;
+const MAX_NODES_WITH_TEXT: usize = 10;
 
 /// One of the maps.
 struct NodeMap {
@@ -47,7 +47,7 @@ const MAPS: [NodeMap; 3] = [
     },
 ];
 
-pub(super) fn of(all: &[NamedEvaluation]) -> Vec<ChartFigure> {
+pub(super) fn figures(all: &[NamedEvaluation]) -> Vec<ChartFigure> {
     all.iter()
         .enumerate()
         .filter_map(|(index, named)| Some((index + 1, named, named.evaluation.stream.as_ref()?)))
@@ -85,12 +85,12 @@ fn rates(
         label: title,
         x_name: "workers",
         y_name: "GB/s",
-        x: Axis::log2_at(&counts, &counts, APART),
+        x: Axis::log2_at(&counts, &counts, MIN_LABEL_DISTANCE),
         y: Axis::log2(values),
         vertical_line: None,
         series,
     };
-    let sign = |index| legend_sample(Style::Measured, Mark::of(index), index);
+    let sign = |index| legend_sample(Style::Measured, Mark::of_series(index), index);
     Some(ChartFigure {
         title: titled(title, named, all),
         caption: "Both axes double with each step. Where a line is level, the memory is saturated, and further workers \
@@ -112,7 +112,7 @@ fn series(streaming: &MemoryBandwidth) -> Vec<(String, Series)> {
     let line = |(index, title): (usize, String)| {
         let points = of(&title).into_iter().map(at).filter(|point| point.y.is_finite() && point.y > 0.0);
         let points = points.collect();
-        (title, Series { colour: index, mark: Mark::of(index), style: Style::Measured, points })
+        (title, Series { colour: index, mark: Mark::of_series(index), style: Style::Measured, points })
     };
     titles.into_iter().enumerate().map(line).collect()
 }
@@ -138,18 +138,18 @@ fn map(figure: &NodeMap, id: &str, streaming: &MemoryBandwidth) -> Option<maud::
         let words = cells.iter().map(|cell| cell.map(figure.show).unwrap_or_default());
         HeatRow {
             name: format!("node {from}"),
-            words: if to.len() <= WORDS { words.collect() } else { Vec::new() },
+            words: if to.len() <= MAX_NODES_WITH_TEXT { words.collect() } else { Vec::new() },
             note: mean(&known).map(figure.show).unwrap_or_default(),
             lines: vec![cells.into_iter().map(share).collect()],
         }
     };
     let named = |(column, node): (usize, &u32)| (column, node.to_string());
-    let every = to.len().div_ceil(2 * WORDS);
+    let every = to.len().div_ceil(2 * MAX_NODES_WITH_TEXT);
     let map = HeatMap {
         id,
         heads: ("CPUs of", "mean"),
         label: figure.title,
-        cell_height: if to.len() <= WORDS { 26.0 } else { 14.0 },
+        cell_height: if to.len() <= MAX_NODES_WITH_TEXT { 26.0 } else { 14.0 },
         space: 0.0,
         columns: to.iter().enumerate().step_by(every).map(named).collect(),
         gap_before: None,

@@ -11,9 +11,9 @@ use manycore_stats::mean;
 use manycore_text::units::{bytes, count};
 
 /// Maximum number of signs in a line of a map; several intervals are then averaged into one sign.
-const ACROSS: usize = 60;
+const MAX_COLUMNS: usize = 60;
 /// Maximum number of lines of a map; several CPUs are then averaged into one line.
-const DOWN: usize = 32;
+const MAX_LINES: usize = 32;
 /// Signs for shares from 0 to 1.
 const SIGNS: [char; 9] = ['·', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
@@ -65,8 +65,8 @@ fn spread(light: &LightProcesses, alive: u64, balance: &CpuBalance) -> Vec<Strin
 
 /// Returns a map of shares over time with a line for each CPU.
 fn map(light: &LightProcesses, requested: u64, spin: &Spin) -> Table {
-    let long = spin.busy.len().div_ceil(ACROSS).max(1);
-    let high = spin.cpus.len().div_ceil(DOWN).max(1);
+    let long = spin.busy.len().div_ceil(MAX_COLUMNS).max(1);
+    let high = spin.cpus.len().div_ceil(MAX_LINES).max(1);
     let mut table = Table::numeric(
         format!(
             "{}, {}: how busy each CPU was over time, {} per sign",

@@ -52,7 +52,7 @@ fn nodes(plan: Option<&GuestHardware>, machine: &Machine, check: &mut CheckRepor
         let matches = planned == found;
         check.compare(&what, planned, found, matches);
         if !cell.distances.is_empty() {
-            check.equal(format!("{what}, distances"), &list(&cell.distances), &list(&node.distances));
+            check.compare_equal(format!("{what}, distances"), &list(&cell.distances), &list(&node.distances));
         }
         if let Some(memory) = node.memory_bytes {
             // The kernel reserves some memory before it counts the rest.
@@ -113,7 +113,7 @@ fn topology(plan: Option<&GuestHardware>, machine: &Machine, check: &mut CheckRe
             (_, topology) => topology.is_some(),
         };
         match planned.filter(|_| is_comparable) {
-            Some(planned) => check.equal(what, &planned[at], &found),
+            Some(planned) => check.compare_equal(what, &planned[at], &found),
             None => check.report(what, found),
         }
     }
@@ -191,7 +191,7 @@ fn check_expander(
         seen.iter().partition(|(_, bus)| numbers.contains(bus));
     *seen = others;
     for (device, _) in &own {
-        check.equal(name(device), &node_of(Some(expander.node)), &node_of(device.node));
+        check.compare_equal(name(device), &node_of(Some(expander.node)), &node_of(device.node));
     }
     if own.len() < planned {
         check.compare(
@@ -216,7 +216,7 @@ fn check_device_by_id(planned: &GuestDevice, seen: &mut Vec<DeviceOnBus>, check:
     match right.or_else(wrong) {
         Some(at) => {
             let (device, _) = seen.remove(at);
-            check.equal(name(device), &node_of(Some(node)), &node_of(device.node));
+            check.compare_equal(name(device), &node_of(Some(node)), &node_of(device.node));
         }
         None => {
             let host = planned.host.as_deref().unwrap_or(&planned.kind);

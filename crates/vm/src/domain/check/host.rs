@@ -65,13 +65,13 @@ fn vcpus(guest: &GuestHardware, running: &RunningDomain, machine: &Machine, chec
 /// Compares the emulator and the I/O threads.
 fn threads(guest: &GuestHardware, running: &RunningDomain, machine: &Machine, check: &mut CheckReport) {
     match &guest.emulator {
-        Some(pin) => check.equal("emulator", &online(pin, machine), &running.emulator),
+        Some(pin) => check.compare_equal("emulator", &online(pin, machine), &running.emulator),
         None => check.report("emulator", format!("not pinned: {}", running.emulator.brief())),
     }
     for (id, pin) in &guest.iothreads {
         let what = format!("I/O thread {id}");
         match running.iothreads.get(id) {
-            Some(found) => check.equal(what, &online(pin, machine), found),
+            Some(found) => check.compare_equal(what, &online(pin, machine), found),
             None => check.compare(what, pin, "no such thread", false),
         }
     }
@@ -98,7 +98,7 @@ fn memory(guest: &GuestHardware, running: &RunningDomain, check: &mut CheckRepor
             bytes: restricted.iter().map(|cell| cell.memory_kib << 10).sum(),
             nodes: &CpuSet::union_of(restricted.iter().map(|cell| &cell.host_nodes)),
         };
-        check_page_locations(named(restricted.iter().map(|cell| cell.id)), &by_size, mappings, check);
+        check_page_locations(memory_name(restricted.iter().map(|cell| cell.id)), &by_size, mappings, check);
     }
     if let Some(memory) = &guest.memory {
         let bytes = memory.kib << 10;
@@ -112,7 +112,7 @@ fn memory(guest: &GuestHardware, running: &RunningDomain, check: &mut CheckRepor
 }
 
 /// Returns `memory of cells 0-1`.
-fn named(cells: impl Iterator<Item = u32>) -> String {
+fn memory_name(cells: impl Iterator<Item = u32>) -> String {
     let cells: CpuSet = cells.collect();
     format!("memory of cell{} {cells}", if cells.len() == 1 { "" } else { "s" })
 }
@@ -131,7 +131,7 @@ fn check_memory_policies(cells: &[&Cell], mappings: &[MemoryMapping], check: &mu
             mappings.iter().filter(|mapping| mapping.policy_nodes.as_ref() == Some(nodes)).collect();
         let bound: u64 = own.iter().map(|mapping| mapping.bytes).sum();
         let planned = format!("{} from node {nodes}", units::bytes(bytes));
-        let what = named(cells.into_iter());
+        let what = memory_name(cells.into_iter());
         if bound < bytes {
             let found = format!("{} bound to node {nodes}", units::bytes(bound));
             check.compare(&what, &planned, found, false);

@@ -65,7 +65,7 @@ impl CheckReport {
     }
 
     /// Adds a property whose values must be equal.
-    fn equal<T: ToString + PartialEq>(&mut self, name: impl ToString, planned: &T, found: &T) {
+    fn compare_equal<T: ToString + PartialEq>(&mut self, name: impl ToString, planned: &T, found: &T) {
         self.compare(name, planned.to_string(), found.to_string(), planned == found);
     }
 

@@ -38,7 +38,7 @@ fn running(guest: &GuestHardware) -> RunningDomain {
     }
 }
 
-fn wrong(check: &CheckReport) -> Vec<String> {
+fn mismatches(check: &CheckReport) -> Vec<String> {
     let wrong = check.properties.iter().filter(|line| line.matches == Some(false));
     wrong.map(|line| format!("{}: {} / {}", line.name, line.planned, line.found)).collect()
 }
@@ -47,7 +47,7 @@ fn wrong(check: &CheckReport) -> Vec<String> {
 fn domain_running_as_planned_passes() {
     let (guest, host) = (guest_plan(), machine(2, 1, 2, 2, 2));
     let check = check_running(&guest, &running(&guest), &host);
-    assert!(check.all_match(), "{:?}", wrong(&check));
+    assert!(check.all_match(), "{:?}", mismatches(&check));
     assert_eq!(check.planned_and_matching(), (6, 6), "CPUs, emulator, memory of two cells, two devices");
 }
 
@@ -62,7 +62,7 @@ fn wrong_locations_are_reported() {
     memory[0].bytes_by_node = BTreeMap::from([(0, 1 << 30), (1, 3 << 20)]);
     memory[1].policy_nodes = None;
     host.devices[1].node = Some(0);
-    let differences = wrong(&check_running(&guest, &seen, &host));
+    let differences = mismatches(&check_running(&guest, &seen, &host));
     assert_eq!(
         differences,
         [
@@ -99,13 +99,13 @@ fn restrictive_memory_is_checked_by_pages() {
     let (guest, seen) = restrictive([[1 << 30, 1 << 20], [0, 1 << 30]]);
     assert!(guest.cells.iter().all(|cell| cell.is_restrictive));
     let check = check_running(&guest, &seen, &host);
-    assert!(check.all_match(), "{:?}", wrong(&check));
+    assert!(check.all_match(), "{:?}", mismatches(&check));
     assert!(
         check.properties.iter().any(|line| line.name == "memory of cells 0-1" && line.matches == Some(true))
     );
     let (mut guest, seen) = restrictive([[1 << 30, 0], [0, 1 << 30]]);
     guest.cells.iter_mut().for_each(|cell| cell.host_nodes = set("0"));
-    let differences = wrong(&check_running(&guest, &seen, &host));
+    let differences = mismatches(&check_running(&guest, &seen, &host));
     assert_eq!(differences, ["memory of cells 0-1: 8 GiB from node 0 / 1 GiB on node 0, 1 GiB on node 1"]);
 }
 
@@ -119,7 +119,7 @@ fn devices_on_unbound_nodes_are_reported_only() {
     );
     let guest: GuestHardware = domain(16, &placed).replace("  <os>", numa).parse().unwrap();
     let check = check_running(&guest, &running_freely(), &machine(2, 1, 2, 2, 2));
-    assert!(check.all_match(), "{:?}", wrong(&check));
+    assert!(check.all_match(), "{:?}", mismatches(&check));
     let device = check.properties.iter().find(|line| line.name.starts_with("device")).unwrap();
     assert_eq!(device.found, "node 1; the guest's node 0, whose memory may be anywhere");
 }
@@ -190,7 +190,7 @@ fn inside(guest: &GuestHardware) -> Machine {
 fn guest_matching_its_plan_passes() {
     let guest = guest_plan();
     let check = check_guest(Some(&guest), &inside(&guest));
-    assert!(check.all_match(), "{:?}", wrong(&check));
+    assert!(check.all_match(), "{:?}", mismatches(&check));
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn guest_differences_are_reported() {
     inside.caches.iter_mut().for_each(|cache| cache.size_bytes = Some(16 << 20));
     inside.devices[0].node = None;
     inside.devices.remove(1);
-    let differences = wrong(&check_guest(Some(&guest), &inside));
+    let differences = mismatches(&check_guest(Some(&guest), &inside));
     let bus = |index: usize| guest.expanders[index].bus.unwrap();
     assert_eq!(
         differences,
@@ -240,13 +240,13 @@ fn a_device_without_a_known_bus_is_found_by_its_vendor() {
     guest.expanders.clear();
     guest.devices.iter_mut().for_each(|device| device.expander = None);
     let host = machine(2, 1, 2, 2, 2);
-    assert!(wrong(&check_guest(Some(&guest), &host)).iter().all(|line| !line.contains("0000:1")));
+    assert!(mismatches(&check_guest(Some(&guest), &host)).iter().all(|line| !line.contains("0000:1")));
     let mut moved = host.clone();
     moved.devices[1].node = Some(0);
-    let differences = wrong(&check_guest(Some(&guest), &moved));
+    let differences = mismatches(&check_guest(Some(&guest), &moved));
     assert!(differences.iter().any(|line| line == "0000:11:00.0 (): node 1 / node 0"), "{differences:?}");
     moved.devices.remove(1);
-    let differences = wrong(&check_guest(Some(&guest), &moved));
+    let differences = mismatches(&check_guest(Some(&guest), &moved));
     assert!(
         differences.iter().any(|line| line.contains("(0000:11:00.0 on the host): node 1 / not found")),
         "{differences:?}"

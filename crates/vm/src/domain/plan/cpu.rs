@@ -67,7 +67,7 @@ fn pins<'a>(
     let new = new.map(|(id, cpus)| Element::new(name).with(key, id).with("cpuset", cpus)).collect();
     // New pins go after the existing ones.
     let Some(last) = there.last() else { return Ok(new) };
-    edits.after(*last, &new);
+    edits.insert_after(*last, &new);
     Ok(Vec::new())
 }
 
@@ -131,7 +131,7 @@ pub(super) fn write_cpu_element<'a>(
 /// or disabled stay, since this mode accepts them, too.
 fn set_host_passthrough<'a>(input: &PlanInput<'_, 'a>, cpu: Node<'_, 'a>, edits: &mut Edits<'_, 'a>) {
     edits.set(cpu, "mode", "host-passthrough");
-    edits.unset(cpu, "match");
+    edits.remove_attribute(cpu, "match");
     for name in ["model", "vendor"] {
         if let Some(node) = input.xml.at(&["cpu", name]) {
             edits.remove(node);
@@ -222,7 +222,7 @@ fn write_cache<'a>(
                     "<cache mode='{other}'/> changes to passthrough, so that the guest sees the host's caches"
                 ));
             }
-            edits.unset(there, "level");
+            edits.remove_attribute(there, "level");
             edits.set(there, "mode", "passthrough");
             None
         }
@@ -284,7 +284,7 @@ fn edit_cells<'a>(
             continue;
         }
         match child(*old, "distances") {
-            Some(_) if cell.distances == before(input, cell.id) => {}
+            Some(_) if cell.distances == distances_in_xml(input, cell.id) => {}
             Some(distances) => set_distances(distances, &ids, cell, placement, edits),
             None => edits.append(*old, &[siblings(&ids, cell)]),
         }
@@ -328,7 +328,7 @@ fn note_removed_elements(old: &[Node], links: Option<Node>, new: usize, notes: &
 }
 
 /// Returns the distances of a cell in the XML.
-fn before(input: &PlanInput, id: u32) -> Vec<u32> {
+fn distances_in_xml(input: &PlanInput, id: u32) -> Vec<u32> {
     let cell = input.before.cells.iter().find(|cell| cell.id == id);
     cell.map(|cell| cell.distances.clone()).unwrap_or_default()
 }

@@ -38,7 +38,7 @@ pub(super) fn place_devices<'a>(
     edits: &mut Edits<'_, 'a>,
     notes: &mut Notes,
 ) -> Result<(), PlanError> {
-    let buses = PciBuses::of(input.xml);
+    let buses = PciBuses::from_xml(input.xml);
     let placed = devices_with_cells(input, placement, &buses, notes);
     if input.request.dialect == LibvirtDialect::OpenEuler {
         for (device, cell) in placed {

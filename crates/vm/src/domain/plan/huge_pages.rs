@@ -30,7 +30,7 @@ fn page_elements<'n, 'a>(input: &'n PlanInput<'_, 'a>) -> Result<Vec<PageElement
 }
 
 /// Returns the guest's nodes in the XML. A guest without nodes counts as node 0.
-fn before(input: &PlanInput) -> CpuSet {
+fn cells_in_xml(input: &PlanInput) -> CpuSet {
     let before: CpuSet = input.before.cells.iter().map(|cell| cell.id).collect();
     if before.is_empty() { std::iter::once(0).collect() } else { before }
 }
@@ -71,7 +71,7 @@ pub(super) fn page_sizes_of_cells(
     };
     let page_elements = page_elements(input)?;
     let is_whole = page_elements.iter().all(|element| element.cells.is_none());
-    let covering_all = covering_all(&page_elements, &before(input));
+    let covering_all = covering_all(&page_elements, &cells_in_xml(input));
     let mut sizes = Vec::new();
     for cell in cells.iter() {
         let own = page_elements
@@ -97,7 +97,7 @@ pub(super) fn update_nodesets<'a>(
     edits: &mut Edits<'_, 'a>,
 ) -> Result<(), PlanError> {
     let after = placement.node_ids();
-    let before = before(input);
+    let before = cells_in_xml(input);
     let page_elements = page_elements(input)?;
     if placement.cells.is_empty()
         || before == after

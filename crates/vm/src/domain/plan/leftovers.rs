@@ -96,7 +96,7 @@ pub(super) fn remove_dialect_elements<'a>(
         let parts: Vec<Node> = children(tune, "node").collect();
         for node in &parts {
             for name in OPENEULER_ATTRIBUTES.into_iter().filter(|name| node.has_attribute(*name)) {
-                edits.unset(*node, name);
+                edits.remove_attribute(*node, name);
                 attributes.insert(name);
             }
         }

@@ -20,7 +20,7 @@ pub(super) struct MachineTypeCapabilities {
 
 impl MachineTypeCapabilities {
     /// Returns the capabilities for a domain whose guest has this architecture.
-    pub fn of(xml: &DomainXml, arch: &str) -> Self {
+    pub fn new(xml: &DomainXml, arch: &str) -> Self {
         let named = os_type(xml, "machine");
         // The default of libvirt.
         let default = match arch {

@@ -96,9 +96,9 @@ pub fn plan(text: &str, machine: &Machine, request: &PlanRequest) -> Result<Doma
     if let Some(error) = machine_type::kvm_refusal(&xml, &arch, machine.system.architecture.as_deref()) {
         return Err(error);
     }
-    let machine_type = MachineTypeCapabilities::of(&xml, &arch);
+    let machine_type = MachineTypeCapabilities::new(&xml, &arch);
     let input =
-        PlanInput { xml: &xml, before: GuestHardware::of(&xml)?, machine, request, arch, machine_type };
+        PlanInput { xml: &xml, before: GuestHardware::from_xml(&xml)?, machine, request, arch, machine_type };
     let mut notes = Notes::default();
     let placement = place_domain(&input, &mut notes)?;
     leftovers::check_memory_binding(&input, &placement)?;
@@ -153,7 +153,7 @@ fn parse_planned(
     machine: &Machine,
     placement: &DomainPlacement,
 ) -> Result<GuestHardware, PlanError> {
-    let mut guest = GuestHardware::of(&DomainXml::parse(text)?)?;
+    let mut guest = GuestHardware::from_xml(&DomainXml::parse(text)?)?;
     for device in &mut guest.devices {
         let known = device.host.as_deref().and_then(|host| machine.device(host));
         device.id = known.and_then(|known| known.id.clone());

@@ -95,7 +95,7 @@ fn emulator_cpus(input: &PlanInput, pins: &[CpuSet], cells: &[CellOnHost]) -> Cp
     let PlanInput { machine, request, .. } = *input;
     let all = CpuSet::union_of(pins);
     let usable = machine.online.intersection(&machine.usable()).difference(&machine.isolated);
-    let kept = UnusedCpus::of(&request.policy, machine, &request.reserve).reserved.difference(&all);
+    let kept = UnusedCpus::new(&request.policy, machine, &request.reserve).reserved.difference(&all);
     if !kept.is_empty() {
         return kept;
     }

@@ -6,7 +6,7 @@ use manycore_text::xml::{Node, is_element};
 use proptest::{prelude::*, sample::select};
 
 /// Paths of elements that a plan may change, with everything below them.
-const OURS: [&str; 13] = [
+const PLANNED_PATHS: [&str; 13] = [
     "domain/vcpu",
     "domain/cputune/vcpupin",
     "domain/cputune/emulatorpin",
@@ -22,11 +22,11 @@ const OURS: [&str; 13] = [
     "domain/devices/hostdev/numa",
 ];
 /// Elements that a plan may create; their own tags may then be new.
-const MADE: [&str; 3] = ["domain/cputune", "domain/numatune", "domain/cpu"];
+const CREATED_PATHS: [&str; 3] = ["domain/cputune", "domain/numatune", "domain/cpu"];
 
 /// Returns everything that a plan must not change, in order: start tags, texts, comments and instructions as
 /// written.
-fn theirs(xml: &DomainXml) -> Vec<String> {
+fn unplanned_parts(xml: &DomainXml) -> Vec<String> {
     let mut out = Vec::new();
     for node in xml.root().parent().unwrap().children() {
         collect(xml, node, "", &mut out);
@@ -48,10 +48,10 @@ fn collect(xml: &DomainXml, node: Node, path: &str, out: &mut Vec<String>) {
     };
     let made = is_element(node, "controller")
         && ["pcie-expander-bus", "pcie-root-port"].contains(&node.attribute("model").unwrap_or_default());
-    if OURS.contains(&path.as_str()) || made {
+    if PLANNED_PATHS.contains(&path.as_str()) || made {
         return;
     }
-    if !MADE.contains(&path.as_str()) {
+    if !CREATED_PATHS.contains(&path.as_str()) {
         // If an element gets its first child, or loses its last one, the end of its tag changes.
         let end = match node.first_child() {
             Some(child) => child.range().start - node.range().start,
@@ -75,7 +75,7 @@ fn device() -> impl Strategy<Value = &'static str> {
 }
 
 /// Generates a domain in an arbitrary formatting style, with elements that are unknown to the plan.
-fn anybody() -> impl Strategy<Value = String> {
+fn any_domain() -> impl Strategy<Value = String> {
     let extra = select(vec![
         "",
         "<!-- a comment with <tags> & 'all' -->",
@@ -140,11 +140,11 @@ fn bodies() -> impl Strategy<Value = PlanRequest> {
 
 proptest! {
     #[test]
-    fn unplanned_parts_stay_unchanged(text in anybody(), request in bodies()) {
+    fn unplanned_parts_stay_unchanged(text in any_domain(), request in bodies()) {
         let machine = machine(2, 1, 2, 2, 2);
         let planned = plan(&text, &machine, &request).unwrap();
         let (before, after) = (DomainXml::parse(&text).unwrap(), DomainXml::parse(&planned.xml).unwrap());
-        prop_assert_eq!(theirs(&before), theirs(&after), "{}", planned.xml);
+        prop_assert_eq!(unplanned_parts(&before), unplanned_parts(&after), "{}", planned.xml);
         if !text.contains('\n') {
             prop_assert!(!planned.xml.contains('\n'), "{}", planned.xml);
         }
@@ -157,7 +157,7 @@ proptest! {
     }
 
     #[test]
-    fn damaged_domains_never_panic(text in anybody(), cuts in prop::collection::vec((any::<usize>(), 0x20u8..0x7f), 1..4)) {
+    fn damaged_domains_never_panic(text in any_domain(), cuts in prop::collection::vec((any::<usize>(), 0x20u8..0x7f), 1..4)) {
         let mut bytes = text.into_bytes();
         for (at, byte) in cuts {
             let at = at % bytes.len();
@@ -175,7 +175,10 @@ fn removing_the_only_device_keeps_the_list() {
     );
     let planned = plan(&text, &machine(2, 1, 2, 2, 2), &request("close")).unwrap().xml;
     assert!(planned.contains("<devices></devices>"), "{planned}");
-    assert_eq!(theirs(&DomainXml::parse(&text).unwrap()), theirs(&DomainXml::parse(&planned).unwrap()));
+    assert_eq!(
+        unplanned_parts(&DomainXml::parse(&text).unwrap()),
+        unplanned_parts(&DomainXml::parse(&planned).unwrap())
+    );
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::*;
 use crate::domain::{HugePagePool, NodeAvailableMemory};
 use std::collections::BTreeMap;
 
-fn of(arch: &str, machine: &str, kind: &str) -> String {
+fn domain_of(arch: &str, machine: &str, kind: &str) -> String {
     domain(8, "")
         .replace("arch='x86_64' machine='q35'", &format!("arch='{arch}' machine='{machine}'"))
         .replace("type='kvm'", &format!("type='{kind}'"))
@@ -43,7 +43,7 @@ fn machines_without_nodes_get_pins_only() {
         ("x86_64", "isapc"),
     ] {
         let host = host(arch);
-        let first = planned(&of(arch, machine, "qemu"), &host, "spread");
+        let first = planned(&domain_of(arch, machine, "qemu"), &host, "spread");
         let words = ["<cpu>", "<cpu ", "numatune", "threads="];
         assert!(words.iter().all(|word| !first.xml.contains(word)), "{}", first.xml);
         assert_eq!(first.xml.matches("<vcpupin").count(), 8);
@@ -65,7 +65,7 @@ fn smt_threads_depend_on_machine_type() {
         ("ppc64", "pseries-7.2", "qemu", 1),
         ("riscv64", "virt", "qemu", 1),
     ] {
-        let guest = planned(&of(arch, machine, kind), &small(arch), "spread").guest;
+        let guest = planned(&domain_of(arch, machine, kind), &small(arch), "spread").guest;
         assert_eq!(
             (guest.cells.len(), guest.topology.unwrap().threads),
             (2, threads),
@@ -84,7 +84,7 @@ fn kvm_of_another_architecture_is_refused() {
         ("ppc64le", "ppc64", true),
         ("s390x", "ppc64", false),
     ] {
-        let text = of(guest, "virt", "kvm");
+        let text = domain_of(guest, "virt", "kvm");
         let planned = plan(&text, &host(host_arch), &request("close"));
         assert_eq!(planned.is_ok(), runs, "{host_arch} {guest}");
         if let Err(refused) = planned {
@@ -165,7 +165,7 @@ fn memory_that_numad_places_keeps_its_placement() {
 fn modules_of_memory_get_a_node_where_the_guest_gets_nodes() {
     let module = "    <memory model='dimm'>\n      <target>\n        <size unit='MiB'>512</size>\n      </target>\n    </memory>\n";
     let host = host("ppc64");
-    let text = of("ppc64", "pseries", "qemu")
+    let text = domain_of("ppc64", "pseries", "qemu")
         .replace("  <devices>\n", &format!("  <devices>\n{module}{module}{module}"));
     let first = planned(&text, &host, "spread");
     assert_eq!(

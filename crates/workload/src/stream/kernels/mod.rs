@@ -25,8 +25,8 @@ pub(super) type KernelFn = fn(Kernel, Stores, [&mut [f64]; 3], f64) -> f64;
 
 /// Returns the first, widest one of [`available`].
 pub(super) fn widest() -> KernelFn {
-    static WIDEST: OnceLock<KernelFn> = OnceLock::new();
-    *WIDEST.get_or_init(|| available().first().map_or(plain, |&(_, perform)| perform))
+    static WIDEST_KERNEL: OnceLock<KernelFn> = OnceLock::new();
+    *WIDEST_KERNEL.get_or_init(|| available().first().map_or(plain, |&(_, perform)| perform))
 }
 
 /// Returns the implementations for this CPU with their names, widest first.
