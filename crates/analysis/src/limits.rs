@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_has_to_take_something() {
+    fn a_limit_must_reduce_the_bandwidth() {
         assert_eq!(shown(LimitCheck::Bandwidth, &[(WITH, 1e9), (WITHOUT, 1e10)]), LimitResult::Holds);
         assert!(matches!(
             shown(LimitCheck::Bandwidth, &[(WITH, 1e10), (WITHOUT, 1e10)]),

@@ -66,7 +66,7 @@ fn each_cause_of_a_superlinear_point_is_named_and_no_other() {
 }
 
 #[test]
-fn a_superlinear_point_without_a_recorded_cause_says_so() {
+fn a_superlinear_point_without_a_recorded_cause_is_reported_as_such() {
     let evaluation = evaluate(&SyntheticMachine { slow_cause: SlowCause::Hidden(0.15), ..quiet() });
     assert_eq!(point(&evaluation, 2).superlinear.as_ref().unwrap().causes, Vec::<String>::new());
     assert!(texts(&evaluation, FindingKind::Warning, "scaling")[0].ends_with("the record shows no cause."));

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_survives_the_way_through_a_file() {
+    fn a_record_is_equal_after_saving_and_loading() {
         let record = SyntheticMachine::server().record();
         let read = parse_record(serde_json::to_string(&record).unwrap().as_bytes()).unwrap();
         assert!(read == record, "every number must be read back unchanged");

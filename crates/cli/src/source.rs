@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn other_files_are_called_what_they_are() {
+    fn files_of_other_kinds_are_named_in_errors() {
         for (text, problem) in [
             (
                 "x",

@@ -108,7 +108,7 @@ fn two_processes_on_one_cpu_are_found_and_named() {
 }
 
 #[test]
-fn what_a_pinned_shell_starts_is_its_own() {
+fn processes_started_by_a_pinned_shell_belong_to_its_tenant() {
     let Some([cpu, _]) = two_cpus() else { return };
     let time = unique();
     let shell =
@@ -145,7 +145,7 @@ fn a_missing_process_is_reported() {
 }
 
 #[test]
-fn all_well_says_so() {
+fn an_audit_without_findings_reports_that() {
     let free = Running::start(Command::new("sleep").arg(unique()));
     let run =
         manycore().args(["audit", "--for", "100ms", "--pid", &free.0.id().to_string()]).output().unwrap();
@@ -296,7 +296,7 @@ fn containers_with_the_same_cpu_are_found() {
 }
 
 #[test]
-fn without_rights_it_says_what_it_could_not_see() {
+fn without_privileges_unexamined_items_are_reported() {
     let setpriv = ["--reuid=65534", "--regid=65534", "--clear-groups"];
     let tool = assert_cmd::cargo::cargo_bin!("manycore");
     let unprivileged = || {

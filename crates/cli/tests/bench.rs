@@ -93,7 +93,7 @@ fn signal(pid: i32, name: &str) {
 }
 
 #[test]
-fn every_load_is_measured_judged_and_leaves_nothing() {
+fn every_load_is_measured_evaluated_and_leaves_nothing() {
     let _alone = alone();
     let before = objects();
     for load in ["counter", "lock", "queue", "sem", "sem-sysv", "msg", "pipe"] {
@@ -212,7 +212,7 @@ fn names_are_listed_and_similar_ones_suggested() {
 }
 
 #[test]
-fn options_that_mean_nothing_here_are_refused() {
+fn options_that_do_not_apply_are_refused() {
     for (arguments, expected) in [
         (&["noise", "--workers", "2"][..], "--workers applies to loads and stream"),
         (&["noise", "--array", "1G"], "--array applies to stream"),

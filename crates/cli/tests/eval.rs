@@ -142,7 +142,7 @@ fn an_unreadable_machine_leaves_no_folder() {
 }
 
 #[test]
-fn a_reader_of_the_progress_may_go_away() {
+fn a_closed_progress_pipe_does_not_end_the_run() {
     let folder = tempfile::tempdir().unwrap();
     let mut child = start(folder.path());
     drop(child.stderr.take());

@@ -22,7 +22,7 @@ fn two_fields_of_a_global_are_found_with_their_code() {
 }
 
 #[test]
-fn what_is_padded_read_local_locked_or_alone_is_clean() {
+fn padded_read_only_local_locked_and_single_thread_data_is_clean() {
     let Some(program) = plain() else { return };
     for case in ["padded", "readonly", "one", "local", "mutex"] {
         assert_clean(program, case);
@@ -108,7 +108,7 @@ fn a_block_is_reported_with_the_line_that_allocated_it() {
 }
 
 #[test]
-fn neighbours_on_the_heap_are_to_be_allocated_apart() {
+fn neighbours_on_the_heap_are_to_be_allocated_separately() {
     let Some(program) = plain() else { return };
     let (code, findings) = findings_of(&[], program, "neighbours");
     let finding = only(&findings, "false_sharing");
@@ -315,7 +315,7 @@ fn findings_in_go_use_its_syntax() {
 }
 
 #[test]
-fn text_shows_the_line_and_its_cure() {
+fn text_shows_the_line_and_its_fix() {
     let Some(program) = plain() else { return };
     let run = falseshare(&[], program, "false");
     let text = String::from_utf8(run.stdout).unwrap();
@@ -353,7 +353,7 @@ fn a_saved_observation_is_evaluated_again() {
 }
 
 #[test]
-fn doubled_lines_are_latent_and_count_only_when_asked_for() {
+fn doubled_lines_are_latent_and_count_only_on_request() {
     let Some(program) = plain() else { return };
     assert_clean(program, "padded");
     let (code, findings) = findings_of(&["--latent"], program, "padded");

@@ -23,7 +23,7 @@ fn refused(arguments: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
-fn a_command_that_cannot_be_is_refused() {
+fn an_invalid_command_is_refused() {
     let (code, said) = refused(&[]);
     assert!(code == Some(2) && said.contains("COMMAND"), "{said}");
     for wrong in [
@@ -51,7 +51,7 @@ fn a_command_that_cannot_be_is_refused() {
 }
 
 #[test]
-fn an_observation_that_is_none_is_refused() {
+fn a_file_that_is_not_an_observation_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     for (contents, words) in [
         (&b""[..], "the file is empty"),
@@ -161,7 +161,7 @@ fn a_crash_and_a_failure_are_reported_with_what_was_seen() {
 }
 
 #[test]
-fn an_endless_program_is_ended_after_its_time() {
+fn an_endless_program_is_ended_at_the_timeout() {
     let Some(program) = plain() else { return };
     // On a busy machine, the threads need longer to get that far.
     let mut runs = ["2s", "8s", "32s"]
@@ -173,7 +173,7 @@ fn an_endless_program_is_ended_after_its_time() {
 }
 
 #[test]
-fn an_interrupted_run_tells_what_was_seen() {
+fn an_interrupted_run_reports_its_findings() {
     let Some(program) = plain() else { return };
     let mut run = Command::new(assert_cmd::cargo::cargo_bin!("manycore"))
         .args(["falseshare", "--quiet", "--json", "--"])
@@ -229,7 +229,7 @@ fn a_program_may_read_the_terminal() {
 }
 
 #[test]
-fn a_key_interrupts_a_run_on_a_terminal_and_it_tells_what_was_seen() {
+fn ctrl_c_on_a_terminal_reports_the_findings() {
     let Some(program) = plain() else { return };
     let Some(mut run) = on_a_terminal(&format!("{} endless", program.display())) else { return };
     let mut out = BufReader::new(run.stdout.take().unwrap());
@@ -284,7 +284,7 @@ fn an_endless_file_is_no_observation_and_standard_input_can_be_one() {
 }
 
 #[test]
-fn a_script_that_cannot_be_run_says_why() {
+fn a_script_that_cannot_be_run_is_reported_with_the_reason() {
     if !can_emulate() {
         return;
     }
@@ -301,7 +301,7 @@ fn a_script_that_cannot_be_run_says_why() {
 }
 
 #[test]
-fn where_nothing_can_be_written_nothing_is_run() {
+fn nothing_is_run_if_the_output_cannot_be_written() {
     let Some(program) = plain() else { return };
     let run = falseshare(&["--out", "/no/such/folder/seen.json"], program, "false");
     let (out, said) = (text(&run.stdout), text(&run.stderr));
@@ -311,7 +311,7 @@ fn where_nothing_can_be_written_nothing_is_run() {
 
 /// Regression test: accesses that were not followed were ignored, and the program was reported as clean.
 #[test]
-fn what_does_not_fit_into_memory_is_not_called_clean() {
+fn accesses_beyond_the_memory_limit_prevent_a_clean_verdict() {
     let Some(program) = plain() else { return };
     let run = falseshare(&["--memory", "16M"], program, "vast");
     let (out, said) = (text(&run.stdout), text(&run.stderr));

@@ -54,7 +54,7 @@ fn noted(folder: &Path, words: &[&str]) -> (Option<i32>, String, String) {
 
 /// Regression test: programs that were started as another user or in another namespace were not run at all.
 #[test]
-fn another_user_and_another_namespace_run_by_themselves_and_it_is_told() {
+fn programs_of_another_user_or_namespace_run_unobserved_with_a_note() {
     let Some(cases) = plain() else { return };
     let folder = open_folder();
     program(folder.path(), "two", &fs::read(cases).unwrap());
@@ -77,7 +77,7 @@ fn another_user_and_another_namespace_run_by_themselves_and_it_is_told() {
 
 /// Regression test: a program that was not observed was reported as clean.
 #[test]
-fn what_was_not_observed_is_not_called_clean() {
+fn an_unobserved_program_is_not_reported_as_clean() {
     let Some(cases) = plain() else { return };
     let folder = open_folder();
     program(folder.path(), "two", &fs::read(cases).unwrap());
@@ -96,7 +96,7 @@ fn what_was_not_observed_is_not_called_clean() {
 
 /// Regression test: a process in the background was reported under the emulator's name, without advice.
 #[test]
-fn what_goes_into_the_background_is_told_by_its_name_with_what_to_do() {
+fn a_background_process_is_reported_by_name_with_advice() {
     if !can_emulate() {
         return;
     }
@@ -140,7 +140,7 @@ fn m32() -> Vec<u8> {
 
 /// Regression test: a program for another architecture that a shell started was not reported.
 #[test]
-fn a_program_of_32_bits_that_a_shell_starts_is_told() {
+fn a_32_bit_program_started_by_a_shell_is_reported() {
     if !can_emulate() {
         return;
     }
@@ -158,7 +158,7 @@ fn a_program_of_32_bits_that_a_shell_starts_is_told() {
 
 /// Regression test: a truncated program was started in the emulator, whose error message did not mention the cause.
 #[test]
-fn a_program_that_is_cut_short_is_called_that() {
+fn a_truncated_program_is_reported_as_truncated() {
     if !can_emulate() {
         return;
     }
@@ -175,7 +175,7 @@ fn a_program_that_is_cut_short_is_called_that() {
 
 /// Regression test: where the address space was limited, the first failing operation was reported instead of the limit.
 #[test]
-fn a_limit_of_addresses_is_named() {
+fn an_address_space_limit_is_named() {
     if !can_emulate() {
         return;
     }
@@ -188,7 +188,7 @@ fn a_limit_of_addresses_is_named() {
 
 /// Regression test: the reason why heap blocks had no names was not reported.
 #[test]
-fn a_static_program_is_told_not_to_tell_its_allocations() {
+fn a_static_program_is_reported_without_allocations() {
     let Some(program) = c(&["-O2", "-static"], "static-heap") else { return };
     let note = "static-heap (process ";
     let (code, findings) = findings_of(&[], &program, "heap");
@@ -205,7 +205,7 @@ fn a_static_program_is_told_not_to_tell_its_allocations() {
 
 /// Regression test: redis-server, a link to redis-check-rdb, was reported under that name.
 #[test]
-fn a_program_is_called_as_it_was_started() {
+fn a_program_has_the_name_by_which_it_was_started() {
     let Some(program) = c(&["-O2", "-static"], "check-rdb") else { return };
     let folder = open_folder();
     let link = folder.path().join("server");
@@ -250,7 +250,7 @@ fn remove_map(finding: &Value) {
 
 /// Regression test: code that was generated at run time was attributed to the runtime, with exit code 0.
 #[test]
-fn generated_code_counts_by_its_name_and_without_one_nothing_is_called_clean() {
+fn generated_code_is_classified_by_name_and_unnamed_code_prevents_a_clean_verdict() {
     if cfg!(not(target_arch = "x86_64")) {
         return eprintln!("SKIPPED: the program generates code for x86-64");
     }

@@ -127,7 +127,7 @@ fn the_host_in_a_name_leads_to_no_other_epmd() {
 }
 
 #[test]
-fn a_node_of_another_user_is_asked_as_that_user() {
+fn a_node_of_another_user_is_queried_as_that_user() {
     if !is_root() {
         return;
     }

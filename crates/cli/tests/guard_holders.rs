@@ -118,21 +118,21 @@ fn who_is_ended(name: &str, eater: &str) -> Option<String> {
 }
 
 #[test]
-fn a_memfd_that_is_written_to_is_its_writers() {
+fn a_memfd_belongs_to_the_process_that_writes_it() {
     let eater = "import os, time\nf, b = os.memfd_create('x'), b'x' * (1 << 20)\nwhile True:\n os.write(f, b)\n time.sleep(0.01)";
     let Some(what) = who_is_ended("memfd", eater) else { return };
     assert!(what.contains("shared memory"), "{what}");
 }
 
 #[test]
-fn pipes_that_are_filled_are_their_writers() {
+fn pipes_belong_to_the_process_that_fills_them() {
     let eater = "import fcntl, os, time\nkeep = []\nwhile True:\n keep.append(os.pipe())\n fcntl.fcntl(keep[-1][1], 1031, 1 << 20)\n os.write(keep[-1][1], b'x' * (1 << 20))\n time.sleep(0.01)";
     let Some(what) = who_is_ended("pipes", eater) else { return };
     assert!(what.contains("pipes"), "{what}");
 }
 
 #[test]
-fn a_file_in_memory_is_its_writers_and_not_of_one_who_writes_elsewhere() {
+fn a_file_in_memory_belongs_to_its_writer_and_not_to_another_writing_process() {
     let folder = tempfile::tempdir_in("/dev/shm");
     let Ok(folder) = folder else { return eprintln!("SKIPPED: no directory can be created in /dev/shm") };
     let path = folder.path().join("file");

@@ -146,7 +146,7 @@ fn counts_for_the_requested_time() {
 }
 
 #[test]
-fn cpus_that_are_not_there_are_refused() {
+fn missing_cpus_are_refused() {
     let Some(row) = now().rows.into_iter().find(|row| row.irq().is_some() && !row.handlers.is_empty()) else {
         return eprintln!("SKIPPED: no interrupt of a device here");
     };
@@ -189,7 +189,7 @@ fn without_root_nothing_is_moved() {
 }
 
 #[test]
-fn what_the_kernel_manages_stays() {
+fn managed_interrupts_are_not_moved() {
     let managed = now().rows.into_iter().find(|row| {
         let mode = row.irq().and_then(|irq| Some(fs::metadata(affinity(irq)).ok()?.permissions().mode()));
         mode.is_some_and(|mode| mode & 0o222 == 0) && !row.handlers.is_empty()
@@ -258,7 +258,7 @@ fn taken(irqs: &[u32], cpu: CpuId) -> u64 {
 }
 
 #[test]
-fn interrupts_go_where_they_are_sent_and_come_back() {
+fn interrupts_move_to_the_requested_cpus_and_back() {
     if !rustix::process::getuid().is_root() {
         return eprintln!("SKIPPED: not root");
     }

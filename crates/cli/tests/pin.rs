@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::{fs, process::Command};
 
 #[test]
-fn a_process_is_moved_with_children_to_come_and_moved_back() {
+fn a_process_is_moved_with_its_later_children_and_moved_back() {
     let Some(cpus) = two_cpus() else { return };
     let (house, mut shell) = (TestHome::new(), KillOnDrop::shell());
     let before = shell.child();
@@ -37,7 +37,7 @@ fn a_process_is_moved_with_children_to_come_and_moved_back() {
 }
 
 #[test]
-fn what_sigkill_leaves_undo_gives_back() {
+fn undo_restores_what_a_killed_run_left() {
     let Some(cpus) = two_cpus() else { return };
     let (house, mut shell) = (TestHome::new(), KillOnDrop::shell());
     let (pid, place) = (shell.pid().to_string(), format!("cpus={}", last(&cpus)));

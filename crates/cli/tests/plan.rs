@@ -46,7 +46,7 @@ fn plans_read_well() {
 }
 
 #[test]
-fn each_worker_has_a_line_where_that_is_asked_for() {
+fn each_worker_has_a_line_on_request() {
     let text = on("clusters-128cpu", &["--all", "--place", "spread"]);
     assert!(text.contains("\n     127  508   node 3"), "{text}");
     assert!(on("clusters-128cpu", &["--place", "spread"]).lines().count() < 12);

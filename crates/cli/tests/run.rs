@@ -64,7 +64,7 @@ fn own_affinity_is_reported_and_fails_check() {
 }
 
 #[test]
-fn what_a_command_leaves_behind_gets_its_cpus_back() {
+fn processes_left_by_a_command_get_their_cpus_back() {
     let Some(cpus) = two_cpus() else { return };
     let house = TestHome::new();
     // The new process is a copy of the shell until it has executed `sleep`.
@@ -78,7 +78,7 @@ fn what_a_command_leaves_behind_gets_its_cpus_back() {
 }
 
 #[test]
-fn wait_stays_until_all_has_ended() {
+fn wait_lasts_until_all_processes_have_ended() {
     let Some(cpus) = two_cpus() else { return };
     let house = TestHome::new();
     let place = format!("cpus={}", last(&cpus));
@@ -89,7 +89,7 @@ fn wait_stays_until_all_has_ended() {
 }
 
 #[test]
-fn a_signal_reaches_the_command_which_decides() {
+fn signals_are_passed_on_to_the_command() {
     let house = TestHome::new();
     let script = "trap 'echo asked; exit 5' TERM; echo ready; while :; do sleep 0.01; done";
     let mut run = KillOnDrop(house.command(&["run", "--", "sh", "-c", script]).spawn().unwrap());
@@ -101,7 +101,7 @@ fn a_signal_reaches_the_command_which_decides() {
 }
 
 #[test]
-fn a_killed_run_leaves_its_command_which_undo_frees() {
+fn undo_unpins_the_command_of_a_killed_run() {
     let Some(cpus) = two_cpus() else { return };
     let house = TestHome::new();
     let mut run = KillOnDrop(house.shell_on(&last(&cpus), "sleep 1000 & echo $!; wait").spawn().unwrap());
@@ -140,7 +140,7 @@ fn plans_are_for_the_machine_that_they_name() {
 }
 
 #[test]
-fn what_cannot_be_is_said_and_nothing_is_changed() {
+fn impossible_requests_are_reported_and_change_nothing() {
     let house = TestHome::new();
     for (arguments, code, problem) in [
         (&["run", "--place", "near=nosuch0", "--", "true"][..], 2, "nosuch0"),
@@ -167,7 +167,7 @@ fn without_a_journal_nothing_is_changed() {
 }
 
 #[test]
-fn what_is_ignored_stays_ignored() {
+fn ignored_signals_stay_ignored() {
     let house = TestHome::new();
     let program = assert_cmd::cargo::cargo_bin!("manycore");
     let script =
@@ -215,7 +215,7 @@ fn immediate_own_affinity_is_reported() {
 }
 
 #[test]
-fn a_child_whose_name_is_no_utf_8_is_kept_and_freed() {
+fn a_child_with_a_non_utf_8_name_is_pinned_and_unpinned() {
     let Some(cpus) = two_cpus() else { return };
     let house = TestHome::new();
     let odd = house.0.path().join(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(b"caf\xe9"));

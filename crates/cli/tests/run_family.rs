@@ -153,7 +153,7 @@ fn undo_finds_daemon_created_after_sigkill() {
 }
 
 #[test]
-fn time_of_daemons_counts_and_what_was_not_seen_is_not_shown() {
+fn cpu_time_of_daemons_counts_and_unobserved_time_prevents_a_verdict() {
     let (Some(cpus), true) = (two_cpus(), has_python()) else { return };
     for options in
         [&["--wait", "--out", "stay.json"][..], &["--wait", "--out", "stay.json", "--hold", "affinity"]]

@@ -27,7 +27,7 @@ fn with<'a>(parts: &[&[&'a str]]) -> Vec<&'a str> {
 }
 
 #[test]
-fn a_service_lives_on_while_its_place_is_switched() {
+fn a_service_keeps_running_while_its_placement_is_switched() {
     if !has("python3") {
         return;
     }
@@ -55,7 +55,7 @@ fn a_service_lives_on_while_its_place_is_switched() {
 }
 
 #[test]
-fn redis_is_measured_on_both_places() {
+fn redis_is_measured_in_both_placements() {
     if !has("redis-server") || !has("redis-benchmark") {
         return;
     }
@@ -105,7 +105,7 @@ fn a_service_that_is_not_up_yet_is_ended_by_ctrl_c() {
 }
 
 #[test]
-fn a_service_that_dies_in_the_middle_leaves_its_last_words() {
+fn a_service_that_ends_in_the_middle_is_reported_with_its_last_line() {
     let bench = Bench::new();
     let server = shell("touch up; until test -e enough; do sleep 0.01; done; echo out of memory >&2; exit 9");
     let load = "echo >> runs; test $(wc -l < runs) -le 7 || touch enough; sleep 0.1";
@@ -118,7 +118,7 @@ fn a_service_that_dies_in_the_middle_leaves_its_last_words() {
 }
 
 #[test]
-fn a_service_that_dies_at_once_or_is_not_there_is_told() {
+fn a_service_that_ends_at_once_or_does_not_exist_is_reported() {
     let server = shell("echo no such port >&2; exit 1");
     let said = Bench::new().refused(4, &["compare", "--service", &server, "--ready-port", "1", "--", "true"]);
     assert!(said.contains("ended (exit status: 1): no such port"), "{said}");
@@ -136,7 +136,7 @@ fn a_port_in_use_is_refused() {
 }
 
 #[test]
-fn a_service_that_never_gets_ready_is_ended() {
+fn a_service_that_does_not_become_ready_is_ended() {
     let (port, probe) = (free_port(), unique());
     let waiting = format!("sleep {probe}");
     for ready in [["--ready-port", &port], ["--ready", "false"], ["--ready", &waiting]] {
@@ -150,7 +150,7 @@ fn a_service_that_never_gets_ready_is_ended() {
 }
 
 #[test]
-fn a_service_that_goes_into_the_background_is_kept_and_ended() {
+fn a_service_in_the_background_is_measured_and_ended() {
     let (bench, time) = (Bench::new(), unique());
     let server = shell(&format!("setsid sleep {time} & touch up"));
     let load = "pgrep -f \"sleep $0\" > /dev/null; ls /proc/*/cmdline | wc -l > all; sleep 0.02";
@@ -163,7 +163,7 @@ fn a_service_that_goes_into_the_background_is_kept_and_ended() {
 /// The launcher is still running when the first run begins. Its daemon becomes our child in the middle of
 /// that run.
 #[test]
-fn a_service_that_goes_into_the_background_late_is_not_taken_for_a_stray() {
+fn a_service_that_goes_into_the_background_late_is_not_ended_as_a_leftover() {
     let (bench, time) = (Bench::new(), unique());
     let wait = "until test -e first; do sleep 0.01; done";
     let server = shell(&format!("echo $$ > launcher; touch up; {wait}; setsid sleep {time} &"));
@@ -175,7 +175,7 @@ fn a_service_that_goes_into_the_background_late_is_not_taken_for_a_stray() {
 }
 
 #[test]
-fn a_stray_of_the_load_is_told_apart_from_the_service() {
+fn leftovers_of_the_load_are_distinguished_from_the_service() {
     let (bench, time, stray) = (Bench::new(), unique(), unique());
     let server = shell(&format!("setsid sleep {time} & touch up"));
     let load = format!("setsid sleep {stray} & exit 0");
@@ -209,7 +209,7 @@ fn nginx_in_the_background_is_found_and_ended() {
 }
 
 #[test]
-fn what_a_shell_around_a_service_leaves_is_asked_to_end_too() {
+fn processes_left_by_the_shell_of_a_service_get_sigterm_too() {
     let bench = Bench::new();
     let server = "trap 'touch asked; exit' TERM\necho $$ > pid\ntouch up\nwhile :; do sleep 0.01; done\n";
     fs::write(bench.path("server"), server).unwrap();
@@ -222,7 +222,7 @@ fn what_a_shell_around_a_service_leaves_is_asked_to_end_too() {
 }
 
 #[test]
-fn memory_policies_and_services_do_not_go_together() {
+fn memory_policies_are_refused_for_services() {
     let (bench, time) = (Bench::new(), unique());
     let server = shell(&format!("touch up; exec sleep {time}"));
     let start = ["compare", "--b-memory", "local", "--service", &server];

@@ -81,7 +81,7 @@ fn figures_agree_with_the_runtime() {
 }
 
 #[test]
-fn erlang_is_given_more_processes_than_it_allows_by_itself() {
+fn erlang_is_started_with_more_processes_than_its_default() {
     if !is_here(&["erl", "erlc"]) {
         return;
     }
@@ -149,7 +149,7 @@ fn open_file_limit_is_reported() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_with_the_arithmetic() {
+fn a_count_that_does_not_fit_is_refused_with_the_arithmetic() {
     let said = Bench::new().refused(2, &["spawn", "--runtime", "tokio", "--counts", "1000,1e11"]);
     for part in ["tokio: 1e11 tasks x", "may be used", "at most", "--beyond-memory"] {
         assert!(said.contains(part), "{part}: {said}");

@@ -48,7 +48,7 @@ fn number(cell: &str) -> f64 {
 }
 
 #[test]
-fn every_kernel_and_every_way_has_a_plausible_figure() {
+fn every_kernel_and_every_route_has_a_plausible_figure() {
     let (judged, folder) = bench(&[]);
     let stream = &judged["stream"];
     assert_eq!(stream["array_bytes"], 16 << 20);
@@ -79,7 +79,7 @@ fn every_kernel_and_every_way_has_a_plausible_figure() {
 }
 
 #[test]
-fn what_is_named_is_measured_and_nothing_else() {
+fn only_named_kernels_and_nodes_are_measured() {
     let (judged, _folder) =
         bench(&["--kernel", "triad,copy", "--workers", "1", "--cpus", &first_cpu(), "--nodes", "0"]);
     let points = judged["stream"]["points"].as_array().unwrap();
@@ -110,7 +110,7 @@ fn a_section_of_eval_is_the_same() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_before_anything_is_measured() {
+fn invalid_options_are_refused_before_anything_is_measured() {
     for (arguments, expected) in [
         (&["--array", "64k"][..], "is too small: "),
         (&["--array", "4096T"], "a quarter of the available memory"),
@@ -140,7 +140,7 @@ fn what_cannot_be_is_refused_before_anything_is_measured() {
 }
 
 #[test]
-fn too_little_memory_is_told() {
+fn too_little_memory_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     // Limits the address space of the process, not the memory of the machine: large enough to start, too
     // small for arrays.

@@ -31,7 +31,7 @@ fn with<'a>(start: &[&'a str], rest: &[&'a str]) -> Vec<&'a str> {
 }
 
 #[test]
-fn a_command_that_sets_its_own_affinity_is_told() {
+fn a_command_that_sets_its_own_affinity_is_reported() {
     if !has("taskset") {
         return;
     }
@@ -49,7 +49,7 @@ fn a_command_that_sets_its_own_affinity_is_told() {
 }
 
 #[test]
-fn a_command_that_leaves_its_affinity_alone_is_not_accused() {
+fn a_command_that_does_not_change_its_affinity_is_not_reported() {
     let script = "sleep 0.02 & sh -c 'sleep 0.05' & wait";
     for arguments in [
         &["compare", "--pairs", "2", "--a", "close", "--b", "spread@core", "--", "sh", "-c", script][..],
@@ -74,7 +74,7 @@ fn a_command_that_leaves_its_affinity_alone_is_not_accused() {
 }
 
 #[test]
-fn threads_of_a_bound_command_sit_one_on_each_cpu() {
+fn threads_of_a_pinned_command_are_on_one_cpu_each() {
     if !has("python3") {
         return;
     }
@@ -106,7 +106,7 @@ end.set()
 }
 
 #[test]
-fn threads_of_a_bound_copy_stay_in_the_place_of_that_copy() {
+fn threads_of_a_pinned_copy_stay_on_the_cpus_of_that_copy() {
     if !has("python3") || cpus() < 2 {
         eprintln!("SKIPPED: needs python3 and two CPUs");
         return;
@@ -155,7 +155,7 @@ fn two_copies_that_sleep_are_twice_as_fast_as_one() {
 }
 
 #[test]
-fn more_copies_than_files_may_be_open_do_run_with_the_limit_that_was_given() {
+fn copies_beyond_the_limit_of_open_files_run_with_the_original_limit() {
     let bench = Bench::new();
     let (_, most) = limits();
     if most < 4096 {
@@ -202,7 +202,7 @@ fn a_slower_command_is_found_slower() {
 }
 
 #[test]
-fn a_command_against_itself_is_answered_in_words() {
+fn a_command_compared_with_itself_has_an_answer_in_words() {
     let bench = Bench::new();
     let run = bench.run(&["compare", "--pairs", "7", "--", "sleep", "0.02"]);
     let text = String::from_utf8_lossy(&run.stdout).into_owned();
@@ -223,7 +223,7 @@ fn a_command_against_itself_is_answered_in_words() {
 }
 
 #[test]
-fn pairs_and_precision_say_when_it_ends() {
+fn pairs_and_precision_determine_the_end() {
     let bench = Bench::new();
     bench.judged(&["compare", "--pairs", "3", "--budget", "1ms", "--", "sleep", "0.01"]);
     assert_eq!(bench.record()["experiments"][0]["samples"].as_array().unwrap().len(), 6);
@@ -239,7 +239,7 @@ fn pairs_and_precision_say_when_it_ends() {
 const SLOW_AFTER_THREE: &str = "echo >> runs; test $(wc -l < runs) -le 3 || sleep 0.1; : {workers}";
 
 #[test]
-fn scale_makes_as_many_rounds_as_were_asked_for_however_long_they_take() {
+fn scale_makes_the_requested_number_of_rounds_however_long_they_take() {
     let bench = Bench::new();
     let arguments =
         ["scale", "--copies", "--workers", "1,2", "--pairs", "4", "--", "sh", "-c", SLOW_AFTER_THREE];
@@ -248,7 +248,7 @@ fn scale_makes_as_many_rounds_as_were_asked_for_however_long_they_take() {
 }
 
 #[test]
-fn tune_makes_as_many_pairs_as_were_asked_for_in_each_round() {
+fn tune_makes_the_requested_number_of_pairs_in_each_round() {
     let bench = Bench::new();
     let arguments = ["tune", "--workers", "1,2", "--today", "1", "--place", "free", "--pairs", "3", "--"];
     bench.judged(&with(&arguments, &["sh", "-c", SLOW_AFTER_THREE]));
@@ -269,7 +269,7 @@ fn environments_and_commands_may_differ() {
 }
 
 #[test]
-fn a_search_tries_each_candidate_once_and_proves_its_winner() {
+fn a_search_tries_each_candidate_once_and_confirms_its_winner() {
     let bench = Bench::new();
     let arguments = ["tune", "--budget", "3s", "--workers", "1,2", "--today", "1", "--"];
     let script = "test {workers} = 2 || sleep 0.06; sleep 0.01";
@@ -295,7 +295,7 @@ fn a_search_tries_each_candidate_once_and_proves_its_winner() {
 }
 
 #[test]
-fn workers_that_nobody_tells_the_command_make_no_second_candidate() {
+fn worker_counts_that_the_command_does_not_use_make_no_second_candidate() {
     if !have_a_choice() {
         return;
     }
@@ -335,7 +335,7 @@ fn a_search_without_a_winner_writes_no_plan_and_leaves_no_older_one() {
 }
 
 #[test]
-fn tune_goes_on_without_candidates_that_fail() {
+fn tune_continues_without_candidates_that_fail() {
     // The command fails with more than two workers.
     let script = "test \"$0\" -le 2 || { echo too many >&2; exit 1; }; exec sleep 0.01";
     let bench = Bench::new();

@@ -30,7 +30,7 @@ fn an_empty_command_is_refused() {
 }
 
 #[test]
-fn a_command_that_fails_leaves_its_status_and_last_words() {
+fn a_failed_command_is_reported_with_status_and_last_line() {
     let script = "echo something; echo first >&2; echo the disk is gone >&2; exit 7";
     let said = Bench::new().refused(4, &with(&TWO, &["--", "sh", "-c", script]));
     assert!(said.contains("exit status: 7") && said.contains("): the disk is gone"), "{said}");
@@ -38,7 +38,7 @@ fn a_command_that_fails_leaves_its_status_and_last_words() {
 
 /// Regression test: a command that fails at once was "faster" than one that works.
 #[test]
-fn failures_that_are_ignored_are_counted_and_a_side_that_always_fails_has_no_verdict() {
+fn ignored_failures_are_counted_and_a_variant_that_always_fails_has_no_verdict() {
     let bench = Bench::new();
     let eight = ["compare", "--pairs", "8", "--ignore-failure"];
     let judged = bench.judged(&with(&eight, &["--vs", "false", "--", "sleep", "0.02"]));
@@ -101,7 +101,7 @@ fn a_command_that_ignores_sigterm_is_killed_with_all_that_it_started() {
 }
 
 #[test]
-fn a_metric_that_is_not_there_or_twice_is_told() {
+fn a_missing_or_repeated_metric_is_reported() {
     let said = Bench::new().refused(4, &with(&TWO, &["--metric", r"rate=none (\d+)", "--", "echo", "hi"]));
     assert!(said.contains("metric rate: ") && said.contains("the last line is \"hi\""), "{said}");
     let twice = ["--metric", r"rate=is (\d+)", "--", "printf", "is 1\nis 2\n"];
@@ -110,7 +110,7 @@ fn a_metric_that_is_not_there_or_twice_is_told() {
 }
 
 #[test]
-fn an_unknown_primary_metric_is_answered_with_the_names_there_are() {
+fn an_unknown_primary_metric_is_refused_with_the_known_names() {
     let said = Bench::new().refused(4, &with(&TWO, &["--primary", "p99", "--", "true"]));
     assert!(said.contains("no metric is called \"p99\"; found wall, cpu, memory"), "{said}");
 }
@@ -129,7 +129,7 @@ fn a_gigabyte_of_output_fills_no_memory() {
 }
 
 #[test]
-fn a_command_that_never_stops_writing_meets_its_time_limit() {
+fn a_command_that_never_stops_writing_is_ended_at_its_time_limit() {
     let bench = Bench::new();
     let arguments = ["compare", "--timeout", "500ms", "--metric", r"rate=(\d+)", "--", "yes"];
     let (ended, said, largest) = end_of(bench.start(&arguments));
@@ -138,7 +138,7 @@ fn a_command_that_never_stops_writing_meets_its_time_limit() {
 }
 
 #[test]
-fn an_orphan_that_goes_on_writing_does_not_hold_up_the_run() {
+fn an_orphan_that_keeps_writing_does_not_block_the_run() {
     let (bench, time) = (Bench::new(), unique());
     let script = format!("setsid yes {time} & echo 5");
     let arguments = with(&TWO, &["--metric", r"rate=^(\d)$", "--", "sh", "-c", &script]);
@@ -148,7 +148,7 @@ fn an_orphan_that_goes_on_writing_does_not_hold_up_the_run() {
 }
 
 #[test]
-fn a_process_left_behind_is_ended_and_told_and_no_other() {
+fn only_processes_left_behind_are_ended_and_reported() {
     let (bench, stray, ours) = (Bench::new(), unique(), unique());
     let mut bystander = Command::new("sleep").arg(&ours).spawn().unwrap();
     let script = format!("setsid sleep {stray} & exit 0");
@@ -161,7 +161,7 @@ fn a_process_left_behind_is_ended_and_told_and_no_other() {
 }
 
 #[test]
-fn a_budget_too_small_for_a_pair_is_answered_with_one_that_would_do() {
+fn a_budget_too_small_for_a_pair_is_refused_with_a_sufficient_one() {
     let said = Bench::new().refused(2, &["compare", "--budget", "100ms", "--", "sleep", "0.1"]);
     assert!(
         said.contains("a pair takes 0.2 s") && said.contains("a result needs at least --budget "),
@@ -179,7 +179,7 @@ fn a_budget_too_small_for_a_pair_is_answered_with_one_that_would_do() {
 }
 
 #[test]
-fn command_lines_that_cannot_be_meant_are_refused() {
+fn contradictory_command_lines_are_refused() {
     for (arguments, answer) in [
         (&["scale", "--workers", "2", "--", "true"][..], "{workers}"),
         (&["compare", "--a", "cpus=70000", "--", "true"], "70000 not present on this machine"),
@@ -216,7 +216,7 @@ fn hangs_later(time: &str) -> String {
 }
 
 #[test]
-fn ctrl_c_saves_the_pairs_there_are_and_ends_the_command() {
+fn ctrl_c_saves_the_finished_pairs_and_ends_the_command() {
     let (bench, time) = (Bench::new(), unique());
     let child = bench.start(&["compare", "--", "sh", "-c", &hangs_later(&time)]);
     until("a run that hangs", || !running(&time).is_empty());
@@ -263,7 +263,7 @@ fn a_command_does_not_outlive_a_killed_manycore() {
 }
 
 #[test]
-fn a_round_number_of_pairs_beyond_all_reason_can_be_interrupted() {
+fn a_run_of_very_many_pairs_can_be_interrupted() {
     let (bench, time) = (Bench::new(), unique());
     let script = hangs_later(&time);
     let child = bench.start(&["compare", "--pairs", "4000000000", "--", "sh", "-c", &script]);

@@ -38,7 +38,7 @@ fn tree(root: &Path, file: &str, text: &str) -> String {
 }
 
 #[test]
-fn trees_are_drawn_for_people() {
+fn trees_are_drawn() {
     for name in ["guest-2cpu", "hybrid-16cpu", "server-64cpu", "clusters-128cpu"] {
         insta::assert_snapshot!(name, stdout(&["--root", &fixture(name)]));
     }
@@ -55,7 +55,7 @@ fn a_capture_is_the_same_by_root_by_machine_and_as_json() {
 }
 
 #[test]
-fn this_machine_comes_back_from_what_it_saved() {
+fn this_machine_is_equal_after_saving_and_loading() {
     let folder = tempfile::tempdir().unwrap();
     let save = folder.path().join("here.machine");
     let save = save.to_str().unwrap();
@@ -67,7 +67,7 @@ fn this_machine_comes_back_from_what_it_saved() {
 }
 
 #[test]
-fn what_a_folder_saves_is_the_folder() {
+fn the_capture_of_a_folder_describes_the_same_machine() {
     let folder = tempfile::tempdir().unwrap();
     let root = tree(folder.path(), "etc/os-release", "PRETTY_NAME=Folder\n");
     let save = folder.path().join("saved.machine");
@@ -92,7 +92,7 @@ fn the_picture_is_well_formed_and_names_every_cpu() {
 }
 
 #[test]
-fn a_root_that_is_no_sysfs_is_refused() {
+fn a_root_without_sysfs_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().to_str().unwrap();
     assert_fails(&["--root", root], 2, "has no CPUs in sys/devices/system/cpu");
@@ -147,7 +147,7 @@ fn other_files_are_no_machines() {
 }
 
 #[test]
-fn a_file_cannot_ask_for_endless_cpus() {
+fn the_number_of_cpus_in_a_file_is_limited() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("m.json");
     let json = stdout(&["--root", &fixture("guest-2cpu"), "--format", "json"]);
@@ -173,7 +173,7 @@ fn outputs_that_cannot_be_written_leave_nothing() {
 }
 
 #[test]
-fn a_picture_goes_to_standard_output_before_the_tree() {
+fn a_picture_on_standard_output_precedes_the_tree() {
     let folder = tempfile::tempdir().unwrap();
     let both = |out: std::process::Stdio| {
         let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("manycore"));

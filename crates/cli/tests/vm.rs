@@ -228,7 +228,7 @@ fn guest_without_a_plan_is_described() {
 }
 
 #[test]
-fn what_cannot_be_read_is_refused_and_nothing_is_written() {
+fn unreadable_input_is_refused_and_nothing_is_written() {
     let folder = tempfile::tempdir().unwrap();
     let machine = host(&folder);
     let (machine, out) = (machine.to_str().unwrap(), folder.path().join("out.xml"));
@@ -299,7 +299,7 @@ fn invalid_requests_are_refused_with_advice() {
 }
 
 #[test]
-fn checks_that_cannot_be_made_say_why() {
+fn impossible_checks_are_reported_with_the_reason() {
     let folder = tempfile::tempdir().unwrap();
     let file =
         |name: &str, contents: &str| write(folder.path(), name, contents.as_bytes()).display().to_string();

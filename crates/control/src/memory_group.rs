@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_made_limits_and_goes() {
+    fn a_group_is_created_limits_memory_and_is_removed() {
         let folder = tempfile::tempdir().unwrap();
         let journal = Journal::begin(folder.path(), "test", "a memory group", false).unwrap();
         let group = match MemoryGroup::create(&journal, "0", 64 << 20) {

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_that_cannot_be_had_gives_no_figure_and_does_not_hang() {
+    fn an_unavailable_cpu_gives_no_figure_and_does_not_hang() {
         let cpu = affinity::allowed().unwrap().first().unwrap();
         let absent = 9999;
         let mut subject = subject(vec![[cpu, absent], [absent, absent + 1]], u64::MAX);

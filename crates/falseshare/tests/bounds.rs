@@ -29,7 +29,7 @@ fn shared(layouts: &[LineLayout], limit: u64) -> (ProcessTracker, File) {
 }
 
 #[test]
-fn a_child_of_fork_takes_little_memory_and_knows_what_is_mapped() {
+fn a_forked_child_uses_little_memory_and_inherits_the_mappings() {
     use std::os::unix::fs::MetadataExt;
     let (region, file) = Region::create(&[LineLayout { line_bytes: 64, shift_bytes: 0 }], 1 << 20).unwrap();
     let tracker = ProcessTracker::new(region).unwrap().unwrap();

@@ -43,7 +43,7 @@ mod tests {
     use std::hint::black_box;
 
     #[test]
-    fn what_is_allocated_was_taken() {
+    fn allocated_bytes_are_counted() {
         let Some(before) = obtained_bytes() else { return eprintln!("SKIPPED: no mallinfo2 here") };
         let block = black_box(vec![1u8; 300 << 20]);
         assert!(obtained_bytes() >= Some(before + (200 << 20)));

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_killed_child_takes_its_own_children_along() {
+    fn killing_a_child_kills_its_descendants() {
         let mut shell = Command::new("sh");
         shell.args(["-c", "sleep 1000 & echo $!; wait"]).stdout(Stdio::piped());
         let mut child = spawn(&mut shell).unwrap();

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn an_absent_kernel_counts_nothing() {
+    fn without_proc_all_counters_are_absent() {
         let kernel = KernelCounters::at(Path::new("/nonexistent"));
         assert_eq!(kernel.task(u32::MAX >> 4), TaskCounters::default());
         assert!(kernel.cpu_ticks().is_empty() && kernel.cpu_pressure().is_none() && kernel.load().is_none());

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn other_files_are_called_what_they_are() {
+    fn files_of_other_kinds_are_named_in_errors() {
         for (text, problem) in [
             (" \n", "the file is empty; expected a record (\"manycore/record/2\"): written by a test"),
             (

@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gigabyte_is_read_and_thrown_away() {
+    fn a_gigabyte_is_read_and_discarded() {
         let job = run("head -c 1000000000 /dev/zero; exec >&-; head -c 1000000 /dev/zero >&2");
         assert!(
             job.output_truncated() && job.output().len() == MAX_OUTPUT && job.stderr_tail.len() <= MAX_STDERR

@@ -29,7 +29,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn what_a_node_has_left_is_what_is_free_and_half_of_the_files() {
+    fn available_memory_is_free_memory_and_half_of_the_file_pages() {
         let folder = tempfile::tempdir().unwrap();
         let node = folder.path().join("sys/devices/system/node/node1");
         fs::create_dir_all(&node).unwrap();

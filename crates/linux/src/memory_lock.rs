@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_refused_is_told_with_the_reason() {
+    fn refusals_are_reported_with_the_reason() {
         // This runs in a process of its own, so that this one is not locked.
         let program = std::env::current_exe().unwrap();
         if std::env::var_os("STAY").is_some() {
@@ -98,7 +98,7 @@ mod tests {
             }
             return;
         }
-        let own = "resident::tests::what_is_refused_is_told_with_the_reason";
+        let own = "resident::tests::refusals_are_reported_with_the_reason";
         let status = std::process::Command::new(program).args([own, "--exact"]).env("STAY", "1").status();
         assert!(status.unwrap().success());
     }

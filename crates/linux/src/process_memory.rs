@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn who_ends_in_between_takes_nobody_elses_share_away() {
+    fn a_process_that_ends_in_between_does_not_affect_the_others() {
         if read(&BTreeSet::from([std::process::id()])).pss_bytes.is_none() {
             return eprintln!("SKIPPED: no smaps_rollup here");
         }
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_there_has_none() {
+    fn a_missing_process_has_no_memory() {
         let none = ProcessMemory { pss_bytes: Some(0), ..ProcessMemory::default() };
         assert_eq!(read(&BTreeSet::from([u32::MAX >> 4])), none);
     }

@@ -20,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_urgent_thread_starts_is_ordinary() {
+    fn threads_started_with_realtime_priority_are_ordinary() {
         std::thread::spawn(|| {
             if !request() {
                 return eprintln!("SKIPPED: no permission for real-time priority (CAP_SYS_NICE)");

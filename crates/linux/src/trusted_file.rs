@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_our_own_regular_file_is_not_written() {
+    fn only_regular_files_of_this_user_are_written() {
         let (folder, file) = place();
         writeln!(append(&file).unwrap(), "one").unwrap();
         writeln!(append(&file).unwrap(), "two").unwrap();

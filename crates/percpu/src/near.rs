@@ -54,7 +54,7 @@ mod tests {
         }
 
         #[test]
-        fn small_amounts_owe_exactly_where_the_test_says_so(new: i64, n in -MASK..=MASK) {
+        fn small_amounts_owe_exactly_if_the_test_is_true(new: i64, n in -MASK..=MASK) {
             prop_assert_eq!(owes(new, n), owed(new, n) != 0);
         }
 

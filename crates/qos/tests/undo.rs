@@ -88,7 +88,7 @@ fn a_rounded_limit_is_undone_after_its_writer_was_killed() {
 }
 
 #[test]
-fn limits_changed_by_others_are_left() {
+fn limits_changed_by_others_stay_unchanged() {
     let root = place();
     let journal = begin(root.path());
     limit(root.path(), &journal, "MB:0=50");

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn two_runs_at_once_get_the_same() {
+    fn concurrent_runs_get_the_same_entry() {
         let folder = tempfile::tempdir().unwrap();
         let places: Vec<PathBuf> = std::thread::scope(|scope| {
             let runs: Vec<_> =

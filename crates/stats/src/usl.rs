@@ -135,7 +135,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_law_is_found_again(rate_of_one in 1e-6f64..1e12, contention in 0.0f64..0.3, coherence in 0.0f64..0.01) {
+        fn the_coefficients_of_a_law_are_recovered(rate_of_one in 1e-6f64..1e12, contention in 0.0f64..0.3, coherence in 0.0f64..0.01) {
             let law = Usl { rate_of_one, contention, coherence };
             let fit = Usl::fit(&points(law, &[1, 2, 4, 8, 16, 32])).unwrap();
             prop_assert!((fit.rate_of_one / rate_of_one - 1.0).abs() < 1e-6);

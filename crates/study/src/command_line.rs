@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn every_hole_is_filled() {
+    fn every_placeholder_is_replaced() {
         let command: Vec<String> = ["make", "-j{workers}", "{workers}"].map(str::to_owned).to_vec();
         assert_eq!(with_workers(&command, 8), (["make", "-j8", "8"].map(str::to_owned).to_vec(), true));
         assert!(!with_workers(&command[..1], 8).1);

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_not_near_are_not_called_so() {
+    fn names_that_are_not_similar_are_not_suggested() {
         assert_eq!(instead([], "web"), "there is none");
         assert_eq!(instead(["/"], "web"), "there is /");
         assert_eq!(instead(["/", "qemu-1-a"], "web"), "there are /, qemu-1-a");

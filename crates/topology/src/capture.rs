@@ -296,7 +296,7 @@ mod tests {
         }
 
         #[test]
-        fn files_come_back(path in "[a-z% \t:=#>-][a-z/% \t:=#>-]{0,19}[a-z%:]", text in "(\\PC|\n|\t|\r| ){0,80}") {
+        fn capture_and_parse_are_inverse(path in "[a-z% \t:=#>-][a-z/% \t:=#>-]{0,19}[a-z%:]", text in "(\\PC|\n|\t|\r| ){0,80}") {
             let mut capture = Capture::default();
             capture.add_file(&path, &text);
             prop_assert_eq!(Capture::parse(&capture.to_string()).unwrap(), capture);

@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_cpusets_are_known() {
+    fn the_oldest_cpusets_are_read() {
         let tree = tree(&[("proc/self/cpuset", "/job"), ("proc/mounts", "none /dev/cpuset cpuset rw 0 0")]);
         assert_eq!(
             folders(&tree, "cpuset").last(),

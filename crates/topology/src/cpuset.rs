@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_lists_say_what_is_wrong() {
+    fn invalid_lists_are_reported_with_the_reason() {
         for (text, message) in [
             ("3-1", "range 3-1 ends before it begins; write 1-3"),
             ("0-99999999999", "the number 99999999999 is too large"),

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_of_a_machine_with_all_levels_are_told_apart() {
+    fn distances_of_a_machine_with_all_levels_are_distinguished() {
         let cache = |level, cpus| Cache {
             level,
             kind: CacheKind::Unified,

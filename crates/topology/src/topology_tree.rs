@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_and_memory_lie_by_their_node() {
+    fn devices_and_memory_are_attached_to_their_node() {
         let mut with = machine();
         with.nodes = vec![
             Node { id: 0, cpus: "0-3".parse().unwrap(), ..Node::default() },
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn cpus_without_cores_are_loose() {
+    fn cpus_without_cores_are_in_no_child() {
         let mut coreless = machine();
         coreless.cores.clear();
         assert_eq!(TopologyTree::new(&coreless).root.children[0].cpus_without_child().to_string(), "");

@@ -27,7 +27,7 @@ fn siblings_are_the_first_to_be_left_out() {
 }
 
 #[test]
-fn a_machine_that_tells_nothing_is_thinned_evenly() {
+fn pairs_of_a_machine_without_groups_are_thinned_evenly() {
     let cpus = "0-99".parse().unwrap();
     let choice = select(&Machine::default(), &cpus, 1000);
     assert!(choice.pairs.len() <= 1000 && choice.pairs.len() > 900, "{}", choice.pairs.len());

@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_does_sysbench_s_work() {
+    fn an_event_has_the_divisions_of_sysbench() {
         assert_eq!(Prime::count(10_000), PrimeCounts { divisions: 117_526, primes: 1_228 });
     }
 

@@ -58,7 +58,7 @@ mod tests {
 
     /// Regression test: the finding was "B is 80 % faster", because `false` ends at once.
     #[test]
-    fn a_side_that_always_fails_has_no_verdict() {
+    fn a_variant_that_always_fails_has_no_verdict() {
         let mut record = SyntheticMachine::guest().record();
         let mut experiment = record.experiments.swap_remove(0);
         experiment.id = "compare".to_owned();

@@ -172,7 +172,7 @@ fn visits_that_gave_nothing_or_were_elsewhere_do_not_count() {
 }
 
 #[test]
-fn a_record_without_the_section_says_nothing_of_it() {
+fn a_record_without_the_section_has_no_findings_about_it() {
     let mut record = SyntheticMachine::guest().record();
     record.experiments.retain(|experiment| experiment.id != id::LATENCY);
     assert_eq!(Evaluation::from_record(&record).latency, None);
@@ -225,7 +225,7 @@ fn a_visit_without_a_figure_counts_as_longer_than_all_others() {
 }
 
 #[test]
-fn a_pair_most_of_whose_visits_gave_no_figure_has_none() {
+fn a_pair_with_mostly_empty_visits_has_no_figure() {
     let mut record = SyntheticMachine { blocks: 0, ..SyntheticMachine::server() }.record();
     let machine = record.machine.clone();
     let mut experiment = latency_experiment(&machine, &distance_ns, 0.01, 10, 1);

@@ -98,7 +98,7 @@ fn schedulers_are_compared_with_cpus_and_quota() {
 }
 
 #[test]
-fn work_on_half_of_the_cpus_is_seen() {
+fn work_on_half_of_the_cpus_is_reported() {
     let record = guest(Work::Spin);
     let all = evaluate(&record);
     let balance = |index: usize| all[index].runs[0].balance.clone().unwrap();
@@ -153,7 +153,7 @@ fn abnormal_ends_are_reported() {
 }
 
 #[test]
-fn a_record_without_light_processes_says_nothing_of_them() {
+fn a_record_without_light_processes_has_no_findings_about_them() {
     let record = SyntheticMachine { blocks: 4, ..SyntheticMachine::guest() }.record();
     assert_eq!((findings(&record), evaluate(&record)), (Vec::new(), Vec::new()));
 }

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn partitions_are_known() {
+    fn partitions_are_recognized() {
         let files = [V2, ("cg/p/cpuset.cpus.effective", "3"), ("cg/p/cpuset.cpus.partition", "root")];
         assert!(limits_of(&files, "0::/p").0.partition);
         let files =

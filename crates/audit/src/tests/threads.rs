@@ -96,7 +96,7 @@ fn go_before_1_25_ignores_quotas() {
 }
 
 #[test]
-fn libraries_count_threads_that_are_there() {
+fn libraries_count_existing_threads() {
     let blas = "/usr/lib/x86_64-linux-gnu/openblas-pthread/libblas.so.3";
     let python = |count, program| quota(1.0, "python3", &[("python3", count, 0.2)], program);
     assert_eq!(only(&python(7, library(blas, &[]))).fix, "start it with: OPENBLAS_NUM_THREADS=1");
@@ -126,7 +126,7 @@ fn programs_without_a_runtime_may_have_any_threads() {
 }
 
 #[test]
-fn a_bit_more_is_not_clearly_more() {
+fn slightly_more_workers_are_not_reported() {
     for (workers, cpus, clearly) in
         [(2, 1.0, true), (1, 0.5, false), (2, 1.5, false), (3, 2.0, true), (64, 48.0, false)]
     {

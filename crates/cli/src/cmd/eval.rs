@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sections_keep_their_order_whatever_the_command_line_says() {
+    fn sections_keep_their_order_for_any_command_line() {
         let names: Vec<&str> =
             chosen(&["matrix".to_owned(), "noise".to_owned()]).iter().map(|section| section.name).collect();
         assert_eq!(names, ["noise", "matrix"]);

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_short_and_tell_records_apart() {
+    fn names_are_short_and_distinguish_records() {
         let of = |paths: &[&str]| names(&paths.iter().map(PathBuf::from).collect::<Vec<_>>());
         assert_eq!(of(&["x/before.json", "x/after.json"]), ["before", "after"]);
         assert_eq!(of(&["a/record.json", "b/record.json", "record.json"]), ["a", "b", "record"]);

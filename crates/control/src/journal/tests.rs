@@ -67,7 +67,7 @@ fn a_later_process_undoes_the_pin_of_a_killed_owner() {
 }
 
 #[test]
-fn settings_changed_by_others_are_left() {
+fn settings_changed_by_others_stay_unchanged() {
     let cpus = affinity::allowed().unwrap();
     if cpus.len() < 2 {
         return eprintln!("SKIPPED: needs two CPUs");
@@ -268,7 +268,7 @@ fn a_journal_of_another_boot_is_only_removed() {
 }
 
 #[test]
-fn a_cpuset_is_left_and_removed() {
+fn processes_leave_a_cpuset_before_it_is_removed() {
     let folder = tempfile::tempdir().unwrap();
     let sleeper = Sleeper::new();
     let journal = Journal::begin(folder.path(), "pin", "", false).unwrap();

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_that_are_not_there_are_told() {
+    fn missing_nodes_are_reported() {
         let machine = machine();
         assert_eq!(
             refused(&machine, "0,7"),
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_tells_no_nodes_is_one() {
+    fn a_machine_without_reported_nodes_is_one_node() {
         let machine = Machine { nodes: Vec::new(), ..machine() };
         let nodes = StreamNodes::select(&machine, None).unwrap();
         assert_eq!((nodes.memory_nodes.as_slice(), nodes.bind_memory, nodes.most()), (&[0][..], false, 16));

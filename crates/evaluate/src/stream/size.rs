@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_that_is_refused_says_why() {
+    fn a_refused_size_is_reported_with_its_reason() {
         assert_eq!(memory().array(Some(9 << 20)).unwrap(), 9 << 20);
         assert_eq!(
             input(memory().array(Some(1 << 20))),

@@ -85,7 +85,7 @@ fn the_order_follows_from_the_seed() {
 }
 
 #[test]
-fn pairs_of_slices_see_through_a_drifting_machine() {
+fn pairs_of_slices_show_the_effect_on_a_drifting_machine() {
     let (experiment, _) = run_it(&mut Simulated::new(&[100.0, 103.0], 50_000_000), Budget::seconds(20.0), 2);
     let ratios = experiment.log_ratios(0, 1);
     let ratio = Estimate::from_samples(&ratios).unwrap().map(f64::exp);

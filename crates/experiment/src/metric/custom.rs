@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expression_that_does_not_match_once_says_what_it_found() {
+    fn an_expression_that_does_not_match_once_is_reported_with_its_matches() {
         assert_eq!(
             read("rps=rps (\\d+)", "rps 123\nrps 456\n"),
             Err("metric rps: found 2 times (\"123\", \"456\"); make the expression match only one of them"
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_json_path_that_leads_nowhere_says_where_it_stopped() {
+    fn a_missing_json_path_is_reported_with_the_last_key_found() {
         let text = r#"{"a": {"x": 1, "y": [1, 2]}, "s": "fast", "o": {}}"#;
         let error = |given| read(given, text).unwrap_err();
         assert_eq!(error("n=json:b"), "metric n: no \"b\" at the top, which is an object with a, o, s");

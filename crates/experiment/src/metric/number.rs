@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_finite_number_is_refused() {
+    fn texts_without_a_finite_number_are_refused() {
         for text in
             ["", "-", ".", "nan", "-nan%", "inf", "1e999", "1,5", "1,2345", "1.2.3", "12 apples", "5i"]
         {

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sapphire_rapids_has_loads_beside_their_helper_and_stores() {
+    fn sapphire_rapids_samples_loads_with_an_auxiliary_event_and_stores() {
         let folder = tempfile::tempdir().unwrap();
         write(
             folder.path(),
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn both_kinds_of_cores_of_a_hybrid_cpu_are_taken() {
+    fn both_kinds_of_cores_of_a_hybrid_cpu_are_sampled() {
         let folder = tempfile::tempdir().unwrap();
         for (name, kind) in [("cpu_core", "4"), ("cpu_atom", "10")] {
             let loads = format!("{name}/events/mem-loads");

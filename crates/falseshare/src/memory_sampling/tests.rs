@@ -95,7 +95,7 @@ fn two_adjacent_counters_are_false_sharing() {
 }
 
 #[test]
-fn one_counter_of_two_threads_is_needed() {
+fn one_counter_of_two_threads_is_true_sharing() {
     let mut bytes = named(70, 70, "prog", true);
     for tid in [71, 72] {
         bytes.extend([sampled(tid, 1, 0x1000, LOAD_HITM), sampled(tid, 2, 0x1000, STORE_MISS)].concat());
@@ -106,7 +106,7 @@ fn one_counter_of_two_threads_is_needed() {
 }
 
 #[test]
-fn what_one_thread_has_or_nobody_writes_is_not_shared() {
+fn lines_of_one_thread_or_without_writes_are_not_shared() {
     let mut bytes = [sampled(71, 1, 0x1000, STORE_MISS), sampled(71, 1, 0x1008, LOAD_HITM)].concat();
     bytes.extend([sampled(71, 1, 0x2000, 2), sampled(72, 1, 0x2008, 2)].concat());
     let processes = gathered(&bytes).processes(70, LineLayout { line_bytes: 64, shift_bytes: 0 });
@@ -122,7 +122,7 @@ fn another_program_begins_with_nothing_mapped() {
 }
 
 #[test]
-fn what_follows_the_start_of_a_program_that_another_cpu_tells_is_kept() {
+fn samples_after_an_exec_recorded_on_another_cpu_are_kept() {
     // The buffer of the first CPU is read first, although its records are later.
     let before = record_at(400, mapped(0x1000, 0x1000, 0, "/bin/sh"));
     let mut after = [before, record_at(900, mapped(0x5000, 0x1000, 0, "/bin/prog"))].concat();
@@ -151,7 +151,7 @@ proptest! {
 
 /// Page faults have addresses too, and every kernel with performance events can record them.
 #[test]
-fn the_kernel_tells_of_a_real_program() {
+fn records_of_a_real_program_are_read() {
     let faults = MemoryEvent {
         name: "page-faults".to_owned(),
         kind: 1,
@@ -196,7 +196,7 @@ fn an_endless_program_is_ended() {
 }
 
 #[test]
-fn what_cannot_be_started_is_said() {
+fn a_command_that_cannot_be_started_is_reported() {
     let request = Request { command: vec!["/no/such".to_owned()], timeout: None, line_bytes: 64 };
     match sample(&request, &[], &|| false) {
         Err(Error::EventsRefused { error, .. }) => eprintln!("SKIPPED: the kernel refuses events: {error}"),
@@ -208,10 +208,10 @@ fn what_cannot_be_started_is_said() {
 
 /// Other tests of this binary have children too, so it runs itself again for this test alone.
 #[test]
-fn what_the_command_leaves_behind_is_ended_and_told() {
+fn processes_left_by_the_command_are_ended_and_reported() {
     const SINGLE_TEST_VARIABLE: &str = "MANYCORE_TEST_ALONE";
     if std::env::var_os(SINGLE_TEST_VARIABLE).is_none() {
-        let name = "memory_sampling::tests::what_the_command_leaves_behind_is_ended_and_told";
+        let name = "memory_sampling::tests::processes_left_by_the_command_are_ended_and_reported";
         let program = std::env::current_exe().unwrap();
         let run = Command::new(program)
             .args(["--exact", name, "--nocapture"])

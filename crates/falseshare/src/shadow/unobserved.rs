@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_of_another_is_out_of_reach() {
+    fn a_file_of_another_user_is_inaccessible() {
         let file = sys::memory_file(c"manycore-test").unwrap();
         let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
         assert!(check_access(Path::new(&path)).is_ok());
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_for_another_machine_is_told() {
+    fn a_program_for_another_architecture_is_reported() {
         let folder = std::env::temp_dir().join(format!("manycore-escape-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let path = folder.join("m32");

@@ -131,7 +131,7 @@ fn few_transfers_are_not_reported() {
 }
 
 #[test]
-fn what_is_read_beside_what_one_thread_writes_is_split() {
+fn read_data_beside_written_data_is_to_be_split() {
     let accesses = [access(1, 1, 0, 500, 0), access(2, 1, 0, 500, 0), access(3, 2, 8, 200, 200)];
     let findings = findings_of(vec![in_module(line(0x1000, 300, 300, &accesses))]);
     let Fix::Split(text) = &findings.false_sharing[0].fix else { panic!("{findings:#?}") };
@@ -176,7 +176,7 @@ fn blocks_of_one_site_are_one_finding_and_adjacent_blocks_are_reported() {
 }
 
 #[test]
-fn libraries_and_runtimes_stand_apart() {
+fn libraries_and_runtimes_are_listed_separately() {
     let accesses = |code| [access(1, code, 0, 9, 9), access(2, code, 8, 9, 9)];
     let findings = findings_of(vec![line(0x9000, 90, 90, &accesses(4)), line(0x9100, 80, 80, &accesses(5))]);
     assert!(findings.false_sharing.is_empty(), "{findings:#?}");
@@ -212,7 +212,7 @@ fn a_global_that_only_a_library_touches_is_the_programs_own() {
 }
 
 #[test]
-fn a_block_that_takes_no_part_is_no_neighbour() {
+fn a_block_without_transfers_is_not_a_neighbour() {
     let block = |start| HeapBlock { start, bytes: 16, callers: vec![6, 3] };
     let fix_of = |second: u64| {
         let accesses =
@@ -227,7 +227,7 @@ fn a_block_that_takes_no_part_is_no_neighbour() {
 }
 
 #[test]
-fn the_cure_names_the_programs_own_code_that_writes_most() {
+fn the_fix_names_the_programs_own_code_that_writes_most() {
     // A runtime accesses the line a few times; the fix names the worker's line of code.
     let accesses = [
         access(0, 4, 0, 90, 90),
@@ -285,7 +285,7 @@ fn fields_with_different_writers_are_reported_where_separating_them_saves_transf
 }
 
 #[test]
-fn a_lock_is_not_parted_from_what_it_guards() {
+fn a_lock_is_not_separated_from_its_data() {
     for data in [&[0, 1, 2, 3][..], &[1, 2]] {
         let finding = truly_shared(250, &[writing(&[0, 1, 2, 3], 1, 0), writing(data, 2, 8)].concat());
         assert_eq!(finding.fields, [], "{data:?}");
@@ -293,7 +293,7 @@ fn a_lock_is_not_parted_from_what_it_guards() {
 }
 
 #[test]
-fn code_that_can_have_no_part_is_not_notable() {
+fn code_that_cannot_contribute_is_not_significant() {
     let busy = [access(1, 1, 0, 50_000, 50_000), access(2, 1, 8, 50_000, 50_000)];
     let notable = |writes| {
         let accesses = [&busy[..], &[access(0, 2, 16, 0, writes)]].concat();
@@ -326,7 +326,7 @@ fn the_owner_of_a_stack_is_reported_where_there_is_only_one() {
 }
 
 #[test]
-fn memory_of_several_processes_is_not_called_compared() {
+fn several_processes_are_noted_as_not_compared() {
     let one = seen(process(1, Vec::new()));
     assert_eq!(Findings::from_observation(&one, SETTINGS).notes, [""; 0]);
     let mut two = one.clone();
@@ -336,7 +336,7 @@ fn memory_of_several_processes_is_not_called_compared() {
 }
 
 #[test]
-fn an_observation_survives_the_way_through_a_file() {
+fn an_observation_is_equal_after_saving_and_loading() {
     let seen = seen(process(2, vec![in_module(line(0x1000, 5, 6, &[access(1, 1, 0, 9, 9)]))]));
     let text = serde_json::to_string(&seen).unwrap();
     assert_eq!(serde_json::from_str::<Observation>(&text).unwrap(), seen);

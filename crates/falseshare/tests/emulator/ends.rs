@@ -82,7 +82,7 @@ fn programs_that_programs_start_are_observed() {
 }
 
 #[test]
-fn what_a_static_program_executes_is_observed() {
+fn programs_executed_by_a_static_program_are_observed() {
     let Some(_alone) = can() else { return };
     let bench = Bench::new();
     // A static program has none of our functions, so its system call is seen instead.
@@ -118,7 +118,7 @@ fn a_program_in_another_root_runs_unobserved_with_a_note() {
 }
 
 #[test]
-fn what_is_no_program_for_us_is_refused() {
+fn files_that_cannot_be_observed_are_refused() {
     let Some(_alone) = can() else { return };
     let bench = Bench::new();
     let file = |name: &str, contents: &[u8], mode| {

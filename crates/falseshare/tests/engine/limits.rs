@@ -19,7 +19,7 @@ fn threads_beyond_the_limit_of_a_line_are_counted_and_reported() {
 }
 
 #[test]
-fn threads_that_ended_make_room_at_a_line() {
+fn records_of_ended_threads_at_a_line_are_reused() {
     let lab = TestProcess::new(1);
     for round in 0..1000 {
         lab.write(0, LINE);

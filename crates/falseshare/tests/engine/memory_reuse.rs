@@ -4,7 +4,7 @@ use super::{CODE, LINE, TestProcess};
 use manycore_falseshare::shadow::{AccessKind, maps::Mapped};
 
 #[test]
-fn memory_that_is_given_anew_has_no_past() {
+fn reused_memory_has_no_history() {
     let lab = TestProcess::new(2);
     lab.follow(LINE);
     for _ in 0..100 {
@@ -19,7 +19,7 @@ fn memory_that_is_given_anew_has_no_past() {
 }
 
 #[test]
-fn a_line_that_is_not_followed_yet_has_no_past_either_when_it_is_given_anew() {
+fn a_reused_line_that_is_not_followed_has_no_history() {
     let lab = TestProcess::new(2);
     for _ in 0..100 {
         for thread in 0..2 {
@@ -32,7 +32,7 @@ fn a_line_that_is_not_followed_yet_has_no_past_either_when_it_is_given_anew() {
 }
 
 #[test]
-fn a_neighbour_of_what_is_given_anew_keeps_its_past() {
+fn a_neighbour_of_reused_memory_keeps_its_history() {
     let lab = TestProcess::new(2);
     lab.follow(LINE);
     for _ in 0..100 {
@@ -45,7 +45,7 @@ fn a_neighbour_of_what_is_given_anew_keeps_its_past() {
 }
 
 #[test]
-fn a_stack_that_a_new_thread_gets_has_no_past() {
+fn the_reused_stack_of_a_new_thread_has_no_history() {
     let lab = TestProcess::new(2);
     let stack = Mapped { start: LINE, end: LINE + 0x1000, offset: 0, path: Vec::new() };
     lab.tracker.mapped(&stack);

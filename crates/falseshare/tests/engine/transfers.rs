@@ -19,7 +19,7 @@ fn a_line_of_one_thread_is_not_followed() {
 }
 
 #[test]
-fn what_is_only_read_after_it_was_made_is_not_followed() {
+fn data_that_is_only_read_after_initialization_is_not_followed() {
     let lab = TestProcess::new(4);
     lab.write(0, LINE);
     for round in 0..1000 {
@@ -29,7 +29,7 @@ fn what_is_only_read_after_it_was_made_is_not_followed() {
 }
 
 #[test]
-fn what_main_prepares_and_a_worker_uses_is_not_followed_even_where_main_collects_it() {
+fn data_prepared_by_main_and_used_by_one_worker_is_not_followed() {
     let lab = TestProcess::new(2);
     lab.write(0, LINE);
     for _ in 0..1000 {
@@ -52,7 +52,7 @@ fn ping_pong_at_different_bytes_is_false_sharing_each_time() {
 }
 
 #[test]
-fn ping_pong_at_the_same_bytes_is_needed_each_time() {
+fn ping_pong_at_the_same_bytes_is_true_sharing_each_time() {
     let lab = TestProcess::new(2);
     lab.follow(LINE);
     for _ in 0..100 {
@@ -63,7 +63,7 @@ fn ping_pong_at_the_same_bytes_is_needed_each_time() {
 }
 
 #[test]
-fn a_tenure_that_needs_one_byte_is_needed_whatever_else_it_touches() {
+fn an_ownership_period_that_uses_one_remote_byte_is_true_sharing() {
     let lab = TestProcess::new(2);
     lab.follow(LINE);
     for _ in 0..100 {
@@ -92,7 +92,7 @@ fn a_reader_beside_a_writer_causes_two_transfers_a_round() {
 }
 
 #[test]
-fn readers_beside_each_other_do_not_take_the_line_from_one_another() {
+fn several_readers_share_the_line_without_transfers() {
     let lab = TestProcess::new(4);
     lab.follow(LINE);
     lab.write(0, LINE);

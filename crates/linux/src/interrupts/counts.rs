@@ -202,7 +202,7 @@ ERR:          3";
     }
 
     #[test]
-    fn what_grew_is_counted_by_cpu_not_by_column() {
+    fn increases_are_counted_by_cpu_and_not_by_column() {
         let before = parse("CPU0 CPU1\n1: 5 7 C 1-edge  a\n2: 9 9 C 2-edge  b").unwrap();
         let after = parse("CPU1 CPU4\n1: 8 2 C 1-edge  a\n2: 4 0 C 2-edge  b\n3: 1 1 C 3-edge  c").unwrap();
         let grown: Vec<Vec<u64>> = after.since(&before).rows.into_iter().map(|row| row.counts).collect();
@@ -231,7 +231,7 @@ ERR:          3";
         }
 
         #[test]
-        fn what_the_kernel_writes_is_read(
+        fn real_files_of_kernels_are_read(
             irq in 0u32..100_000,
             counts in prop::collection::vec(any::<u32>(), 1..6),
             names in prop::collection::vec("[a-z][a-z0-9-]{0,10}(@pci:0000:3b:00.0)?", 0..4),

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_state_is_not_a_figure() {
+    fn a_monitor_state_is_not_a_figure() {
         for (text, reading) in [
             ("0\n", Reading::Bytes(0)),
             ("Unavailable\n", Reading::Unavailable),

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_read_with_what_is_in_them() {
+    fn groups_are_read_with_their_contents() {
         let files = files(
             &[
                 ("schemata", "    L3:0=fffff\n    MB:0=  100"),

@@ -173,7 +173,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_written_is_read_back(
+        fn written_schemata_are_read_back(
             name in prop::sample::select(vec!["L3", "L2CODE", "MB", "MBHDL", "L3PBM", "L3PRI"]),
             values in prop::collection::btree_map(any::<u32>(), any::<u64>(), 1..5),
         ) {

@@ -3,7 +3,7 @@
 use super::{machines::*, *};
 
 #[test]
-fn two_cpus_have_one_way_each() {
+fn two_cpus_have_one_plan_each() {
     let machine = two();
     assert_eq!(line(&machine, "close", 2), "0 1");
     assert_eq!(line(&machine, "spread", 3), "0 1 0");
@@ -87,7 +87,7 @@ fn lists_keep_their_order_and_begin_again() {
 }
 
 #[test]
-fn memory_is_the_own_or_the_nearest() {
+fn memory_is_on_the_own_or_the_nearest_node() {
     let machine = expanded();
     let nodes = |place, workers| {
         plan(&machine, place, workers)
@@ -141,7 +141,7 @@ fn a_reserve_takes_whole_slow_low_cores() {
 }
 
 #[test]
-fn sentences_say_why() {
+fn reasons_are_explained() {
     let whys = |machine: &Machine, place, workers| {
         plan(machine, place, workers).workers.into_iter().map(|worker| worker.why).collect::<Vec<_>>()
     };

@@ -37,7 +37,7 @@ fn exports_use_other_programs_syntax() {
 }
 
 #[test]
-fn each_worker_has_its_line_and_alike_ones_have_one() {
+fn each_worker_has_a_line_and_equal_workers_share_one() {
     let machine = two_packages();
     let taskset = |place| export(&machine, ExportFormat::Taskset, place, 3, "default");
     assert_eq!(taskset("spread"), "taskset -c 0\ntaskset -c 8\ntaskset -c 1\n");
@@ -128,7 +128,7 @@ fn unused_cpus_are_in_no_plan() {
 
 proptest! {
     #[test]
-    fn every_format_has_words_for_every_plan(
+    fn every_format_expresses_every_plan(
         place in select(vec!["free", "close", "spread", "spread@core", "spread@package+nosmt", "cpus=10,2"]),
         memory in select(vec!["default", "local", "interleave", "bind", "bind=0"]),
         workers in 1..30usize,

@@ -46,7 +46,7 @@ fn a_reserve_leaves_one() {
 }
 
 #[test]
-fn a_reserve_for_threads_names_cpus_that_are_there() {
+fn a_reserve_for_threads_must_be_online() {
     let check = |list: &str| list.parse::<Reserve>().unwrap().check_online(&sparse());
     assert_eq!(
         check("cpus=1-2,99").unwrap_err().to_string(),
@@ -67,7 +67,7 @@ fn no_cpus_at_all() {
 }
 
 #[test]
-fn isolated_cpus_are_taken_where_they_are_meant() {
+fn isolated_cpus_are_used_only_if_named_or_included() {
     let limit = |source: &str, list: &str| manycore_topology::machine::Limit {
         source: source.to_owned(),
         cpus: Some(cpus(list)),
@@ -92,14 +92,14 @@ fn isolated_cpus_are_taken_where_they_are_meant() {
 }
 
 #[test]
-fn a_node_is_a_place_to_be_near() {
+fn a_node_is_accepted_by_near() {
     let machine = clustered();
     assert_eq!(plan(&machine, "near=node1", machine.nodes[1].cpus.len()).cpus(), machine.nodes[1].cpus);
     assert!(refused(&clustered(), "near=node7").ends_with("no CPUs of node 7; nodes with CPUs: 0-1"));
 }
 
 #[test]
-fn levels_that_are_not_there_name_the_nearest() {
+fn missing_levels_are_reported_with_the_nearest() {
     assert_eq!(
         refused(&two(), "spread@cluster"),
         "spread@cluster: this machine reports no cluster; the nearest is spread@llc"
@@ -113,7 +113,7 @@ fn levels_that_are_not_there_name_the_nearest() {
 }
 
 #[test]
-fn devices_that_are_not_there_name_others() {
+fn missing_devices_are_reported_with_similar_names() {
     assert_eq!(
         refused(&with_devices(), "near=eth7"),
         "near=eth7: this machine reports no such device; the nearest names are eth0, eth1, ib0, nvme0n1"

@@ -40,7 +40,7 @@ fn signed_rank_matches_textbook_values() {
 /// interval of 96.1 % from -0.786 to -0.010, p = 0.039.
 #[test]
 #[allow(clippy::approx_constant, reason = "a measured value of the example")]
-fn the_textbook_example_comes_out() {
+fn the_textbook_example_is_reproduced() {
     let before = [1.83, 0.50, 1.62, 2.48, 1.68, 1.88, 1.55, 3.06, 1.30];
     let after = [0.878, 0.647, 0.598, 2.05, 1.06, 1.29, 1.06, 3.14, 1.29];
     let differences: Vec<f64> = before.iter().zip(after).map(|(before, after)| after - before).collect();

@@ -127,7 +127,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn ids_are_kept_where_the_kernel_tells_them() {
+    fn cache_ids_are_kept_if_the_kernel_reports_them() {
         let mut files = MachineSpec { packages: 2, cores: 1, ..MachineSpec::default() }.capture();
         files.add_file(&format!("{CPU}/cpu1/cache/index3/id"), "8");
         let machine = crate::read(&SysTree::from_capture(files)).unwrap();

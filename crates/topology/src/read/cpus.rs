@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn clusters_that_say_nothing_new_are_dropped() {
+    fn clusters_without_information_are_dropped() {
         let (cores, packages) = ([group(0, "0-1"), group(1, "2-3")], [group(0, "0-3")]);
         assert!(useful_clusters(cores.to_vec(), &cores, &packages).is_empty());
         assert!(useful_clusters(packages.to_vec(), &cores, &packages).is_empty());

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_without_cpus_lies_by_the_nearest() {
+    fn a_node_without_cpus_is_located_at_the_nearest_cpus() {
         let nodes =
             [node(0, "0-1", &[10, 20, 14]), node(1, "2-3", &[20, 10, 24]), node(2, "", &[14, 24, 10])];
         assert_eq!(nearest(&nodes, 2).to_string(), "0-1");

@@ -85,7 +85,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn addresses_are_told_from_other_names() {
+    fn addresses_are_distinguished_from_other_names() {
         for name in ["0000:03:00.0", "10000:e1:1f.7"] {
             assert!(is_address(name), "{name}");
         }

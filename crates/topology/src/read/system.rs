@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn hypervisors_are_known_by_what_they_leave() {
+    fn hypervisors_are_recognized_by_their_files() {
         const GUEST: (&str, &str) = ("proc/cpuinfo", "vendor_id : GenuineIntel\nflags : fpu lm hypervisor");
         const METAL: (&str, &str) = ("proc/cpuinfo", "vendor_id : GenuineIntel\nflags : fpu lm");
         for (files, name) in [
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn names_come_from_where_they_are() {
+    fn system_names_are_read_from_their_files() {
         let known = system(&[
             ("etc/os-release", "NAME=x\nPRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\n"),
             ("proc/version", "Linux version 5.10.0-8 (gcc) #1"),

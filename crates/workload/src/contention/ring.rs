@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ring_is_first_in_first_out_and_knows_when_it_is_full() {
+    fn a_ring_is_first_in_first_out_and_refuses_values_when_full() {
         let ring = BoundedRing::new(4);
         for round in 0..5 {
             assert_eq!(ring.pop(), None);

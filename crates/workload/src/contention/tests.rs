@@ -58,19 +58,19 @@ fn no_addition_is_lost() {
 }
 
 #[test]
-fn no_lock_lets_two_in() {
+fn no_lock_admits_two_workers() {
     let (own, counted) = run(&Locks::new(4), Locks::VARIANTS.len(), 4, 500);
     assert_eq!(own, counted);
 }
 
 #[test]
-fn what_is_put_in_comes_out() {
+fn every_value_put_in_is_taken_out() {
     let (own, counted) = run(&Queues::new(4), Queues::VARIANTS.len(), 4, 500);
     assert_eq!(own, counted);
 }
 
 #[test]
-fn objects_of_the_kernel_are_there_until_they_are_dropped() {
+fn kernel_objects_exist_until_they_are_dropped() {
     let objects: [Box<dyn SharedObject>; 2] = match (SysvSemaphore::new(2), Messages::new(2)) {
         (Ok(semaphore), Ok(messages)) => [Box::new(semaphore), Box::new(messages)],
         _ => return eprintln!("SKIPPED: this kernel has no System V objects"),
@@ -82,7 +82,7 @@ fn objects_of_the_kernel_are_there_until_they_are_dropped() {
 }
 
 #[test]
-fn an_object_that_is_removed_ends_those_who_use_it() {
+fn removing_an_object_ends_its_users() {
     let Ok(semaphore) = SysvSemaphore::new(1) else {
         return eprintln!("SKIPPED: this kernel has no System V objects");
     };
@@ -124,7 +124,7 @@ fn messages_are_taken_and_a_pipe_answers() {
 }
 
 #[test]
-fn a_semaphore_is_had_by_one_at_a_time() {
+fn a_semaphore_is_held_by_one_worker_at_a_time() {
     let semaphores = Semaphores::new(2).unwrap();
     let object = semaphores.members().into_iter().find_map(|member| match member {
         Member::Process { name, object } => Some((name, object)),

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_not_there_is_refused() {
+    fn a_missing_node_is_refused() {
         let error = Region::new(4096, Some(1023), 1).err().and_then(|error| error.raw_os_error());
         // The kernel refuses the call itself without NUMA, or in a sandbox.
         assert!([Some(libc::EINVAL), Some(libc::ENOSYS), Some(libc::EPERM)].contains(&error), "{error:?}");

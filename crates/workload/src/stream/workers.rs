@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_worker_of_its_own_does_each_work_and_keeps_its_memory() {
+    fn a_worker_with_own_memory_does_each_work_and_keeps_its_memory() {
         let mut own = Worker::<OwnMemory>::default();
         let mut memory = Vec::new();
         for work in Work::ALL {
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_that_share_go_to_the_place_they_are_told() {
+    fn workers_on_shared_memory_use_the_arrays_of_their_parameter() {
         let mut streams = Streams::new();
         assert_eq!(streams.add(RUN_BYTES, None, 1).unwrap(), 0);
         assert_eq!(streams.add(2 * RUN_BYTES, None, 1).unwrap(), 1);

@@ -89,7 +89,7 @@ fn small_differences_are_equivalent_or_real_and_within_the_margin() {
 }
 
 #[test]
-fn an_inconclusive_comparison_says_what_is_possible_and_how_many_pairs_an_answer_needs() {
+fn an_inconclusive_comparison_reports_possible_differences_and_pairs_needed() {
     let text = text(&experiment("wall", "s", Direction::Lower, &around(1.02, 0.4)));
     assert!(text.starts_with("Inconclusive: B may take "), "{text}");
     assert!(text.contains("% less time to ") && text.contains(" pairs in total ("), "{text}");

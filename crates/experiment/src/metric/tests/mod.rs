@@ -49,7 +49,7 @@ fn output_of_another_program_is_named_as_such() {
 }
 
 #[test]
-fn a_request_is_a_metric_or_a_reader() {
+fn a_metric_option_is_a_metric_or_a_reader() {
     let parse = |given: &str| given.parse::<MetricReader>().map_err(|error| error.to_string());
     for reader in READERS {
         assert_eq!(parse(reader).unwrap().to_string(), reader);

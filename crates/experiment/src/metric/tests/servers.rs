@@ -31,7 +31,7 @@ fn wrk_gives_rate_transfer_and_latency() {
 }
 
 #[test]
-fn wrk_that_got_errors_for_answers_is_no_measurement() {
+fn wrk_with_failed_requests_is_rejected() {
     let message = |errors: &str, requests: &str| {
         Err(format!(
             "wrk counted {errors} socket errors and responses other than 2xx and 3xx in {requests} requests, so its \

@@ -5,7 +5,7 @@ use super::*;
 /// Regression test: `completed.0`, which the C runtime writes at exit, was reported as shared, and the thread that
 /// wrote it was listed.
 #[test]
-fn what_the_c_runtime_does_at_the_end_takes_no_part() {
+fn accesses_of_the_c_runtime_at_exit_are_ignored() {
     let mut process = process(2, Vec::new());
     process.names.code.push(code(6, &[("__do_global_dtors_aux+0x1d", "", 0)]));
     process.names.globals = vec![
@@ -25,7 +25,7 @@ fn what_the_c_runtime_does_at_the_end_takes_no_part() {
 
 /// Regression test: reference counts of an interpreter were reported as the program's false sharing, with exit code 1.
 #[test]
-fn what_an_interpreter_does_with_its_data_is_the_runtimes() {
+fn data_of_an_interpreter_belongs_to_the_runtime() {
     let line = line(0x1000, 100, 100, &[access(1, 1, 0, 90, 90), access(2, 2, 8, 90, 90)]);
     let mut process = process(2, vec![SharedLine { memory: MemoryKind::Module { module: 0 }, ..line }]);
     assert_eq!(Findings::from_observation(&seen(process.clone()), SETTINGS).false_sharing.len(), 1);
@@ -74,7 +74,7 @@ fn generated_code_is_the_programs_by_its_name() {
 /// Regression test: counters of Java objects were attributed to the runtime if their methods had not been
 /// compiled in time, and counters of JavaScript behind `Atomics` always.
 #[test]
-fn what_an_interpreter_touches_most_may_be_the_programs() {
+fn lines_that_an_interpreter_accesses_most_may_be_the_programs() {
     const NODE: &str = "/usr/bin/node";
     let findings_for = |module: &str, name: &str, by_runtime: u64| {
         let runtimes = access(3, 10, 0, by_runtime, 0);
@@ -109,7 +109,7 @@ fn what_an_interpreter_touches_most_may_be_the_programs() {
 
 /// Regression test: the advice for a mutex was to move the counters inside the mutex to a local variable.
 #[test]
-fn a_lock_that_threads_share_is_to_be_held_less() {
+fn a_shared_lock_is_to_be_held_for_less_time() {
     let lock = |thread: usize| LineAccess { of_lock: true, ..access(thread, 1, 0, 500, 500) };
     let line = |false_transfers| {
         line(
@@ -135,7 +135,7 @@ fn a_lock_that_threads_share_is_to_be_held_less() {
 
 /// Regression test: the advice for a barrier of the C library was to count in a local variable.
 #[test]
-fn what_a_library_counts_is_not_to_be_counted_elsewhere() {
+fn counters_of_a_library_get_no_advice_to_count_locally() {
     let accesses = [access(1, 5, 0, 100, 100), access(2, 5, 0, 100, 100)];
     let mut process = process(
         2,

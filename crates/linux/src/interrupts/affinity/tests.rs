@@ -122,7 +122,7 @@ fn an_affinity_is_opened_before_it_is_changed() {
 }
 
 #[test]
-fn a_mode_without_writing_says_fixed() {
+fn a_read_only_mode_means_unmovable() {
     use std::os::unix::fs::PermissionsExt;
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join("proc/irq/24");

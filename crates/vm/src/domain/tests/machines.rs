@@ -233,7 +233,7 @@ fn virtual_cpus_that_no_cell_names_are_in_the_first() {
 }
 
 #[test]
-fn cells_of_memory_only_stay_beside_those_that_are_planned() {
+fn memory_only_cells_stay_beside_planned_cells() {
     let cells = "      <cell id='0' cpus='0-3' memory='2' unit='GiB'/>\n      <cell id='1' memory='4' unit='GiB'>\n        \
                  <distances>\n          <sibling id='0' value='20'/>\n          <sibling id='1' value='10'/>\n          \
                  <sibling id='2' value='25'/>\n        </distances>\n      </cell>\n      <cell id='2' cpus='4-7' \
