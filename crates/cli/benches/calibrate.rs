@@ -9,6 +9,7 @@
 
 mod common;
 
+use common::hyperfine;
 use manycore_analysis::{Comparison, compare, is_conclusive_enough};
 use manycore_experiment::{
     counters::CounterReader,
@@ -151,39 +152,6 @@ fn spec(budget: Budget, method: Method) -> ExperimentSpec {
     ExperimentSpec { treatments, budget, ..ExperimentSpec::new("compare", method, "runs") }
 }
 
-/// Returns mean and standard deviation of the times of each command, as hyperfine reports them.
-fn hyperfine(a: &str, b: &str, runs: usize) -> Option<[(f64, f64); 2]> {
-    let folder = tempfile::tempdir().ok()?;
-    let file = folder.path().join("out.json");
-    let runs = runs.max(2).to_string();
-    let status = Command::new("hyperfine")
-        .args(["-N", "--style", "none", "--warmup", "1", "--runs", &runs, "--export-json"])
-        .arg(&file)
-        .args([a, b])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
-    if !status.is_ok_and(|status| status.success()) {
-        return None;
-    }
-    let value: serde_json::Value = serde_json::from_slice(&std::fs::read(file).ok()?).ok()?;
-    let of = |index: usize| {
-        let result = &value["results"][index];
-        Some((result["mean"].as_f64()?, result["stddev"].as_f64()?))
-    };
-    Some([of(0)?, of(1)?])
-}
-
-/// Returns whether the two bars of one standard deviation do not overlap.
-fn apart([a, b]: [(f64, f64); 2]) -> bool {
-    (a.0 - b.0).abs() > a.1 + b.1
-}
-
-/// Returns the full width of hyperfine's interval of the ratio, as a share of the ratio.
-fn hyperfine_width([a, b]: [(f64, f64); 2]) -> f64 {
-    2.0 * ((a.1 / a.0).powi(2) + (b.1 / b.0).powi(2)).sqrt()
-}
-
 fn our_width(verdict: &Verdict) -> Option<f64> {
     verdict.interval.map(|(low, high)| (high - low) / verdict.ratio)
 }
@@ -208,8 +176,8 @@ fn false_positives(name: &str) {
         claimed += usize::from(verdict.is_different());
         equivalent += usize::from(verdict.answer == Answer::Equivalent);
         covered += usize::from(verdict.interval.is_some_and(|(low, high)| low <= 1.0 && high >= 1.0));
-        if let Some(bars) = hyperfine(&line, &line, verdict.pairs) {
-            theirs += usize::from(apart(bars));
+        if let Some(bars) = hyperfine::times(&line, &line, verdict.pairs) {
+            theirs += usize::from(hyperfine::apart(bars));
             held += 1;
         }
     }
@@ -234,8 +202,8 @@ fn power(slower: f64) {
         found += usize::from(comparison.verdict.answer == Answer::ABetter);
         ratios.push(comparison.verdict.ratio);
         // Bars of one standard deviation do not narrow with more runs.
-        if let Some(bars) = hyperfine(&a, &b, comparison.verdict.pairs.min(30)) {
-            apart_too += usize::from(apart(bars));
+        if let Some(bars) = hyperfine::times(&a, &b, comparison.verdict.pairs.min(30)) {
+            apart_too += usize::from(hyperfine::apart(bars));
             held += 1;
         }
     }
@@ -361,15 +329,15 @@ fn width(name: &str, events: u64, seconds: f64) {
     let mut shares = Vec::new();
     for repeat in 0..3 {
         let comparison = compare_commands(&line, &line, Budget::seconds(seconds), repeat, false);
-        let bars = hyperfine(&line, &line, comparison.verdict.pairs);
+        let bars = hyperfine::times(&line, &line, comparison.verdict.pairs);
         if let Some((our, bars)) = our_width(&comparison.verdict).zip(bars) {
             println!(
                 "  {name}: {} pairs, width {}, hyperfine's {}",
                 comparison.verdict.pairs,
                 percent(our),
-                percent(hyperfine_width(bars))
+                percent(hyperfine::width(bars))
             );
-            shares.push(our / hyperfine_width(bars));
+            shares.push(our / hyperfine::width(bars));
         }
     }
     match median(&shares) {

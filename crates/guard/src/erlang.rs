@@ -8,8 +8,8 @@ pub use cookie::check_cookie;
 
 use crate::decision::erlang_node::LargestErlangProcess;
 use crate::error::{Error, Result};
-use crate::helper_process::{self, Credentials, ProcDir};
 use cookie::{MAX_COOKIE, is_cookie};
+use manycore_linux::helper_process::{self, Credentials, ProcDir};
 use manycore_text::names::printable;
 use std::{
     ffi::{OsStr, OsString},

@@ -92,7 +92,6 @@
 //! `lab/memory` compares the guard with others in small emulated machines.
 #![deny(unsafe_code)]
 
-pub mod available_memory;
 pub mod check;
 pub mod console;
 pub mod decision;
@@ -100,12 +99,10 @@ pub mod erlang;
 pub mod error;
 pub mod event;
 pub mod groups;
-pub mod helper_process;
 pub mod memory_objects;
 pub mod metrics;
 pub mod monitor;
 pub mod outlook;
-pub mod pidfd_kill;
 pub mod process_scan;
 pub mod query;
 pub mod rules;

@@ -18,7 +18,6 @@ use crate::decision::{
     event_line::{EventKind, ProcessOutlook},
 };
 use crate::error::{Error, Result};
-use crate::process_scan;
 use crate::{
     event::{EventDetail, MonitorEvent, SlowPathMessage},
     groups::Groups,
@@ -29,7 +28,7 @@ use crate::{
 };
 use details::is_same;
 use holder_search::HolderSearch;
-use manycore_linux::tasks;
+use manycore_linux::{process_reader, tasks};
 use mounts::MountTracker;
 use rustix::{io::write, process::Signal};
 use slowdown::Slowdown;
@@ -190,7 +189,7 @@ impl SlowPath {
         let look = move || {
             for (pid, start) in pending {
                 if let Some(kib) =
-                    process_scan::read_shared_kib(Path::new("/"), pid).filter(|_| is_same(pid, start))
+                    process_reader::read_shared_kib(Path::new("/"), pid).filter(|_| is_same(pid, start))
                 {
                     let _ = messages.try_send(SlowPathMessage::Shared { pid, start, kib });
                 }

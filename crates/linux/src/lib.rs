@@ -6,9 +6,9 @@
 //!
 //! | interface | modules |
 //! |---|---|
-//! | tasks and their CPUs | `tasks`, `affinity`, `proc_events`, `targets`, `counters`, `clock` |
-//! | commands | `job` (runs one to its end), `child` (starts one that cannot outlive us) |
-//! | memory | `memory`, `memory_policy`, `process_memory`, `memory_lock`, `tmpfs`, `allocator` |
+//! | tasks and their CPUs | `tasks`, `process_reader` (without allocating), `affinity`, `pidfd`, `proc_events`, `targets`, `counters`, `clock` |
+//! | commands | `job` (runs one to its end), `child` (starts one that cannot outlive us), `helper_process` (runs one without our privileges) |
+//! | memory | `memory`, `available_memory`, `memory_policy`, `process_memory`, `memory_lock`, `tmpfs`, `allocator` |
 //! | interrupts | `interrupts` |
 //! | resctrl | `resctrl`: state, capabilities, monitors, rates |
 //! | virtual machines | `vms`: running emulators and what they use |
@@ -35,9 +35,11 @@
 
 pub mod affinity;
 pub mod allocator;
+pub mod available_memory;
 pub mod child;
 pub mod clock;
 pub mod counters;
+pub mod helper_process;
 pub mod input_file;
 pub mod interrupts;
 pub mod job;
@@ -45,8 +47,10 @@ pub mod line_file;
 pub mod memory;
 pub mod memory_lock;
 pub mod memory_policy;
+pub mod pidfd;
 pub mod proc_events;
 pub mod process_memory;
+pub mod process_reader;
 pub mod realtime;
 pub mod resctrl;
 pub mod scratch;

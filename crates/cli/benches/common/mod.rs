@@ -2,6 +2,8 @@
 #![allow(clippy::expect_used, reason = "a benchmark that cannot run stops")]
 #![allow(dead_code, reason = "each benchmark uses a part")]
 
+pub mod hyperfine;
+
 use manycore_evaluate::{self, Options, SECTIONS, profile::STANDARD};
 use manycore_experiment::{
     Record,

@@ -4,6 +4,7 @@
 
 pub mod memory_group;
 pub mod place;
+pub mod running_guard;
 pub mod schema;
 pub mod sharing;
 pub mod slurm;

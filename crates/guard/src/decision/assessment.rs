@@ -1,6 +1,7 @@
 //! The urgency of a memory shortage: a pure function of a reading, the trend and the limits.
 
 use super::trend::Trend;
+pub use manycore_linux::available_memory::MemoryReading;
 use serde::{Deserialize, Serialize};
 
 /// Nanoseconds per second.
@@ -92,34 +93,6 @@ impl Default for Thresholds {
             kill_before: 0.2,
             stalled: 0.4,
         }
-    }
-}
-
-/// One reading of the memory of the machine, a control group or a set of processes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct MemoryReading {
-    /// Time of the reading, in nanoseconds of `CLOCK_MONOTONIC`.
-    pub at_ns: u64,
-    /// Bytes that can be allocated without swapping.
-    pub available: u64,
-    /// Total memory in bytes.
-    pub total: u64,
-    /// Free swap in bytes.
-    pub swap_free: u64,
-    /// Total swap in bytes.
-    pub swap_total: u64,
-    /// Memory of `tmpfs` and shared memory in bytes.
-    pub shmem: u64,
-    /// Share of the last seconds in which all tasks waited for memory (PSI `full`), 0 to 1; absent if the
-    /// kernel does not report it.
-    pub stalled: Option<f64>,
-}
-
-impl MemoryReading {
-    /// Returns the bytes that can still be allocated, including free swap.
-    pub fn available_with_swap(&self) -> u64 {
-        self.available.saturating_add(self.swap_free)
     }
 }
 

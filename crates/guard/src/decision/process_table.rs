@@ -7,7 +7,7 @@
 mod marks;
 mod process_reading;
 
-pub use process_reading::{ExtraMemory, Name, ProcessReading, Protection};
+pub use process_reading::{ExtraMemory, ProcessReading, Protection};
 
 use marks::marked;
 use std::cmp::Reverse;

@@ -1,5 +1,5 @@
 //! Checks the cookie file of an Erlang node. The guard does this in a helper process that runs as the user of
-//! the node, without root privileges ([`crate::helper_process`]).
+//! the node, without root privileges ([`manycore_linux::helper_process`]).
 
 use crate::error::{Error, Result};
 use manycore_linux::trusted_file;

@@ -3,7 +3,7 @@
 
 use super::ScannedProcess;
 use crate::decision::memory_objects::{Holder, MemoryObject, ObjectId, ObjectKind, ObjectMap};
-use crate::pidfd_kill;
+use manycore_linux::pidfd;
 use rustix::{
     fs::{AtFlags, CWD, FileType, MemfdFlags, Statx, StatxFlags, fstat, makedev, memfd_create, statx},
     io::ioctl_fionread,
@@ -181,7 +181,7 @@ fn is_writable(pid: u32, number: i32) -> bool {
 /// Returns the KiB in a pipe or in the buffers of a socket.
 fn content_kib(handle: &mut Option<OwnedFd>, pid: u32, number: i32, kind: ObjectKind) -> Option<u64> {
     if handle.is_none() {
-        *handle = Some(pidfd_kill::open_pidfd(pid).ok()?);
+        *handle = Some(pidfd::open_pidfd(pid).ok()?);
     }
     let copy = pidfd_getfd(handle.as_ref()?, number, PidfdGetfdFlags::empty()).ok()?;
     let bytes = match kind {

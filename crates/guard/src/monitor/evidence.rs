@@ -111,7 +111,8 @@ impl Monitor {
         let Self { plan, table, scanner, .. } = self;
         let among = Candidates { watch: at, excluded: plan.watches[at].shortage.excluded() };
         let allowed = table.processes().iter().filter(|process| among.is_eligible(process));
-        let scores = allowed.filter_map(|process| Some((scanner.oom_score(process.reading.pid)?, process)));
+        let scores =
+            allowed.filter_map(|process| Some((scanner.reader.oom_score(process.reading.pid)?, process)));
         let (score, process) = scores.max_by_key(|(score, process)| (*score, process.freeable_bytes()))?;
         Some((Suspect::by_policy(process), score))
     }

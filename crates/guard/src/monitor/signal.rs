@@ -7,8 +7,7 @@ use crate::decision::{
 };
 use crate::event::{EventDetail, SignalSent};
 use crate::monitor::{Monitor, SURVEY_SHARE, WAITING_NS};
-use crate::pidfd_kill::ProcessHandle;
-use manycore_linux::clock::now_ns;
+use manycore_linux::{clock::now_ns, pidfd::ProcessHandle};
 use rustix::{io::Errno, process::Signal};
 use std::io;
 
@@ -63,8 +62,8 @@ impl Monitor {
     /// needed. Returns the error if processes cannot be opened.
     pub(super) fn rehearse_signal(&mut self) -> Option<io::Error> {
         let own = std::process::id();
-        let start = self.scanner.start_time(own).map_or(0, |(start, _)| start);
-        let failed = ProcessHandle::open(&mut self.scanner, own, start).err();
+        let start = self.scanner.reader.start_time(own).map_or(0, |(start, _)| start);
+        let failed = ProcessHandle::open(&mut self.scanner.reader, own, start).err();
         let Some(mut rehearsal_child) = self.rehearsal_child.take() else { return failed };
         self.survey_all(now_ns());
         self.is_rehearsing = true;
@@ -167,7 +166,7 @@ impl Monitor {
         let group = Some(suspect.process.group).filter(|&group| group > 0 && suspect.process.is_known)?;
         let Self { table, scanner, .. } = self;
         let members = || table.processes().iter().filter(|process| process.group == group);
-        if members().any(|process| scanner.is_oom_exempt(process.reading.pid)) {
+        if members().any(|process| scanner.reader.is_oom_exempt(process.reading.pid)) {
             return None;
         }
         let all_may = members().all(|process| process.is_eligible(at));
@@ -186,12 +185,12 @@ impl Monitor {
         last_resort_score: Option<u32>,
     ) -> Result<(), SignalError> {
         let reading = suspect.process.reading;
-        let held = match (ProcessHandle::open(&mut self.scanner, reading.pid, reading.start), family) {
+        let held = match (ProcessHandle::open(&mut self.scanner.reader, reading.pid, reading.start), family) {
             (Ok(held), _) => Some(held),
             (Err(_), Some(_)) => None,
             (Err(error), None) => return Err(SignalError::of(&error)),
         };
-        if self.scanner.is_oom_exempt(reading.pid) {
+        if self.scanner.reader.is_oom_exempt(reading.pid) {
             return Err(SignalError::OomExempt);
         }
         let signal = if is_kill { Signal::KILL } else { Signal::TERM };
@@ -294,10 +293,10 @@ impl Monitor {
             for place in 0.. {
                 let Some(process) = self.table.processes().get(place).copied() else { break };
                 if Self::is_member(at, &process, suspect, family)
-                    && !self.scanner.is_oom_exempt(process.reading.pid)
+                    && !self.scanner.reader.is_oom_exempt(process.reading.pid)
                 {
                     let reading = process.reading;
-                    let held = ProcessHandle::open(&mut self.scanner, reading.pid, reading.start);
+                    let held = ProcessHandle::open(&mut self.scanner.reader, reading.pid, reading.start);
                     count += u32::from(held.is_ok_and(|held| held.signal(signal).is_ok()));
                     if count == 1 && first_ns == 0 {
                         first_ns = now_ns();

@@ -1,6 +1,5 @@
 //! What is watched, with the state of each watch.
 
-use crate::available_memory::{GroupMemory, MachineMemory, PressureTrigger};
 use crate::decision::{
     assessment::{Assessment, MemoryReading, Stage, StageReason, Thresholds, has_moved},
     pattern::Pattern,
@@ -14,6 +13,7 @@ use crate::monitor::{
     signal::SignalledProcess,
 };
 use crate::rules::{LastResort, ProtectRules, Rules, SlowdownMethod, WatchRule, WatchSubject};
+use manycore_linux::available_memory::{GroupMemory, MachineMemory, PressureTrigger};
 use std::path::{Path, PathBuf};
 
 /// The monitor is woken up when tasks have waited for memory for this part of [`TRIGGER_WINDOW_US`], in

@@ -1,40 +1,8 @@
 //! Tests on simulated files and on this machine.
 
 use super::*;
-use crate::decision::process_table::Name;
-use proptest::prelude::*;
+use manycore_linux::process_reader::ProcessName;
 use std::fs;
-
-const STAT: &[u8] = b"812 (a) (b c) S 5 812 700 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 3 0 98765 1234 250 1 2";
-
-#[test]
-fn a_name_with_brackets_and_blanks_is_no_field() {
-    let stat = parse_stat(STAT, 4).unwrap();
-    let expected = Stat {
-        name: Name::new(b"a) (b c"),
-        parent: 5,
-        session: 700,
-        threads: 3,
-        start: 98765,
-        resident_kib: 1000,
-        ..Stat::default()
-    };
-    assert_eq!(stat, expected);
-    assert_eq!(parse_stat(&STAT[..40], 4), None);
-}
-
-#[test]
-fn memory_that_would_come_back_is_what_no_file_has() {
-    let text = b"Name:\tx\nTgid:\t7\nUid:\t1000\t0\t0\t0\nVmRSS:\t 900 kB\nRssAnon:\t 100 kB\nRssFile:\t 700 kB\nRssShmem:\t 100 kB\nVmSwap:\t 50 kB\n";
-    assert_eq!(
-        parse_status(text),
-        Some(Status { process: 7, user: 1000, kib: 150, shmem_kib: 100, is_contained: false })
-    );
-    let contained = |text: &[u8]| parse_status(text).unwrap().is_contained;
-    assert!(contained(b"NSpid:\t812\t7\nUid:\t0\n") && !contained(b"NSpid:\t812\nUid:\t0\n"));
-    assert_eq!(parse_status(b"Name:\tkthreadd\nUid:\t0\n"), Some(Status::default()));
-    assert_eq!(parse_status(b"Name:\tx\n"), None);
-}
 
 /// Returns a machine with one process of this size in KiB.
 fn machine(pid: u32, start: u64, kib: u32) -> tempfile::TempDir {
@@ -97,11 +65,11 @@ fn this_process_and_a_child_are_found_with_their_memory() {
     assert!(own.reading.kib > 100 && own.protection.is_none() && own.reading.start > 0);
     let found = table.find(child.id()).unwrap();
     assert_eq!(found.reading.parent, std::process::id());
-    assert_eq!(survey.start_time(child.id()), Some((found.reading.start, false)));
-    assert!(survey.oom_score(child.id()).is_some_and(|score| score <= 2000));
+    assert_eq!(survey.reader.start_time(child.id()), Some((found.reading.start, false)));
+    assert!(survey.reader.oom_score(child.id()).is_some_and(|score| score <= 2000));
     child.kill().unwrap();
     child.wait().unwrap();
-    assert_eq!(survey.start_time(child.id()), None);
+    assert_eq!(survey.reader.start_time(child.id()), None);
 }
 
 #[test]
@@ -141,36 +109,15 @@ fn a_process_whose_first_thread_has_ended_still_has_its_memory() {
     }
     let mut survey = ProcessScanner::open(Path::new("/")).unwrap();
     let mut table = ProcessTable::new(1 << 15);
-    let began = survey.start_time(child.id());
+    let began = survey.reader.start_time(child.id());
     survey.scan_all(&mut table, 5, false, |_| {}).unwrap();
     let found = table.find(child.id()).copied();
     drop(child.stdin.take());
     child.wait().unwrap();
     let found = found.unwrap();
     assert!((64 << 10..96 << 10).contains(&found.reading.kib), "{found:?}");
-    assert_eq!((began, found.reading.name), (Some((found.reading.start, false)), Name::new(b"python3")));
-}
-
-#[test]
-fn memory_that_a_fork_shares_with_its_maker_would_not_come_back() {
-    let script = "import os\nx = bytearray(64 << 20)\nif os.fork() == 0:\n os.read(0, 1)\n os._exit(0)\nprint(1, flush=True)\nos.read(0, 1)";
-    let mut python = std::process::Command::new("python3");
-    python.args(["-c", script]).stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
-    let Ok(mut child) = python.spawn() else { return eprintln!("SKIPPED: python3 is not installed") };
-    let mut line = [0; 2];
-    io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut line).unwrap();
-    let read_shared_kib = read_shared_kib(Path::new("/"), child.id());
-    drop(child.stdin.take());
-    child.wait().unwrap();
-    match read_shared_kib {
-        Some(kib) => assert!((30 << 10..40 << 10).contains(&kib), "{kib} KiB of 64 MiB in two processes"),
-        None => eprintln!("SKIPPED: no /proc/PID/smaps_rollup with Pss_Anon"),
-    }
-}
-
-proptest! {
-    #[test]
-    fn nothing_that_a_file_says_upsets_it(text in prop::collection::vec(any::<u8>(), 0..300)) {
-        let _ = (parse_stat(&text, 4), parse_status(&text));
-    }
+    assert_eq!(
+        (began, found.reading.name),
+        (Some((found.reading.start, false)), ProcessName::new(b"python3"))
+    );
 }

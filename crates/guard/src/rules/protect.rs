@@ -171,11 +171,12 @@ fn is_in_unit(unit: &Pattern, paths: &[String]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decision::process_table::{Name, ProcessReading};
+    use crate::decision::process_table::ProcessReading;
+    use manycore_linux::process_reader::ProcessName;
 
     fn process(name: &str, user: u32) -> ProcessEntry {
         ProcessEntry::new(
-            ProcessReading { pid: 7, name: Name::new(name.as_bytes()), ..ProcessReading::default() },
+            ProcessReading { pid: 7, name: ProcessName::new(name.as_bytes()), ..ProcessReading::default() },
             user,
             false,
         )

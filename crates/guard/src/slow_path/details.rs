@@ -6,7 +6,6 @@ use crate::decision::{
     event_line::{CauseDetails, ExtraMemoryDetails, ProcessOutlook},
     process_table::{ProcessEntry, Protection},
 };
-use crate::pidfd_kill;
 use crate::{
     erlang::Node,
     event::{MonitorEvent, QueryAnswer},
@@ -14,7 +13,7 @@ use crate::{
     rules::Rules,
     text,
 };
-use manycore_linux::tasks;
+use manycore_linux::{pidfd, tasks};
 use std::{fs, thread, time::Duration};
 
 pub(super) fn is_same(pid: u32, start: u64) -> bool {
@@ -24,10 +23,10 @@ pub(super) fn is_same(pid: u32, start: u64) -> bool {
 /// Frees the memory of a process that was killed and does not exit, in a thread that may block.
 pub(super) fn reap(pid: u32, start: u64) {
     let reap = move || {
-        if let Ok(process) = pidfd_kill::open_pidfd(pid)
+        if let Ok(process) = pidfd::open_pidfd(pid)
             && is_same(pid, start)
         {
-            let _ = pidfd_kill::release_memory(&process);
+            let _ = pidfd::release_memory(&process);
         }
     };
     let _ = thread::Builder::new().name("release-memory".to_owned()).spawn(reap);

@@ -1,12 +1,11 @@
 //! Which rules are in force, and which processes are in the groups that they watch.
 
-use crate::available_memory::GroupMemory;
 use crate::decision::event_line::EventKind;
 use crate::event::SlowPathMessage;
 use crate::monitor::WatchPlan;
 use crate::rules::{Rules, WatchSubject};
 use crate::slow_path::{GUARD, SlowPath, SlowPathState};
-use manycore_linux::tasks;
+use manycore_linux::{available_memory::GroupMemory, tasks};
 use std::{collections::BTreeSet, fs, path::Path};
 
 impl SlowPath {

@@ -1,26 +1,7 @@
 //! What is read of a process, and what is found out about it.
 
 use crate::decision::memory_objects::ObjectKind;
-
-/// The name of a process as the kernel stores it (`comm`): up to 15 bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Name([u8; 16]);
-
-impl Name {
-    /// Returns a name with the first 15 bytes of `text`.
-    pub fn new(text: &[u8]) -> Self {
-        let mut name = Self::default();
-        let count = text.len().min(15);
-        name.0[..count].copy_from_slice(&text[..count]);
-        name
-    }
-
-    /// Returns the name without unused bytes.
-    pub fn as_bytes(&self) -> &[u8] {
-        let end = self.0.iter().position(|&byte| byte == 0).unwrap_or(self.0.len());
-        &self.0[..end]
-    }
-}
+use manycore_linux::process_reader::ProcessName;
 
 /// Why a process is never selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +44,7 @@ pub struct ProcessReading {
     /// Whether the session has a controlling terminal.
     pub has_terminal: bool,
     /// Process name.
-    pub name: Name,
+    pub name: ProcessName,
     /// Its own pages and swap, in KiB.
     pub kib: u32,
     /// Shared memory and files in memory that it has mapped, in KiB.

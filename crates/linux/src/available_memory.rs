@@ -5,7 +5,7 @@
 //! Files are kept open and read in place. Reading them takes no lock that a task may hold while it waits for
 //! memory.
 
-use crate::decision::assessment::MemoryReading;
+use serde::{Deserialize, Serialize};
 use std::{
     fs::File,
     io,
@@ -24,6 +24,34 @@ const DEEPEST: usize = 16;
 
 /// The window over which stalls are measured, in nanoseconds.
 const STALL_WINDOW_NS: u64 = 2_000_000_000;
+
+/// One reading of the memory of the machine, a control group or a set of processes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct MemoryReading {
+    /// Time of the reading, in nanoseconds of `CLOCK_MONOTONIC`.
+    pub at_ns: u64,
+    /// Bytes that can be allocated without swapping.
+    pub available: u64,
+    /// Total memory in bytes.
+    pub total: u64,
+    /// Free swap in bytes.
+    pub swap_free: u64,
+    /// Total swap in bytes.
+    pub swap_total: u64,
+    /// Memory of `tmpfs` and shared memory in bytes.
+    pub shmem: u64,
+    /// Share of the last seconds in which all tasks waited for memory (PSI `full`), 0 to 1; absent if the
+    /// kernel does not report it.
+    pub stalled: Option<f64>,
+}
+
+impl MemoryReading {
+    /// Returns the bytes that can still be allocated, including free swap.
+    pub fn available_with_swap(&self) -> u64 {
+        self.available.saturating_add(self.swap_free)
+    }
+}
 
 /// A file that is kept open.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Sends signals to processes through a pidfd, so that they reach the intended process and no other. Does not
 //! allocate.
 
-use crate::process_scan::ProcessScanner;
+use crate::process_reader::ProcessReader;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal},
@@ -22,10 +22,10 @@ impl ProcessHandle {
     ///
     /// # Errors
     /// `ESRCH` if the process has exited or its id now belongs to another process; those of `pidfd_open(2)`.
-    pub fn open(scanner: &mut ProcessScanner, pid: u32, start: u64) -> io::Result<Self> {
+    pub fn open(reader: &mut ProcessReader, pid: u32, start: u64) -> io::Result<Self> {
         let gone = || io::Error::from(rustix::io::Errno::SRCH);
         let held = Self(open_pidfd(pid)?);
-        match scanner.start_time(pid) {
+        match reader.start_time(pid) {
             Some((found, false)) if found == start => Ok(held),
             _ => Err(gone()),
         }
@@ -89,15 +89,15 @@ mod tests {
         Command::new("cat").stdin(Stdio::piped()).spawn().unwrap()
     }
 
-    fn scanner() -> ProcessScanner {
-        ProcessScanner::open(Path::new("/")).unwrap()
+    fn reader() -> ProcessReader {
+        ProcessReader::open(Path::new("/")).unwrap()
     }
 
     #[test]
     fn killed_process_is_seen_to_exit() {
-        let (mut child, mut scanner) = (sleeper(), scanner());
-        let start = scanner.start_time(child.id()).unwrap().0;
-        let held = ProcessHandle::open(&mut scanner, child.id(), start).unwrap();
+        let (mut child, mut reader) = (sleeper(), reader());
+        let start = reader.start_time(child.id()).unwrap().0;
+        let held = ProcessHandle::open(&mut reader, child.id(), start).unwrap();
         assert!(!held.has_exited());
         assert!(release_memory(&held).is_err(), "it is not dying");
         held.signal(Signal::KILL).unwrap();
@@ -108,20 +108,20 @@ mod tests {
 
     #[test]
     fn reused_id_is_refused() {
-        let (mut child, mut scanner) = (sleeper(), scanner());
-        let start = scanner.start_time(child.id()).unwrap().0;
-        assert!(ProcessHandle::open(&mut scanner, child.id(), start + 1).is_err());
+        let (mut child, mut reader) = (sleeper(), reader());
+        let start = reader.start_time(child.id()).unwrap().0;
+        assert!(ProcessHandle::open(&mut reader, child.id(), start + 1).is_err());
         child.kill().unwrap();
         // It is a zombie until it is waited for.
-        while !scanner.start_time(child.id()).is_none_or(|(_, has_ended)| has_ended) {
+        while !reader.start_time(child.id()).is_none_or(|(_, has_ended)| has_ended) {
             std::hint::spin_loop();
         }
-        assert!(ProcessHandle::open(&mut scanner, child.id(), start).is_err());
+        assert!(ProcessHandle::open(&mut reader, child.id(), start).is_err());
         child.wait().unwrap();
-        assert!(ProcessHandle::open(&mut scanner, child.id(), start).is_err());
+        assert!(ProcessHandle::open(&mut reader, child.id(), start).is_err());
         assert!(
-            ProcessHandle::open(&mut scanner, 0, 0).is_err()
-                && ProcessHandle::open(&mut scanner, u32::MAX, 0).is_err()
+            ProcessHandle::open(&mut reader, 0, 0).is_err()
+                && ProcessHandle::open(&mut reader, u32::MAX, 0).is_err()
         );
     }
 }

@@ -6,8 +6,7 @@
 //! stop the helper. Its output is therefore untrusted, and it is killed at a deadline.
 #![allow(unsafe_code, reason = "a child can be prepared only between fork and exec")]
 
-use crate::pidfd_kill;
-use manycore_linux::child;
+use crate::{child, pidfd};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fs::{CWD, Mode, OFlags, openat},
@@ -153,7 +152,7 @@ pub fn run(
 
 /// Whether it exits in time with status 0.
 fn wait(child: &mut Child, end: Instant) -> bool {
-    let Ok(held) = pidfd_kill::open_pidfd(child.id()) else { return false };
+    let Ok(held) = pidfd::open_pidfd(child.id()) else { return false };
     let mut one = [PollFd::new(&held, PollFlags::IN)];
     poll(&mut one, Some(&left(end))).is_ok_and(|count| count > 0)
         && child.try_wait().is_ok_and(|status| status.is_some_and(|status| status.success()))

@@ -1,16 +1,13 @@
 //! Reads one process, for callers that may block.
 
-use super::parse::{number, parse_status};
-use crate::decision::process_table::{Name, ProcessEntry, ProcessReading};
+use super::parse::{ProcessName, ProcessStatus, number, parse_status};
 use std::{fs, path::Path};
 
-/// Returns the name and user of a process, and whether it is in a container. Its memory is not read.
-pub fn read_owner(root: &Path, pid: u32) -> Option<ProcessEntry> {
+/// Returns the name and status of a process.
+pub fn read_name_and_status(root: &Path, pid: u32) -> Option<(ProcessName, ProcessStatus)> {
     let read = |name: &str| fs::read(root.join(format!("proc/{pid}/{name}"))).ok();
     let status = parse_status(&read("status")?)?;
-    let name = Name::new(read("comm")?.trim_ascii_end());
-    let reading = ProcessReading { pid, name, ..ProcessReading::default() };
-    Some(ProcessEntry::new(reading, status.user, status.is_contained))
+    Some((ProcessName::new(read("comm")?.trim_ascii_end()), status))
 }
 
 /// Returns the KiB of a process's own pages, shared memory and swap that would not be freed with it, because
