@@ -6,18 +6,18 @@ mod common;
 
 use common::memory_group::{Group, Take};
 use manycore_guard::{
+    channel::{Sender, WakeUp, channel},
     event::{EventDetail, MonitorEvent, SlowPathMessage},
     groups::Groups,
     monitor::{Monitor, MonitorConfig, QUEUE, WatchPlan},
     rules::Rules,
 };
-use rustix::event::{EventfdFlags, eventfd};
 use std::{
     alloc::{GlobalAlloc, Layout, System},
     cell::Cell,
     fs,
     io::{BufRead, BufReader},
-    sync::mpsc::{Receiver, SyncSender, sync_channel},
+    sync::mpsc::Receiver,
     time::{Duration, Instant},
 };
 
@@ -49,7 +49,7 @@ static ALLOCATOR: Counting = Counting;
 /// Finds the control groups of processes, as the slow path does. Returns all other events.
 fn identify(
     events: &Receiver<MonitorEvent>,
-    messages: &SyncSender<SlowPathMessage>,
+    messages: &Sender<SlowPathMessage>,
     groups: &mut Groups,
     rules: &Rules,
 ) -> Vec<MonitorEvent> {
@@ -58,7 +58,7 @@ fn identify(
         match event.what {
             EventDetail::Identify { pid, start } => {
                 if let Some(found) = groups.identify(pid, start, rules) {
-                    messages.try_send(found.message(pid, start)).ok().unwrap();
+                    assert!(messages.try_send(found.message(pid, start)));
                 }
             }
             _ => others.push(event),
@@ -71,7 +71,7 @@ fn identify(
 struct Watch {
     monitor: Monitor,
     events: Receiver<MonitorEvent>,
-    messages: SyncSender<SlowPathMessage>,
+    messages: Sender<SlowPathMessage>,
     groups: Groups,
     rules: Rules,
 }
@@ -85,15 +85,16 @@ impl Watch {
         fs::write(file.path(), format!("[[cgroup]]\npath = {:?}\n{limits}\n", group.path)).unwrap();
         let rules = Rules::load(Some(file.path()), &[]).unwrap();
         let (plan, _) = WatchPlan::open(&rules).unwrap();
-        let (events_in, events) = sync_channel(QUEUE);
-        let (messages, messages_out) = sync_channel(QUEUE);
+        let wake_up = WakeUp::new().unwrap();
+        let (events_in, events) = channel(QUEUE, &WakeUp::new().unwrap());
+        let (messages, messages_out) = channel(QUEUE, &wake_up);
         let config = MonitorConfig {
             plan: Box::new(plan),
             is_dry: false,
             has_metrics: false,
             events: events_in,
             messages: messages_out,
-            wake: eventfd(0, EventfdFlags::NONBLOCK).unwrap(),
+            wake_up,
             manager: None,
         };
         Self {

@@ -45,7 +45,7 @@ fn guard(args: &Guard) -> Result<(), Failure> {
         prints_json: args.format == OutputFormat::Json,
     };
     let signals = Signals::catch().map_err(Failure::Signals)?;
-    Ok(run::run(&options, Box::new(move || signals.take()), output::Streams)?)
+    Ok(run::run(&options, Box::new(signals), output::Streams)?)
 }
 
 /// Prints what would happen to a process.

@@ -1,6 +1,6 @@
 //! Catches the signals that end the guard or reload its rules.
 
-use manycore_guard::{Error, Result};
+use manycore_guard::{Error, Result, run::GuardSignals};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::Signal,
@@ -13,7 +13,10 @@ use signal_hook::{
 use std::{
     fs,
     io::{self, Read},
-    os::unix::net::UnixStream,
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::net::UnixStream,
+    },
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -48,20 +51,25 @@ impl Signals {
         Ok(Self { flags, pipe })
     }
 
-    /// Returns the signals received since the last call.
-    pub(crate) fn take(&self) -> Vec<Signal> {
-        if !self.flags.iter().any(|(_, flag)| flag.load(Relaxed)) {
-            return Vec::new();
-        }
-        while (&self.pipe).read(&mut [0; 64]).is_ok_and(|count| count > 0) {}
-        self.flags.iter().filter(|(_, flag)| flag.swap(false, Relaxed)).map(|(signal, _)| *signal).collect()
-    }
-
     /// Waits for this time. Fails if a signal is received meanwhile.
     pub(crate) fn wait(&self, time: Duration) -> Result {
         let time = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) };
         let received = poll(&mut [PollFd::new(&self.pipe, PollFlags::IN)], Some(&time));
         if received == Ok(0) && self.take().is_empty() { Ok(()) } else { Err(Error::Interrupted) }
+    }
+}
+
+impl AsFd for Signals {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.pipe.as_fd()
+    }
+}
+
+impl GuardSignals for Signals {
+    fn take(&self) -> Vec<Signal> {
+        // First the pipe: a signal that arrives after this leaves it readable.
+        while (&self.pipe).read(&mut [0; 64]).is_ok_and(|count| count > 0) {}
+        self.flags.iter().filter(|(_, flag)| flag.swap(false, Relaxed)).map(|(signal, _)| *signal).collect()
     }
 }
 

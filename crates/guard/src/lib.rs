@@ -1,7 +1,7 @@
 //! Ends the process that exhausts memory before the machine stalls.
 //!
 //! [`run`] is the guard. Its [`monitor`] thread reads, decides and signals without allocating; its [`slow_path`]
-//! does what may take time. [`decision`] is pure: data in, decisions out. [`available_memory`],
+//! does what may take time. [`decision`] is pure: data in, decisions out. `available_memory` of `manycore_linux`,
 //! [`process_scan`] and [`memory_objects`] are what it reads.
 //!
 //! ```text
@@ -18,7 +18,8 @@
 //!
 //! The **slow path** does everything that may take time: names of control groups, shared memory (`smaps_rollup` takes
 //! `mmap_lock`), files in `tmpfs`, event lines, metrics, rules, queries. The two threads exchange small values
-//! through channels. Where the slow path is late, the monitor decides with what it has.
+//! through channels, and sleep until there is a message ([`channel`]). Where the slow path is late, the monitor decides
+//! with what it has.
 //!
 //! Before it begins, the monitor executes the whole path once, against a child of its own. No code on the path then
 //! has to be read from a disk later. Pages are locked when they are first used (`MCL_ONFAULT`), so the rest of a
@@ -92,6 +93,7 @@
 //! `lab/memory` compares the guard with others in small emulated machines.
 #![deny(unsafe_code)]
 
+pub mod channel;
 pub mod check;
 pub mod console;
 pub mod decision;

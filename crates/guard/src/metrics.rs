@@ -258,6 +258,11 @@ impl Sink {
         }
     }
 
+    /// Whether metrics are published.
+    pub fn is_some(&self) -> bool {
+        !matches!(self, Self::None)
+    }
+
     /// Returns the interval between updates if nothing happens.
     pub fn interval(&self) -> Duration {
         if matches!(self, Self::Served(..)) { PAGE_INTERVAL } else { FILE_INTERVAL }

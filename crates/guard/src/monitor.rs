@@ -4,6 +4,7 @@
 
 mod evidence;
 mod messages;
+mod pause;
 mod signal;
 mod surveys;
 mod tables;
@@ -12,22 +13,21 @@ mod watch_plan;
 pub use tables::TableSpace;
 pub use watch_plan::{WatchPlan, WatchState};
 
+use crate::channel::{Sender, WakeUp};
 use crate::decision::{
-    assessment::{Assessment, GAP_NS, Stage, StageReason, assess, next_reading_ns},
+    assessment::{Assessment, GAP_NS, assess},
     cause::{Candidates, CauseFinder, CauseFinding, FamilyKey, Suspect},
-    process_table::{ProcessTable, WATCHES},
+    process_table::ProcessTable,
     shortage::Action,
 };
 use crate::error::{Error, Result};
 use crate::event::{EventDetail, MonitorEvent, SlowPathMessage};
 use crate::process_scan::ProcessScanner;
 use manycore_linux::{clock::now_ns, sd_notify::ServiceManager};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{
-    os::fd::{AsFd, OwnedFd},
     path::Path,
     process::{Child, Command, Stdio},
-    sync::mpsc::{Receiver, SyncSender},
+    sync::mpsc::Receiver,
 };
 
 /// Nanoseconds per second.
@@ -35,15 +35,6 @@ const SECOND: u64 = 1_000_000_000;
 
 /// While available memory decreases, surveys may take one part in this many of the time.
 const SURVEY_SHARE: u64 = 10;
-
-/// Pause between readings while a process that was sent a signal has not exited yet.
-const WAITING_NS: u64 = SECOND / 50;
-
-/// Pause between readings if memory is always short but does not decrease.
-const STEADY_NS: u64 = SECOND / 10;
-
-/// Longest pause between readings.
-const LONGEST_NS: u64 = SECOND;
 
 /// Interval between readings for metrics.
 const METRICS_INTERVAL_NS: u64 = SECOND;
@@ -72,13 +63,15 @@ pub struct Monitor {
     can_search: bool,
     is_dry: bool,
     has_metrics: bool,
-    events: SyncSender<MonitorEvent>,
+    events: Sender<MonitorEvent>,
     messages: Receiver<SlowPathMessage>,
-    wake: OwnedFd,
+    wake_up: WakeUp,
     manager: Option<ServiceManager>,
     watchdog_ns: u64,
     next_shared_pid: u32,
     next_group_pid: u32,
+    /// CPUs of the machine, including those that are offline.
+    cpus: usize,
     /// A child process used for the rehearsal.
     rehearsal_child: Option<Child>,
     /// During the rehearsal no messages are sent.
@@ -95,11 +88,11 @@ pub struct MonitorConfig {
     /// Whether readings are published as metrics.
     pub has_metrics: bool,
     /// Channel to the slow path.
-    pub events: SyncSender<MonitorEvent>,
+    pub events: Sender<MonitorEvent>,
     /// Channel from the slow path.
     pub messages: Receiver<SlowPathMessage>,
-    /// Readable when there are messages from the slow path.
-    pub wake: OwnedFd,
+    /// Wakes the monitor when there are messages from the slow path.
+    pub wake_up: WakeUp,
     /// The service manager that expects signs of life.
     pub manager: Option<ServiceManager>,
 }
@@ -127,11 +120,12 @@ impl Monitor {
             has_metrics: config.has_metrics,
             events: config.events,
             messages: config.messages,
-            wake: config.wake,
+            wake_up: config.wake_up,
             manager: config.manager,
             watchdog_ns: 0,
             next_shared_pid: 0,
             next_group_pid: 0,
+            cpus: pause::possible_cpus(),
             rehearsal_child: None,
             is_rehearsing: false,
             is_over: false,
@@ -191,8 +185,7 @@ impl Monitor {
             self.step(at);
         }
         self.request_groups();
-        let is_at_rest = !self.has_metrics && self.plan.group_watches == 0;
-        let interval_ns = if is_at_rest { REST_INTERVAL_NS } else { METRICS_INTERVAL_NS };
+        let interval_ns = if self.is_read_each_second() { METRICS_INTERVAL_NS } else { REST_INTERVAL_NS };
         if now.saturating_sub(self.metrics_sent_ns) >= interval_ns {
             self.metrics_sent_ns = now;
             for at in 0..self.plan.watches.len() {
@@ -204,6 +197,11 @@ impl Monitor {
             }
         }
         self.pause()
+    }
+
+    /// Whether metrics or the members of control groups depend on readings.
+    fn is_read_each_second(&self) -> bool {
+        self.has_metrics || self.plan.group_watches != 0
     }
 
     /// Sends the service manager's watchdog signal when it is due.
@@ -318,55 +316,6 @@ impl Monitor {
         self.finder.find_cause(&self.table, &watch.reading, &among)
     }
 
-    fn pause(&self) -> u64 {
-        let now = now_ns();
-        let of = |watch: &WatchState| {
-            if watch.shortage.is_waiting() {
-                WAITING_NS
-            } else if watch.assessment.stage >= Stage::Term
-                && (watch.is_awaiting_groups(now) || watch.is_awaiting_holders(now))
-            {
-                evidence::POLL_NS
-            } else if watch.is_unreadable {
-                LONGEST_NS
-            } else if watch.is_steady() && watch.assessment.reason != StageReason::None {
-                // Memory is always short, but does not become shorter.
-                STEADY_NS
-            } else {
-                next_reading_ns(&watch.reading, &watch.assessment, &watch.limits, LONGEST_NS)
-            }
-        };
-        self.plan.watches.iter().map(of).min().unwrap_or(LONGEST_NS)
-    }
-
-    /// Waits until the pause has passed, tasks stall for memory or a killed process has exited. Returns true
-    /// if only a message of the slow path has arrived.
-    fn wait(&mut self, pause_ns: u64) -> bool {
-        const PLACES: usize = 2 * WATCHES + 1;
-        let none = || PollFd::new(&self.wake, PollFlags::empty());
-        let mut all: [PollFd; PLACES] = std::array::from_fn(|_| none());
-        all[0] = PollFd::new(&self.wake, PollFlags::IN);
-        for (at, watch) in self.plan.watches.iter().enumerate().take(WATCHES) {
-            if let Some(pressure_trigger) = &watch.pressure_trigger {
-                all[1 + at] = PollFd::from_borrowed_fd(pressure_trigger.as_fd(), PollFlags::PRI);
-            }
-            if let Some(held) = watch.target.as_ref().and_then(|target| target.held.as_ref()) {
-                all[1 + WATCHES + at] = PollFd::from_borrowed_fd(held.as_fd(), PollFlags::IN);
-            }
-        }
-        let time = Timespec { tv_sec: (pause_ns / SECOND) as i64, tv_nsec: (pause_ns % SECOND) as i64 };
-        let count = poll(&mut all, Some(&time)).unwrap_or(0);
-        let only_facts = count == 1 && !all[0].revents().is_empty();
-        // The pressure notification of a removed group would fire for ever.
-        let is_broken =
-            |fd: &PollFd| fd.revents().intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL);
-        let broken: [bool; WATCHES] = std::array::from_fn(|at| is_broken(&all[1 + at]));
-        for (watch, _) in self.plan.watches.iter_mut().zip(broken).filter(|(_, broken)| *broken) {
-            watch.pressure_trigger = None;
-        }
-        only_facts
-    }
-
     /// Sends a message to the slow path. Returns false if the channel is full.
     fn send_event(&self, at: usize, what: &EventDetail) -> bool {
         let Some(watch) = self.plan.watches.get(at).filter(|_| !self.is_rehearsing) else { return false };
@@ -377,6 +326,6 @@ impl Monitor {
             assessment: watch.assessment,
             what: *what,
         };
-        self.events.try_send(event).is_ok()
+        self.events.try_send(event)
     }
 }

@@ -4,6 +4,7 @@ use crate::decision::{
     erlang_node::LargestErlangProcess, event_line::ProcessOutlook, memory_objects::GrowthTracker,
 };
 use crate::{
+    channel::{Sender, WakeUp, channel},
     error::{Error, Result},
     event::{EventDetail, MonitorEvent, SlowPathMessage},
     groups::Groups,
@@ -14,11 +15,10 @@ use crate::{
     slow_path,
 };
 use manycore_linux::tasks;
-use rustix::event::{EventfdFlags, eventfd};
 use serde::Serialize;
 use std::{
     path::PathBuf,
-    sync::mpsc::{Receiver, SyncSender, sync_channel},
+    sync::mpsc::Receiver,
     time::{Duration, Instant},
 };
 
@@ -96,17 +96,16 @@ impl Observation {
     pub fn run(&self, wait: impl FnOnce(Duration) -> Result) -> Result<Answer> {
         let rules = Rules::read(self.rules.as_deref(), &self.cgroups)?;
         let (plan, _) = WatchPlan::open(&rules)?;
-        let (events_in, events) = sync_channel(QUEUE);
-        let (messages_in, messages) = sync_channel(QUEUE);
-        let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
-            .map_err(|errno| Error::system("cannot create an eventfd")(errno.into()))?;
+        let wake_up = WakeUp::new()?;
+        let (events_in, events) = channel(QUEUE, &WakeUp::new()?);
+        let (messages_in, messages) = channel(QUEUE, &wake_up);
         let config = MonitorConfig {
             plan: Box::new(plan),
             is_dry: true,
             has_metrics: false,
             events: events_in,
             messages,
-            wake,
+            wake_up,
             manager: None,
         };
         let mut monitor = Monitor::new(config)?;
@@ -120,13 +119,13 @@ impl Observation {
         identify(&events, &messages_in, &mut groups, &rules);
         wait(BETWEEN_SCANS.saturating_sub(began.elapsed()))?;
         slow_path::scan_memory_objects(&mut scanner, &mut tracker, false);
-        let _ = messages_in.try_send(SlowPathMessage::ExtraMemory(tracker.growth_by_owner()));
+        messages_in.try_send(SlowPathMessage::ExtraMemory(tracker.growth_by_owner()));
         if let Some(start) = tasks::start_time(self.pid)
             && let Some(found) = groups.identify(self.pid, start, &rules)
         {
-            let _ = messages_in.try_send(found.message(self.pid, start));
+            messages_in.try_send(found.message(self.pid, start));
         }
-        let _ = messages_in.try_send(SlowPathMessage::Query(self.pid));
+        messages_in.try_send(SlowPathMessage::Query(self.pid));
         monitor.receive_messages();
         let answered = events.try_iter().filter_map(|event| match event.what {
             EventDetail::Answer(answer) => {
@@ -141,14 +140,14 @@ impl Observation {
 /// Answers the monitor's requests for control groups.
 fn identify(
     events: &Receiver<MonitorEvent>,
-    messages: &SyncSender<SlowPathMessage>,
+    messages: &Sender<SlowPathMessage>,
     groups: &mut Groups,
     rules: &Rules,
 ) {
     for event in events.try_iter() {
         let EventDetail::Identify { pid, start } = event.what else { continue };
         if let Some(found) = groups.identify(pid, start, rules) {
-            let _ = messages.try_send(found.message(pid, start));
+            messages.try_send(found.message(pid, start));
         }
     }
 }

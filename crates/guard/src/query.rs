@@ -1,6 +1,7 @@
 //! Queries to a running guard: a socket to which a client sends a process id, and from which it gets what
 //! would happen to the process.
 
+use crate::channel::{Sender, WakeUp, channel};
 use crate::decision::event_line::ProcessOutlook;
 use crate::error::{Error, Result};
 use manycore_control::journal;
@@ -18,7 +19,7 @@ use std::{
         net::{UnixListener, UnixStream},
     },
     path::{Path, PathBuf},
-    sync::mpsc::{Receiver, SyncSender, sync_channel},
+    sync::mpsc::Receiver,
     thread,
     time::Duration,
 };
@@ -73,11 +74,11 @@ pub struct QuerySocket {
 }
 
 impl QuerySocket {
-    /// Opens the socket.
+    /// Opens the socket. Each query wakes the thread that takes it.
     ///
     /// # Errors
     /// [`Error::AlreadyRunning`]; [`Error::System`] if the socket cannot be created.
-    pub fn open(is_dry: bool) -> Result<Self> {
+    pub fn open(is_dry: bool, wake_up: &WakeUp) -> Result<Self> {
         let folder = journal::folder();
         let path = path(&folder, is_dry);
         let failed = |error: io::Error| Error::system(format!("cannot listen on {}", path.display()))(error);
@@ -95,8 +96,8 @@ impl QuerySocket {
         // Any user may send queries: the answer contains what `ps` shows of all processes.
         fs::set_permissions(&path, Permissions::from_mode(0o666)).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
-        let (first, of_ours) = sync_channel(QUEUE);
-        let (then, of_others) = sync_channel(QUEUE);
+        let (first, of_ours) = channel(QUEUE, wake_up);
+        let (then, of_others) = channel(QUEUE, wake_up);
         let listen = move || listen(&listener, &[first, then]);
         thread::Builder::new().name("queries".to_owned()).spawn(listen).map_err(failed)?;
         Ok(Self { path, queries: [of_ours, of_others] })
@@ -122,7 +123,7 @@ struct Client {
 
 /// Accepts queries. Clients that send nothing may wait, but beyond [`MAX_CLIENTS`] the oldest is
 /// disconnected.
-fn listen(listener: &UnixListener, to: &[SyncSender<Query>; 2]) {
+fn listen(listener: &UnixListener, to: &[Sender<Query>; 2]) {
     let mut clients: VecDeque<Client> = VecDeque::new();
     loop {
         let mut waits = vec![PollFd::new(listener, PollFlags::IN)];
@@ -145,7 +146,7 @@ fn listen(listener: &UnixListener, to: &[SyncSender<Query>; 2]) {
 }
 
 /// Reads from a client. Returns the client if its query is incomplete.
-fn read_query(mut client: Client, to: &[SyncSender<Query>; 2]) -> Option<Client> {
+fn read_query(mut client: Client, to: &[Sender<Query>; 2]) -> Option<Client> {
     let mut buffer = [0; MAX_QUERY_BYTES];
     match (&client.stream).read(&mut buffer) {
         Err(error) if error.kind() == ErrorKind::WouldBlock => return Some(client),
@@ -161,7 +162,7 @@ fn read_query(mut client: Client, to: &[SyncSender<Query>; 2]) -> Option<Client>
     let user = socket_peercred(&stream).ok()?.uid;
     let is_ours = user.is_root() || user == geteuid();
     stream.set_nonblocking(false).and_then(|()| stream.set_write_timeout(Some(WRITE_TIMEOUT))).ok()?;
-    let _ = to[usize::from(!is_ours)].try_send(Query { pid, stream });
+    to[usize::from(!is_ours)].try_send(Query { pid, stream });
     None
 }
 

@@ -2,6 +2,7 @@
 //! it.
 
 use crate::{
+    channel::{WakeUp, channel},
     console::Console,
     error::{Error, Result},
     metrics::Sink,
@@ -11,13 +12,10 @@ use crate::{
     slow_path::{EventLog, SlowPath},
 };
 use manycore_linux::{allocator, line_file::LineFile, memory_lock, realtime, sd_notify::ServiceManager};
-use rustix::{
-    event::{EventfdFlags, eventfd},
-    process::{Signal, getuid},
-};
+use rustix::process::{Signal, getuid};
 use std::{
+    os::fd::AsFd,
     path::PathBuf,
-    sync::mpsc::sync_channel,
     thread::{self, JoinHandle},
 };
 
@@ -40,61 +38,28 @@ pub struct Options {
     pub prints_json: bool,
 }
 
-/// Returns the signals that were sent to this process since the last call. SIGHUP reloads the rules, any other
-/// signal ends the guard.
-pub type Signals = Box<dyn FnMut() -> Vec<Signal>>;
+/// Signals that were sent to this process. SIGHUP reloads the rules, any other signal ends the guard. The descriptor
+/// becomes readable when a signal arrives.
+pub trait GuardSignals: AsFd {
+    /// Returns the signals sent since the last call.
+    fn take(&self) -> Vec<Signal>;
+}
 
 /// Runs the guard until a signal ends it.
 ///
 /// # Errors
 /// The rules are invalid, another guard is running, or something cannot be opened.
-pub fn run(options: &Options, signals: Signals, mut console: impl Console + Clone) -> Result {
+pub fn run(options: &Options, signals: Box<dyn GuardSignals>, mut console: impl Console + Clone) -> Result {
     // The threads allocate little, and the monitor nothing. One heap takes less memory than one per thread.
     allocator::use_one_heap();
     let rules = Rules::load(options.rules.as_deref(), &options.cgroups)?;
     let (plan, notes) = WatchPlan::open(&rules)?;
-    let file = options.event_log.as_deref().map(LineFile::open_trusted).transpose();
-    let file = file.map_err(|error| Error::UntrustedFile(error.to_string()))?;
-    let sink = Sink::open(options.metrics.as_deref())?;
-    if let Some(address) = sink.address() {
-        console.note(&format!("manycore: metrics are at http://{address}/metrics"));
-    }
-    // Several dry runs may run beside each other and beside a guard. The first one answers queries.
-    let query_socket =
-        if options.is_dry { QuerySocket::open(true).ok() } else { Some(QuerySocket::open(false)?) };
     let ready = ready_message(&rules, options.is_dry);
-    let (events_in, events) = sync_channel(QUEUE);
-    let (messages_in, messages) = sync_channel(QUEUE);
-    let eventfd_error = "cannot create an eventfd";
-    let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
-        .map_err(|errno| Error::system(eventfd_error)(errno.into()))?;
-    let mut monitor = Monitor::new(MonitorConfig {
-        plan: Box::new(plan),
-        is_dry: options.is_dry,
-        has_metrics: !matches!(sink, Sink::None),
-        events: events_in,
-        messages,
-        wake: wake.try_clone().map_err(Error::system(eventfd_error))?,
-        manager: ServiceManager::of_environment(),
-    })?;
-    let event_log = EventLog::start(options.prints_json, file, console.clone())
-        .map_err(Error::system("cannot start a thread"))?;
-    let slow_path = SlowPath {
-        rules,
-        extra_cgroups: options.cgroups.clone(),
-        events,
-        messages: messages_in,
-        wake,
-        signals,
-        query_socket,
-        event_log,
-        sink,
-        queries_erlang: options.queries_erlang,
-        is_dry: options.is_dry,
-    };
+    let (mut monitor, slow_path) = open(options, rules, plan, signals, &mut console)?;
     monitor.spawn_rehearsal_child();
     // Little code is needed from here on.
-    memory_lock::release_startup_code();
+    memory_lock::release_startup_pages();
+    allocator::return_free_memory();
     let refusals =
         if options.is_dry { memory_lock::Refusals::default() } else { memory_lock::lock_in_memory() };
     for note in notes.iter().chain(&refusals.refused) {
@@ -104,6 +69,55 @@ pub fn run(options: &Options, signals: Signals, mut console: impl Console + Clon
     let monitoring = start_monitor(monitor)?;
     slow_path.run()?;
     monitoring.join().map_err(|_| Error::MonitorPanicked)
+}
+
+/// Opens all files and sockets, and connects the monitor and the slow path.
+fn open(
+    options: &Options,
+    rules: Rules,
+    plan: WatchPlan,
+    signals: Box<dyn GuardSignals>,
+    console: &mut (impl Console + Clone),
+) -> Result<(Monitor, SlowPath)> {
+    let file = options.event_log.as_deref().map(LineFile::open_trusted).transpose();
+    let file = file.map_err(|error| Error::UntrustedFile(error.to_string()))?;
+    let sink = Sink::open(options.metrics.as_deref())?;
+    if let Some(address) = sink.address() {
+        console.note(&format!("manycore: metrics are at http://{address}/metrics"));
+    }
+    let (wake_monitor, wake_slow_path) = (WakeUp::new()?, WakeUp::new()?);
+    // Several dry runs may run beside each other and beside a guard. The first one answers queries.
+    let query_socket = match QuerySocket::open(options.is_dry, &wake_slow_path) {
+        Err(_) if options.is_dry => None,
+        socket => Some(socket?),
+    };
+    let (events_in, events) = channel(QUEUE, &wake_slow_path);
+    let (messages_in, messages) = channel(QUEUE, &wake_monitor);
+    let monitor = Monitor::new(MonitorConfig {
+        plan: Box::new(plan),
+        is_dry: options.is_dry,
+        has_metrics: sink.is_some(),
+        events: events_in,
+        messages,
+        wake_up: wake_monitor,
+        manager: ServiceManager::of_environment(),
+    })?;
+    let event_log = EventLog::start(options.prints_json, file, console.clone())
+        .map_err(Error::system("cannot start a thread"))?;
+    let slow_path = SlowPath {
+        rules,
+        extra_cgroups: options.cgroups.clone(),
+        events,
+        messages: messages_in,
+        wake_up: wake_slow_path,
+        signals,
+        query_socket,
+        event_log,
+        sink,
+        queries_erlang: options.queries_erlang,
+        is_dry: options.is_dry,
+    };
+    Ok((monitor, slow_path))
 }
 
 /// Runs the monitor in a thread of its own, with real-time priority if that is permitted.

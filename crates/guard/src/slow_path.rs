@@ -13,6 +13,7 @@ pub use details::outlook;
 pub use event_log::EventLog;
 pub use holder_search::scan_memory_objects;
 
+use crate::channel::{Sender, WakeUp, channel};
 use crate::decision::{
     assessment::Stage,
     event_line::{EventKind, ProcessOutlook},
@@ -24,29 +25,28 @@ use crate::{
     metrics::{Metrics, Sink},
     query::{Query, QuerySocket},
     rules::Rules,
-    run::Signals,
+    run::GuardSignals,
 };
 use details::is_same;
 use holder_search::HolderSearch;
 use manycore_linux::{process_reader, tasks};
 use mounts::MountTracker;
-use rustix::{io::write, process::Signal};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    process::Signal,
+};
 use slowdown::Slowdown;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    os::fd::OwnedFd,
     path::Path,
     sync::{
         Arc,
         atomic::AtomicUsize,
-        mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
+        mpsc::{Receiver, SyncSender, TryRecvError, sync_channel},
     },
     thread,
     time::{Duration, Instant},
 };
-
-/// Interval at which signals and queries are polled if no event arrives.
-const IDLE: Duration = Duration::from_millis(500);
 
 /// Longest time for an answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -63,11 +63,11 @@ pub struct SlowPath {
     /// Channel from the monitor thread.
     pub events: Receiver<MonitorEvent>,
     /// Channel to the monitor thread.
-    pub messages: SyncSender<SlowPathMessage>,
-    /// Wakes the monitor thread.
-    pub wake: OwnedFd,
-    /// Returns the signals sent to the guard since the last call.
-    pub signals: Signals,
+    pub messages: Sender<SlowPathMessage>,
+    /// Wakes the slow path: all channels to it share this.
+    pub wake_up: WakeUp,
+    /// The signals sent to the guard.
+    pub signals: Box<dyn GuardSignals>,
     /// The socket for queries.
     pub query_socket: Option<QuerySocket>,
     /// Writes event lines.
@@ -79,6 +79,9 @@ pub struct SlowPath {
     /// Whether this is a dry run.
     pub is_dry: bool,
 }
+
+/// Number of notes that may wait.
+const MAX_NOTES: usize = 16;
 
 /// In place of the number of a watch, for messages about the guard itself.
 const GUARD: usize = usize::MAX;
@@ -111,7 +114,7 @@ struct SlowPathState {
     shared_requests: SyncSender<(u32, u64)>,
     /// Messages of the threads that query nodes.
     notes: Receiver<Note>,
-    note_sender: SyncSender<Note>,
+    note_sender: Sender<Note>,
     /// Nodes that were queried, and when.
     nodes: Vec<(u32, Instant)>,
     /// Number of queries of nodes under way.
@@ -136,11 +139,10 @@ impl SlowPath {
     pub fn run(mut self) -> Result {
         let groups = Groups::new().map_err(Error::system("cannot start the slow path"))?;
         let names = self.rules.watches.iter().map(|watch| watch.name.clone());
-        let (note_sender, notes) = sync_channel(16);
+        let (note_sender, notes) = channel(MAX_NOTES, &self.wake_up);
         let shared_requests =
             self.start_shared_size_thread().map_err(Error::system("cannot start the slow path"))?;
-        let wake = self.wake.try_clone().map_err(Error::system("cannot start the slow path"))?;
-        let holder_search = HolderSearch::start(self.messages.clone(), wake).ok();
+        let holder_search = HolderSearch::start(self.messages.clone()).ok();
         let mut state = SlowPathState {
             groups,
             metrics: Metrics::new(names),
@@ -165,10 +167,10 @@ impl SlowPath {
         // The first metrics are published as soon as there are any.
         let mut shown: Option<Instant> = None;
         while !state.is_over {
-            match self.events.recv_timeout(IDLE) {
+            match self.events.try_recv() {
                 Ok(event) => self.handle_event(&mut state, &event),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => break,
+                Err(TryRecvError::Empty) => self.wait(&state, shown),
+                Err(TryRecvError::Disconnected) => break,
             }
             self.handle_requests(&mut state);
             if shown.is_none_or(|shown| shown.elapsed() >= self.sink.interval()) {
@@ -176,9 +178,27 @@ impl SlowPath {
             }
         }
         self.release_all(&mut state);
-        self.send(SlowPathMessage::Stop);
+        self.messages.send(SlowPathMessage::Stop);
         self.event_log.end();
         Ok(())
+    }
+
+    /// Waits for an event, a signal, a query or a note, but not beyond the time at which a query or the metrics are
+    /// due.
+    fn wait(&self, state: &SlowPathState, shown: Option<Instant>) {
+        let is_queried = state.pending.is_some()
+            || state.last_query.is_some_and(|last_query| last_query.elapsed() < MIN_QUERY_INTERVAL);
+        let query = is_queried.then_some(MIN_QUERY_INTERVAL);
+        let metrics = shown.filter(|_| self.sink.is_some());
+        let metrics = metrics.map(|shown| self.sink.interval().saturating_sub(shown.elapsed()));
+        let longest = query.into_iter().chain(metrics).min();
+        let longest = longest
+            .map(|time| Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) });
+        let signals = self.signals.as_fd();
+        let mut all =
+            [PollFd::new(&self.wake_up, PollFlags::IN), PollFd::from_borrowed_fd(signals, PollFlags::IN)];
+        let _ = poll(&mut all, longest.as_ref());
+        self.wake_up.clear();
     }
 
     /// Starts a thread that reports to the monitor how much memory processes share with others. It may block
@@ -191,7 +211,7 @@ impl SlowPath {
                 if let Some(kib) =
                     process_reader::read_shared_kib(Path::new("/"), pid).filter(|_| is_same(pid, start))
                 {
-                    let _ = messages.try_send(SlowPathMessage::Shared { pid, start, kib });
+                    messages.try_send(SlowPathMessage::Shared { pid, start, kib });
                 }
             }
         };
@@ -201,7 +221,7 @@ impl SlowPath {
 
     /// Handles signals, queries and notes.
     fn handle_requests(&mut self, state: &mut SlowPathState) {
-        for signal in (self.signals)() {
+        for signal in self.signals.take() {
             match signal {
                 Signal::HUP => {
                     self.event_log.reopen();
@@ -223,22 +243,9 @@ impl SlowPath {
             if let Some(start) = tasks::start_time(query.pid) {
                 self.identify(state, query.pid, start);
             }
-            self.try_send(SlowPathMessage::Query(query.pid));
+            self.messages.try_send(SlowPathMessage::Query(query.pid));
             state.last_query = Some(Instant::now());
             state.pending = Some(PendingQuery { query, answers: Vec::new(), since: Instant::now() });
-        }
-    }
-
-    fn try_send(&self, message: SlowPathMessage) {
-        if self.messages.try_send(message).is_ok() {
-            let _ = write(&self.wake, &1u64.to_ne_bytes());
-        }
-    }
-
-    /// As [`Self::try_send`], but blocks until the channel has free capacity.
-    fn send(&self, message: SlowPathMessage) {
-        if self.messages.send(message).is_ok() {
-            let _ = write(&self.wake, &1u64.to_ne_bytes());
         }
     }
 
@@ -273,7 +280,9 @@ impl SlowPath {
             }
             EventDetail::SeekHolders => match &state.holder_search {
                 Some(holder_search) => holder_search.request(),
-                None => self.try_send(SlowPathMessage::NoSearch),
+                None => {
+                    self.messages.try_send(SlowPathMessage::NoSearch);
+                }
             },
             EventDetail::Dropped(count) => self.grow_table(state, event, count),
             EventDetail::Answer(answer) => self.answer(state, event, &answer),
@@ -291,7 +300,7 @@ impl SlowPath {
 
     fn identify(&mut self, state: &mut SlowPathState, pid: u32, start: u64) {
         let Some(found) = state.groups.identify(pid, start, &self.rules) else { return };
-        self.try_send(found.message(pid, start));
+        self.messages.try_send(found.message(pid, start));
     }
 
     fn release_all(&mut self, state: &mut SlowPathState) {

@@ -52,26 +52,34 @@ pub fn flush_without_waiting() -> bool {
     unsafe { libc::prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0) == 0 }
 }
 
-/// Releases pages of program code that were needed only at the start. Pages that are needed again are mapped
+/// Releases pages of code and constants that were needed only at the start. Pages that are needed again are mapped
 /// again from the page cache. Must be called before [`lock_in_memory`], which would lock them.
-pub fn release_startup_code() {
-    let Ok(maps) = fs::read_to_string("/proc/self/maps") else { return };
-    for line in maps.lines() {
-        // Only code: it is never written to. Constants may share pages with data that the dynamic linker has
-        // written.
-        let mut words = line.split_ascii_whitespace();
-        let (Some(range), Some("r-xp"), Some(path)) = (words.next(), words.next(), words.nth(3)) else {
-            continue;
-        };
-        let ends = range
-            .split_once('-')
-            .map(|(from, to)| (usize::from_str_radix(from, 16), usize::from_str_radix(to, 16)));
-        if let (true, Some((Ok(from), Ok(to)))) = (path.starts_with('/'), ends) {
-            // SAFETY: the range is mapped code of a file and has not been written to (private, not writable),
-            // so dropped pages are read again from the file unchanged.
-            unsafe { libc::madvise(from as *mut libc::c_void, to - from, libc::MADV_DONTNEED) };
+pub fn release_startup_pages() {
+    let Ok(maps) = fs::read_to_string("/proc/self/smaps") else { return };
+    for (from, to) in unwritten_files(&maps) {
+        // SAFETY: no page in the range has been written to, and none can be (private, not writable), so dropped
+        // pages are read again from the file unchanged.
+        unsafe { libc::madvise(from as *mut libc::c_void, to - from, libc::MADV_DONTNEED) };
+    }
+}
+
+/// Returns the ranges in `smaps` (`proc_pid_smaps(5)`) that map a file, cannot be written to and have no page that
+/// differs from the file. The dynamic linker writes to some constants before it protects them.
+fn unwritten_files(smaps: &str) -> Vec<(usize, usize)> {
+    let mut found = Vec::new();
+    let mut mapping = None;
+    for line in smaps.lines() {
+        if line.strip_prefix("Anonymous:").is_some_and(|size| size.trim() == "0 kB") {
+            found.extend(mapping.take());
+        } else if let Some((range, rest)) = line.split_once(' ').filter(|(word, _)| !word.ends_with(':')) {
+            let is_file =
+                ["r--p", "r-xp"].iter().any(|rights| rest.starts_with(rights)) && rest.contains(" /");
+            let ends = range.split_once('-').filter(|_| is_file);
+            let hex = |text| usize::from_str_radix(text, 16).ok();
+            mapping = ends.and_then(|(from, to)| hex(from).zip(hex(to)));
         }
     }
+    found
 }
 
 #[cfg(test)]
@@ -79,12 +87,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn only_unwritten_mappings_of_files_are_released() {
+        let mapping =
+            |line: &str, size: &str| format!("{line}\nRss: 8 kB\nAnonymous:     {size} kB\nVmFlags: rd mr\n");
+        let smaps = [
+            mapping("1000-3000 r--p 00000000 fe:00 7      /usr/bin/a b", "0"),
+            mapping("3000-5000 r-xp 00002000 fe:00 7      /usr/bin/a b", "0"),
+            mapping("5000-6000 r--p 00004000 fe:00 7      /usr/bin/a b", "4"),
+            mapping("6000-7000 rw-p 00005000 fe:00 7      /usr/bin/a b", "0"),
+            mapping("8000-9000 r-xp 00000000 00:00 0      [vdso]", "0"),
+            mapping("9000-a000 r--p 00000000 00:00 0", "0"),
+        ];
+        assert_eq!(unwritten_files(&smaps.concat()), [(0x1000, 0x3000), (0x3000, 0x5000)]);
+    }
+
+    #[test]
     fn refusals_are_reported_with_the_reason() {
         // This runs in a process of its own, so that this one is not locked.
         let program = std::env::current_exe().unwrap();
         if std::env::var_os("STAY").is_some() {
             let _ = flush_without_waiting();
-            release_startup_code();
+            release_startup_pages();
             let refused = lock_in_memory().refused;
             let locked = fs::read_to_string("/proc/self/status").unwrap();
             let locked =
@@ -98,7 +121,7 @@ mod tests {
             }
             return;
         }
-        let own = "resident::tests::refusals_are_reported_with_the_reason";
+        let own = "memory_lock::tests::refusals_are_reported_with_the_reason";
         let status = std::process::Command::new(program).args([own, "--exact"]).env("STAY", "1").status();
         assert!(status.unwrap().success());
     }

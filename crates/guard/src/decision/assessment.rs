@@ -218,16 +218,21 @@ pub fn next_reading_ns(
     limits: &Thresholds,
     most_ns: u64,
 ) -> u64 {
-    /// Bytes per second that one CPU can allocate and clear at most. Several CPUs together gain less than
-    /// proportionally.
-    const FASTEST: f64 = 6e9;
     const SHORTEST_NS: u64 = 20_000_000;
-    let spare = (reading.available_with_swap() as f64
-        - limits.term_below.bytes_of(reading.total) as f64 * TREND_ACT_FACTOR)
-        .max(0.0);
-    let fastest = spare / FASTEST;
-    let trend = assessment.seconds_left.map_or(f64::INFINITY, |left| left / 8.0);
-    ((fastest.min(trend) * 1e9) as u64).clamp(SHORTEST_NS, most_ns.max(SHORTEST_NS))
+    // Several CPUs together gain less than proportionally.
+    let fastest = ns_to_level(reading, limits, 1);
+    let trend = assessment.seconds_left.map_or(u64::MAX, |left| (left / 8.0 * 1e9) as u64);
+    fastest.min(trend).clamp(SHORTEST_NS, most_ns.max(SHORTEST_NS))
+}
+
+/// Returns the least time, in nanoseconds, in which writers on this many CPUs can reach the level at which trends lead
+/// to signals.
+pub fn ns_to_level(reading: &MemoryReading, limits: &Thresholds, cpus: usize) -> u64 {
+    /// Bytes per second that one CPU can allocate and clear at most.
+    const FASTEST: f64 = 6e9;
+    let level = limits.term_below.bytes_of(reading.total) as f64 * TREND_ACT_FACTOR;
+    let spare = (reading.available_with_swap() as f64 - level).max(0.0);
+    (spare / (FASTEST * cpus.max(1) as f64) * 1e9) as u64
 }
 
 /// Whether available memory (with swap) has changed since it was `before` bytes by at least an eighth of its

@@ -4,13 +4,12 @@ use crate::decision::process_table::{ExtraMemory, ProcessTable};
 use crate::event::{EventDetail, QueryAnswer, SlowPathMessage};
 use crate::monitor::{Monitor, TableSpace, WatchPlan};
 use manycore_linux::clock::now_ns;
-use rustix::io::read;
 
 impl Monitor {
     /// Processes all messages of the slow path. Returns whether one of them calls for action at once.
     pub fn receive_messages(&mut self) -> bool {
         let mut is_urgent = false;
-        let _ = read(&self.wake, &mut [0u8; 8]);
+        self.wake_up.clear();
         while let Ok(message) = self.messages.try_recv() {
             is_urgent |= matches!(
                 message,

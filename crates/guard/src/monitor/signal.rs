@@ -6,7 +6,7 @@ use crate::decision::{
     shortage::ShortageState,
 };
 use crate::event::{EventDetail, SignalSent};
-use crate::monitor::{Monitor, SURVEY_SHARE, WAITING_NS};
+use crate::monitor::{Monitor, SURVEY_SHARE, pause::WAITING_NS};
 use manycore_linux::{clock::now_ns, pidfd::ProcessHandle};
 use rustix::{io::Errno, process::Signal};
 use std::io;

@@ -154,7 +154,7 @@ impl SlowPath {
         state.nodes.push((reading.pid, Instant::now()));
         let notes = state.note_sender.clone();
         let ask = move || {
-            let _ = notes.try_send((watch, node(reading.pid)));
+            notes.try_send((watch, node(reading.pid)));
             queries_under_way.fetch_sub(1, Ordering::Relaxed);
         };
         let _ = thread::Builder::new().name("erlang-node".to_owned()).spawn(ask);
@@ -166,7 +166,7 @@ impl SlowPath {
         let capacity = space.capacity();
         if capacity > state.table_capacity {
             state.table_capacity = capacity;
-            self.try_send(SlowPathMessage::Space(Box::new(space)));
+            self.messages.try_send(SlowPathMessage::Space(Box::new(space)));
             self.note(
                 state,
                 event,

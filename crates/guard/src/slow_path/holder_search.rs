@@ -1,6 +1,7 @@
 //! Finds the processes that hold memory outside of all processes' pages. It runs in a thread of its own,
 //! because it takes time and may block on locks of processes.
 
+use crate::channel::Sender;
 use crate::decision::{
     assessment::{MemoryReading, Thresholds, has_moved},
     memory_objects::GrowthTracker,
@@ -8,10 +9,8 @@ use crate::decision::{
 use crate::event::SlowPathMessage;
 use crate::memory_objects::Scanner;
 use manycore_linux::allocator;
-use rustix::io::write;
 use std::{
     io,
-    os::fd::OwnedFd,
     sync::mpsc::{SyncSender, sync_channel},
     thread,
     time::{Duration, Instant},
@@ -50,7 +49,7 @@ impl HolderSearch {
     ///
     /// # Errors
     /// The thread cannot be created, or the kernel does not provide what the scan needs.
-    pub fn start(messages: SyncSender<SlowPathMessage>, wake: OwnedFd) -> io::Result<Self> {
+    pub fn start(messages: Sender<SlowPathMessage>) -> io::Result<Self> {
         let (sender, wanted) = sync_channel::<bool>(2);
         let mut scanner = Scanner::new()?;
         let mut tracker = GrowthTracker::default();
@@ -75,9 +74,7 @@ impl HolderSearch {
                 (ended, rest) = (Instant::now(), began.elapsed().max(MOMENT));
                 let mut held = tracker.growth_by_owner();
                 held.truncate(MOST);
-                if messages.try_send(SlowPathMessage::ExtraMemory(held)).is_ok() {
-                    let _ = write(&wake, &1u64.to_ne_bytes());
-                }
+                messages.try_send(SlowPathMessage::ExtraMemory(held));
             }
         };
         thread::Builder::new().name("holder-search".to_owned()).spawn(work)?;

@@ -76,7 +76,7 @@ impl SlowPath {
         state.former = former.watches.iter().map(|watch| watch.name.clone()).collect();
         state.unreadable.clear();
         state.members.clear();
-        self.send(SlowPathMessage::Rules(Box::new(plan)));
+        self.messages.send(SlowPathMessage::Rules(Box::new(plan)));
     }
 }
 

@@ -141,6 +141,15 @@ fn readings_become_more_frequent_near_exhaustion() {
 }
 
 #[test]
+fn more_cpus_reach_the_level_sooner() {
+    let time = |available, cpus| ns_to_level(&reading(available), &Thresholds::default(), cpus);
+    // SIGTERM by a trend needs less than 2.4 GiB; 6 GB a second on each CPU.
+    assert!((1_717_000_000..1_719_000_000).contains(&time(12 * GIB, 1)), "{}", time(12 * GIB, 1));
+    assert_eq!(time(12 * GIB, 1) / 4, time(12 * GIB, 4));
+    assert_eq!((time(2 * GIB, 1), time(12 * GIB, usize::MAX)), (0, 0));
+}
+
+#[test]
 fn memory_moves_by_a_part_of_its_distance_from_the_level() {
     let moved = |before, now| has_moved(before, &reading(now), &Thresholds::default());
     // SIGTERM is sent below 1.6 GiB.
