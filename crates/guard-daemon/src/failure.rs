@@ -21,6 +21,12 @@ pub enum Failure {
     ReaderGone,
 }
 
+impl From<manycore_erlang::Error> for Failure {
+    fn from(error: manycore_erlang::Error) -> Self {
+        Self::Guard(error.into())
+    }
+}
+
 /// Returns the message with the option that it is about.
 fn guard_message(error: &Error) -> String {
     match error {

@@ -10,9 +10,9 @@ mod signals;
 pub use args::{Cookie, Guard, GuardCheck, GuardVerb, GuardWhy, OutputFormat};
 pub use failure::Failure;
 
+use manycore_erlang::{Node, check_cookie};
 use manycore_guard::{
     check,
-    erlang::{Node, check_cookie},
     outlook::{self, Answer, Observation, WhyReport},
     run::{self, Options},
     text,

@@ -26,12 +26,9 @@ pub enum Error {
     /// There is no process with this id.
     #[error("there is no process {0}")]
     NoSuchProcess(u32),
-    /// The process is not an Erlang node that can be queried.
-    #[error("{0}")]
-    NoErlangNode(String),
-    /// The Erlang node gave no usable answer.
-    #[error("{0}")]
-    ErlangQuery(String),
+    /// An Erlang node cannot be queried.
+    #[error(transparent)]
+    Erlang(#[from] manycore_erlang::Error),
     /// Another guard is running. It answers on this socket.
     #[error(
         "a guard runs already (it answers on {}): stop it first, or set {FOLDER_VARIABLE} to another directory \
@@ -79,7 +76,7 @@ impl Error {
                 | Self::InvalidCgroup(_)
                 | Self::InvalidMetricsPlace(_)
                 | Self::NoSuchProcess(_)
-                | Self::NoErlangNode(_)
+                | Self::Erlang(manycore_erlang::Error::NoNode(_))
         )
     }
 }

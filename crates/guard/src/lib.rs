@@ -68,7 +68,7 @@
 //!
 //! What a process controls must not lead root anywhere.
 //!
-//! - An Erlang node is queried by a helper process. It has the ids of the node's user, no capabilities, small limits
+//! - An Erlang node is queried by a helper process (`manycore_erlang`). It has the ids of the node's user, no capabilities, small limits
 //!   and a deadline. It connects only to a port on which the kernel shows that process to listen. Mounts of other
 //!   namespaces are not walked.
 //! - What a process chooses does not protect it (`rules`). A protected name counts only together with a user, a unit
@@ -97,7 +97,6 @@ pub mod channel;
 pub mod check;
 pub mod console;
 pub mod decision;
-pub mod erlang;
 pub mod error;
 pub mod event;
 pub mod groups;

@@ -13,16 +13,16 @@ mod segments;
 
 use crate::decision::memory_objects::{Holder, ObjectMap};
 use files::Classifier;
-use manycore_linux::tasks;
+use manycore_linux::{
+    process_reader::{ProcessReader, ProcessStat},
+    tasks,
+};
 use manycore_topology::{SysTree, cgroup::Hierarchies};
 use std::{
-    fs, io,
+    io,
     path::Path,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
-
-/// `PF_KTHREAD` (`include/linux/sched.h`) in the flags of `stat`.
-const PF_KTHREAD: u64 = 0x0020_0000;
 
 /// A scan stops after this time with what it has found.
 const BUDGET: Duration = Duration::from_secs(1);
@@ -33,6 +33,7 @@ pub struct Scanner {
     classifier: Classifier,
     hierarchies: Hierarchies,
     tree: SysTree,
+    reader: ProcessReader,
     /// Start of the last scan.
     before: SystemTime,
 }
@@ -61,7 +62,8 @@ impl Scanner {
     pub fn new() -> io::Result<Self> {
         let tree = SysTree::open(Path::new("/")).map_err(io::Error::other)?;
         let hierarchies = Hierarchies::read(&tree);
-        Ok(Self { classifier: Classifier::new()?, hierarchies, tree, before: UNIX_EPOCH })
+        let reader = ProcessReader::open(Path::new("/"))?;
+        Ok(Self { classifier: Classifier::new()?, hierarchies, tree, reader, before: UNIX_EPOCH })
     }
 
     /// Scans all processes.
@@ -77,7 +79,7 @@ impl Scanner {
                 scan.is_complete = false;
                 break;
             }
-            let Some(process) = ScannedProcess::of(pid) else { continue };
+            let Some(process) = ScannedProcess::read(&mut self.reader, pid) else { continue };
             self.classifier.add_process(&process, &mut scan.objects);
             groups.add(&self.tree, pid, &process.holder);
             all.push(process.holder);
@@ -90,29 +92,12 @@ impl Scanner {
 
 impl ScannedProcess {
     /// Returns `None` for zombies and kernel threads.
-    fn of(pid: u32) -> Option<Self> {
-        let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
-        let close = stat.iter().rposition(|&byte| byte == b')')?;
-        let text = String::from_utf8_lossy(&stat[close + 1..]).into_owned();
-        // Fields from the third on.
-        let words: Vec<&str> = text.split_ascii_whitespace().collect();
-        let number = |at: usize| words.get(at - 3)?.parse::<u64>().ok();
-        if matches!(words.first(), Some(&("Z" | "X" | "x"))) || number(9)? & PF_KTHREAD != 0 {
-            return None;
-        }
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-        let field = |key: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(key))?;
-            line.split_ascii_whitespace().next()?.parse::<u64>().ok()
-        };
-        let holder = Holder {
-            pid,
-            start: number(22)?,
-            user: field("Uid:")? as u32,
-            session: number(6)? as u32,
-            writes: false,
-        };
-        Some(Self { holder, shmem_kib: field("RssShmem:").unwrap_or(0) })
+    fn read(reader: &mut ProcessReader, pid: u32) -> Option<Self> {
+        let stat = reader.stat(pid).filter(|stat| !stat.has_ended && !stat.is_kernel)?;
+        let status = reader.status(pid, stat.reporting_thread)?;
+        let ProcessStat { start, session, .. } = stat;
+        let holder = Holder { pid, start, user: status.user, session, writes: false };
+        Some(Self { holder, shmem_kib: u64::from(status.shmem_kib) })
     }
 }
 

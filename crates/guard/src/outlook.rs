@@ -1,8 +1,6 @@
 //! What would happen to a process now: the answer of the running guard, or an observation of our own.
 
-use crate::decision::{
-    erlang_node::LargestErlangProcess, event_line::ProcessOutlook, memory_objects::GrowthTracker,
-};
+use crate::decision::{event_line::ProcessOutlook, memory_objects::GrowthTracker};
 use crate::{
     channel::{Sender, WakeUp, channel},
     error::{Error, Result},
@@ -14,6 +12,7 @@ use crate::{
     rules::Rules,
     slow_path,
 };
+use manycore_erlang::LargestErlangProcess;
 use manycore_linux::tasks;
 use serde::Serialize;
 use std::{

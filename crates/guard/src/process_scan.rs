@@ -4,7 +4,7 @@
 use crate::decision::process_table::{ProcessEntry, ProcessReading, ProcessTable, Protection};
 use manycore_linux::{
     counters::ticks_per_second,
-    process_reader::{ProcessReader, ProcessStat, ProcessStatus, read_name_and_status},
+    process_reader::{ProcessList, ProcessReader, ProcessStat, ProcessStatus, read_name_and_status},
 };
 use rustix::time::{ClockId, clock_gettime};
 use std::{io, path::Path};
@@ -21,6 +21,7 @@ const MAX_NEW: u32 = 512;
 /// Reads all processes into a table.
 #[derive(Debug)]
 pub struct ProcessScanner {
+    list: ProcessList,
     /// Reads one process.
     pub reader: ProcessReader,
     tick_ns: u64,
@@ -33,8 +34,8 @@ impl ProcessScanner {
     /// # Errors
     /// There is no such directory.
     pub fn open(root: &Path) -> io::Result<Self> {
-        let reader = ProcessReader::open(root)?;
-        Ok(Self { reader, tick_ns: 1_000_000_000 / ticks_per_second(), last_pid: 0 })
+        let (list, reader) = (ProcessList::open(root)?, ProcessReader::open(root)?);
+        Ok(Self { list, reader, tick_ns: 1_000_000_000 / ticks_per_second(), last_pid: 0 })
     }
 
     /// Updates the table. `apply_rules` is called for each process that is new or has changed, to apply the rules
@@ -50,14 +51,14 @@ impl ProcessScanner {
         swaps: bool,
         mut apply_rules: impl FnMut(&mut ProcessEntry),
     ) -> io::Result<()> {
-        self.reader.rewind()?;
+        self.list.rewind()?;
         let since_boot = clock_gettime(ClockId::Boottime);
         let boottime_ns = since_boot.tv_sec as u64 * 1_000_000_000 + since_boot.tv_nsec as u64;
         let how = Scan { now_ns, boottime_ns, swaps };
         table.begin_survey();
-        while let Some(count) = self.reader.list()? {
+        while let Some(count) = self.list.next_piece()? {
             for at in 0..count {
-                let pid = self.reader.listed(at);
+                let pid = self.list.get(at);
                 self.scan_process(table, pid, &how, &mut apply_rules);
             }
         }

@@ -2,9 +2,9 @@
 
 use crate::decision::{
     assessment::{Assessment, MemoryReading, StageReason},
-    erlang_node::LargestErlangProcess,
     event_line::{CauseDetails, EventKind, EventLine, ProcessOutlook, TmpfsGrowth},
 };
+use manycore_erlang::LargestErlangProcess;
 use manycore_text::{names::printable, units};
 
 /// Returns a decision as one line: what was done, to which process, and the readings that led to it.

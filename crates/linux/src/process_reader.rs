@@ -38,40 +38,34 @@ const PIECE: usize = 32 << 10;
 /// See [`PIECE`].
 const MOST_LISTED: usize = PIECE / 24;
 
+/// Bytes of the list of a process's threads that are read at once.
+const TASKS_PIECE: usize = 2 << 10;
+
 /// If the first thread of a process has exited, at most this many others are searched for one that still
 /// runs.
 const MAX_THREADS_TRIED: usize = 64;
 
-/// Reads processes. All memory that it needs is allocated when it is opened.
+/// The list of all processes. All memory that it needs is allocated when it is opened.
 #[derive(Debug)]
-pub struct ProcessReader {
+pub struct ProcessList {
     proc: OwnedFd,
     names: Box<[MaybeUninit<u8>]>,
     /// The ids of one piece of the list.
     pids: Vec<u32>,
-    text: Box<[u8; LONGEST]>,
-    page_kib: u64,
 }
 
-impl ProcessReader {
+impl ProcessList {
     /// Opens the list of processes below `root`. Their number is not limited.
     ///
     /// # Errors
     /// There is no such directory.
     pub fn open(root: &Path) -> io::Result<Self> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let mut pids = vec![1; MOST_LISTED];
         pids.clear();
-        Ok(Self {
-            proc: openat(CWD, root.join("proc"), flags, Mode::empty())?,
-            names: vec![MaybeUninit::new(0); PIECE].into_boxed_slice(),
-            pids,
-            text: Box::new([0; LONGEST]),
-            page_kib: (page_size() >> 10) as u64,
-        })
+        Ok(Self { proc: open_proc(root)?, names: vec![MaybeUninit::new(0); PIECE].into_boxed_slice(), pids })
     }
 
-    /// Begins a new list of all processes, for [`Self::list`].
+    /// Begins the list anew.
     ///
     /// # Errors
     /// Those of `lseek(2)`.
@@ -80,12 +74,11 @@ impl ProcessReader {
         Ok(())
     }
 
-    /// Reads the next piece of the list of all processes. Returns the number of ids in it ([`Self::listed`]), or
-    /// `None` at the end.
+    /// Reads the next piece of the list. Returns the number of ids in it ([`Self::get`]), or `None` at the end.
     ///
     /// # Errors
     /// Those of `getdents(2)`.
-    pub fn list(&mut self) -> io::Result<Option<usize>> {
+    pub fn next_piece(&mut self) -> io::Result<Option<usize>> {
         self.pids.clear();
         let mut names = RawDir::new(self.proc.as_fd(), &mut self.names);
         let mut is_any = false;
@@ -102,12 +95,37 @@ impl ProcessReader {
         Ok(is_any.then_some(self.pids.len()))
     }
 
-    /// Returns an id in the piece that [`Self::list`] has read.
+    /// Returns an id in the piece that [`Self::next_piece`] has read.
     ///
     /// # Panics
     /// If `at` is not below the number of ids in the piece.
-    pub fn listed(&self, at: usize) -> u32 {
+    pub fn get(&self, at: usize) -> u32 {
         self.pids[at]
+    }
+}
+
+/// Opens the directory of processes below `root`.
+fn open_proc(root: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(openat(CWD, root.join("proc"), flags, Mode::empty())?)
+}
+
+/// Reads processes. All memory that it needs is allocated when it is opened.
+#[derive(Debug)]
+pub struct ProcessReader {
+    proc: OwnedFd,
+    text: Box<[u8; LONGEST]>,
+    page_kib: u64,
+}
+
+impl ProcessReader {
+    /// Opens the directory of processes below `root`.
+    ///
+    /// # Errors
+    /// There is no such directory.
+    pub fn open(root: &Path) -> io::Result<Self> {
+        let page_kib = (page_size() >> 10) as u64;
+        Ok(Self { proc: open_proc(root)?, text: Box::new([0; LONGEST]), page_kib })
     }
 
     /// Returns the `stat` of a process. If its first thread has exited but the process has not, the fields are
@@ -130,7 +148,8 @@ impl ProcessReader {
         let tasks = openat(&self.proc, path, flags, Mode::empty()).ok()?;
         let page_kib = self.page_kib;
         let mut tids = [0u32; MAX_THREADS_TRIED];
-        let mut names = RawDir::new(tasks.as_fd(), &mut self.names);
+        let mut names = [const { MaybeUninit::uninit() }; TASKS_PIECE];
+        let mut names = RawDir::new(tasks.as_fd(), &mut names);
         let mut count = 0;
         while let Some(Ok(entry)) = names.next() {
             let tid = number(entry.file_name().to_bytes()).map(|tid| tid as u32);

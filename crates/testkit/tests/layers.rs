@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, process::Command};
 /// Crates by layer, the lowest first. Names are without the prefix `manycore-`.
 const LAYERS: [(&str, &[&str]); 5] = [
     ("foundations", &["text", "stats", "topology", "linux", "render", "percpu"]),
-    ("engines", &["placement", "control", "workload", "experiment", "analysis", "report", "topo"]),
+    ("engines", &["placement", "control", "workload", "experiment", "analysis", "report", "topo", "erlang"]),
     ("features", &["evaluate", "study", "audit", "irq", "qos", "vm", "falseshare", "spawn", "guard"]),
     ("programs", &["guard-daemon"]),
     ("binary", &["cli"]),

@@ -5,7 +5,6 @@
 
 pub mod assessment;
 pub mod cause;
-pub mod erlang_node;
 pub mod event_line;
 pub mod memory_objects;
 pub mod pattern;

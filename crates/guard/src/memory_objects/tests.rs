@@ -5,6 +5,7 @@ use super::*;
 use crate::decision::memory_objects::{ObjectId, ObjectKind};
 use rustix::fs::{MemfdFlags, fstat, memfd_create};
 use std::{
+    fs,
     fs::File,
     io::Write,
     os::{

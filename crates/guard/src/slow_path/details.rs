@@ -7,12 +7,12 @@ use crate::decision::{
     process_table::{ProcessEntry, Protection},
 };
 use crate::{
-    erlang::Node,
     event::{MonitorEvent, QueryAnswer},
     groups::Groups,
     rules::Rules,
     text,
 };
+use manycore_erlang::Node;
 use manycore_linux::{pidfd, tasks};
 use std::{fs, thread, time::Duration};
 

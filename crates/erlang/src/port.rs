@@ -22,7 +22,7 @@ const MOST_FILES: usize = 1 << 16;
 ///
 /// # Errors
 /// A message: epmd has no such name, or another process listens there.
-pub fn of(pid: u32, alive: &str) -> Result<u16, String> {
+pub(crate) fn of(pid: u32, alive: &str) -> Result<u16, String> {
     let port = registered(alive).map_err(|error| format!("epmd on this machine: {error}"))?;
     let port = port.ok_or_else(|| format!("epmd on this machine has no node named {alive}"))?;
     let listening = listening(port);

@@ -1,14 +1,11 @@
-//! Queries an Erlang node before it is ended: its largest process, and the setting that would have limited it
-//! (`erl_call(1)`, `max_heap_size` of `process_flag/2`).
+//! An Erlang node of this machine.
 
-mod cookie;
-mod port;
-
-pub use cookie::check_cookie;
-
-use crate::decision::erlang_node::LargestErlangProcess;
-use crate::error::{Error, Result};
-use cookie::{MAX_COOKIE, is_cookie};
+use crate::{
+    LargestErlangProcess,
+    cookie::{MAX_COOKIE, is_cookie},
+    error::{Error, Result},
+    port,
+};
 use manycore_linux::helper_process::{self, Credentials, ProcDir};
 use manycore_text::names::printable;
 use std::{
@@ -77,10 +74,10 @@ impl Node {
     /// the node must listen in this very process.
     ///
     /// # Errors
-    /// [`Error::NoErlangNode`]: the process is not a node, it has no name, its cookie cannot be read, or it does
+    /// [`Error::NoNode`]: the process is not a node, it has no name, its cookie cannot be read, or it does
     /// not listen on this machine.
     pub fn of(pid: u32) -> Result<Self> {
-        Self::find(pid).map_err(Error::NoErlangNode)
+        Self::find(pid).map_err(Error::NoNode)
     }
 
     fn find(pid: u32) -> Result<Self, String> {
@@ -122,12 +119,12 @@ impl Node {
     /// Queries the node, as the user of the node.
     ///
     /// # Errors
-    /// [`Error::ErlangQuery`]: `erl_call` is not installed, the node does not answer in time, or the answer is not
+    /// [`Error::Query`]: `erl_call` is not installed, the node does not answer in time, or the answer is not
     /// as expected.
     pub fn largest_process(&self) -> Result<LargestErlangProcess> {
-        let text = self.call().map_err(Error::ErlangQuery)?;
+        let text = self.call().map_err(Error::Query)?;
         parse(&text).ok_or_else(|| {
-            Error::ErlangQuery(format!("unexpected answer of {}: {:?}", printable(&self.name), short(&text)))
+            Error::Query(format!("unexpected answer of {}: {:?}", printable(&self.name), short(&text)))
         })
     }
 

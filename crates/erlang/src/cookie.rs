@@ -6,20 +6,20 @@ use manycore_linux::trusted_file;
 use std::{io::Read, path::Path};
 
 /// Longest cookie: the length of an atom.
-pub(super) const MAX_COOKIE: usize = 255;
+pub(crate) const MAX_COOKIE: usize = 255;
 
 /// Whether these bytes may be a cookie.
-pub(super) fn is_cookie(bytes: &[u8]) -> bool {
+pub(crate) fn is_cookie(bytes: &[u8]) -> bool {
     (1..=MAX_COOKIE).contains(&bytes.len()) && bytes.iter().all(u8::is_ascii_graphic)
 }
 
 /// Checks that a home directory has a cookie of this user.
 ///
 /// # Errors
-/// [`Error::UntrustedFile`] if there is no cookie, or if the file is not a short regular file of this user.
+/// [`Error::UntrustedCookie`] if there is no cookie, or if the file is not a short regular file of this user.
 pub fn check_cookie(home: &Path) -> Result {
     let path = home.join(".erlang.cookie");
-    check(&path).map_err(|why| Error::UntrustedFile(format!("{}: {why}", path.display())))
+    check(&path).map_err(|why| Error::UntrustedCookie(format!("{}: {why}", path.display())))
 }
 
 fn check(path: &Path) -> Result<(), String> {
