@@ -19,8 +19,10 @@ use std::{
 
 /// Number of sleeping processes.
 const SLEEPERS: usize = 2_000;
-/// Seconds over which CPU time is measured, unless `SECONDS` says otherwise.
+/// Seconds over which CPU time is measured at once, unless `SECONDS` says otherwise.
 const SECONDS: u64 = 60;
+/// Number of such measurements, unless `WINDOWS` says otherwise.
+const WINDOWS: usize = 1;
 /// Number of memory hogs, unless `RUNS` says otherwise.
 const RUNS: usize = 20;
 /// Limit of the group in MiB.
@@ -38,7 +40,8 @@ fn main() {
         _ => {}
     }
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
-    measure_idle(number("SECONDS").unwrap_or(SECONDS));
+    let windows = number("WINDOWS").unwrap_or(WINDOWS as u64) as usize;
+    measure_idle(number("SECONDS").unwrap_or(SECONDS), windows);
     measure_reaction(number("RUNS").unwrap_or(RUNS as u64) as usize);
 }
 
@@ -51,7 +54,7 @@ fn end(child: &mut Child) {
     let _ = child.wait();
 }
 
-fn measure_idle(seconds: u64) {
+fn measure_idle(seconds: u64, windows: usize) {
     let mut sleepers: Vec<Child> =
         (0..SLEEPERS).map(|_| Command::new(this()).arg("sleep").spawn().expect("a process")).collect();
     let state = tempfile::tempdir().expect("a folder");
@@ -74,14 +77,24 @@ fn measure_idle(seconds: u64) {
     // By then all processes are known.
     thread::sleep(Duration::from_secs(20));
     let cpu = |child: &Child| process_cpu_ns(child.id()).expect("it runs");
-    let before: Vec<u64> = all.iter().map(|(_, child)| cpu(child)).collect();
-    thread::sleep(Duration::from_secs(seconds));
-    for ((name, child), before) in all.iter().zip(before) {
-        let share = (cpu(child) - before) as f64 / (seconds as f64 * 1e9) * 100.0;
+    let mut shares: Vec<Vec<f64>> = vec![Vec::new(); all.len()];
+    for _ in 0..windows {
+        let before: Vec<u64> = all.iter().map(|(_, child)| cpu(child)).collect();
+        thread::sleep(Duration::from_secs(seconds));
+        for ((shares, (_, child)), before) in shares.iter_mut().zip(&all).zip(before) {
+            shares.push((cpu(child) - before) as f64 / (seconds as f64 * 1e9) * 100.0);
+        }
+    }
+    for ((name, child), shares) in all.iter().zip(shares) {
+        let at = |share| quantile(&shares, share).unwrap_or(f64::NAN);
         let status = fs::read_to_string(format!("/proc/{}/status", child.id())).expect("it runs");
         let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or("?").trim();
         println!(
-            "{name} at rest beside {SLEEPERS} processes: {share:.3} % of one CPU over {seconds} s, {resident} resident"
+            "{name} at rest beside {SLEEPERS} processes: {:.4} % of one CPU ({:.4} to {:.4}, {windows} times \
+             {seconds} s), {resident} resident",
+            at(0.5),
+            at(0.0),
+            at(1.0),
         );
     }
     for (_, child) in &mut all {

@@ -16,6 +16,7 @@ use rustix::process::{Signal, getuid};
 use std::{
     os::fd::AsFd,
     path::PathBuf,
+    sync::mpsc::{SyncSender, sync_channel},
     thread::{self, JoinHandle},
 };
 
@@ -57,7 +58,9 @@ pub fn run(options: &Options, signals: Box<dyn GuardSignals>, mut console: impl 
     let ready = ready_message(&rules, options.is_dry);
     let (mut monitor, slow_path) = open(options, rules, plan, signals, &mut console)?;
     monitor.spawn_rehearsal_child();
-    // Little code is needed from here on.
+    let state = slow_path.start()?;
+    let (begin, monitoring) = start_monitor(monitor)?;
+    // Little code is needed from here on: all threads run, and the rules are read.
     memory_lock::release_startup_pages();
     allocator::return_free_memory();
     let refusals =
@@ -66,8 +69,8 @@ pub fn run(options: &Options, signals: Box<dyn GuardSignals>, mut console: impl 
         console.note(&format!("manycore: {note}"));
     }
     console.note(&ready);
-    let monitoring = start_monitor(monitor)?;
-    slow_path.run()?;
+    let _ = begin.send(());
+    slow_path.run(state);
     monitoring.join().map_err(|_| Error::MonitorPanicked)
 }
 
@@ -120,15 +123,19 @@ fn open(
     Ok((monitor, slow_path))
 }
 
-/// Runs the monitor in a thread of its own, with real-time priority if that is permitted.
-fn start_monitor(mut monitor: Monitor) -> Result<JoinHandle<()>> {
+/// Starts the thread of the monitor, with real-time priority if that is permitted. The monitor runs when it is sent the
+/// word to begin.
+fn start_monitor(mut monitor: Monitor) -> Result<(SyncSender<()>, JoinHandle<()>)> {
+    let (begin, word) = sync_channel(1);
     let watch = move || {
         realtime::request();
         memory_lock::flush_without_waiting();
-        monitor.run();
+        if word.recv().is_ok() {
+            monitor.run();
+        }
     };
-    let name = "monitor".to_owned();
-    thread::Builder::new().name(name).spawn(watch).map_err(Error::system("cannot start a thread"))
+    let thread = thread::Builder::new().name("monitor".to_owned()).spawn(watch);
+    Ok((begin, thread.map_err(Error::system("cannot start a thread"))?))
 }
 
 /// Returns the message that is printed when the guard is ready.

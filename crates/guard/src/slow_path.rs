@@ -97,7 +97,7 @@ struct PendingQuery {
 }
 
 /// State of the slow path.
-struct SlowPathState {
+pub struct SlowPathState {
     groups: Groups,
     metrics: Metrics,
     mount_tracker: MountTracker,
@@ -132,18 +132,18 @@ struct SlowPathState {
 }
 
 impl SlowPath {
-    /// Runs until a signal ends it.
+    /// Starts the threads that work for the slow path.
     ///
     /// # Errors
     /// [`Error::System`] if control groups cannot be read, or a thread cannot be started.
-    pub fn run(mut self) -> Result {
+    pub fn start(&self) -> Result<SlowPathState> {
         let groups = Groups::new().map_err(Error::system("cannot start the slow path"))?;
         let names = self.rules.watches.iter().map(|watch| watch.name.clone());
         let (note_sender, notes) = channel(MAX_NOTES, &self.wake_up);
         let shared_requests =
             self.start_shared_size_thread().map_err(Error::system("cannot start the slow path"))?;
         let holder_search = HolderSearch::start(self.messages.clone()).ok();
-        let mut state = SlowPathState {
+        Ok(SlowPathState {
             groups,
             metrics: Metrics::new(names),
             mount_tracker: MountTracker::default(),
@@ -163,7 +163,11 @@ impl SlowPath {
             members: BTreeMap::new(),
             is_over: false,
             started: Instant::now(),
-        };
+        })
+    }
+
+    /// Runs until a signal ends it.
+    pub fn run(mut self, mut state: SlowPathState) {
         // The first metrics are published as soon as there are any.
         let mut shown: Option<Instant> = None;
         while !state.is_over {
@@ -180,7 +184,6 @@ impl SlowPath {
         self.release_all(&mut state);
         self.messages.send(SlowPathMessage::Stop);
         self.event_log.end();
-        Ok(())
     }
 
     /// Waits for an event, a signal, a query or a note, but not beyond the time at which a query or the metrics are
