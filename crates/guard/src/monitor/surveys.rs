@@ -37,6 +37,13 @@ const SHARE_KIB: std::ops::Range<u32> = 32 << 10..1 << 20;
 /// survey: little can have grown.
 const REST_SURVEY_NS: u64 = 600 * SECOND;
 
+/// At rest, surveys may take one part in this many of the time, but one is made at least every
+/// [`RAREST_SURVEY_NS`].
+const REST_SURVEY_SHARE: u64 = 100_000;
+
+/// See [`REST_SURVEY_SHARE`].
+const RAREST_SURVEY_NS: u64 = 3_600 * SECOND;
+
 impl Monitor {
     /// Updates the processes that are watched by name, and those that have just started, which may yet
     /// execute another program.
@@ -72,7 +79,8 @@ impl Monitor {
         } else if self.plan.watches.iter().any(WatchState::has_moved) {
             calm
         } else {
-            REST_SURVEY_NS.max(calm)
+            let share = (self.survey_ns * REST_SURVEY_SHARE).min(RAREST_SURVEY_NS);
+            REST_SURVEY_NS.max(calm).max(share)
         }
     }
 
