@@ -35,7 +35,7 @@ const MOST: usize = 64;
 
 /// Interval between scans while memory is plentiful and available memory is nearly what it was at the last scan:
 /// nothing large can have been taken since.
-const REST: Duration = Duration::from_mins(60);
+const REST: Duration = Duration::from_hours(1);
 
 /// Handle of the thread.
 pub struct HolderSearch {
