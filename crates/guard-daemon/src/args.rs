@@ -13,26 +13,26 @@ use std::path::PathBuf;
     args_conflicts_with_subcommands = true,
     after_help = "Examples:
   sudo manycore guard --dry-run                      report what would be done, without doing it
-  sudo manycore guard                                watch the machine, by /etc/manycore/guard.toml if it exists
+  sudo manycore guard                                watch the machine, with /etc/manycore/guard.toml if it exists
   sudo manycore guard --cgroup /batch.slice          watch a control group within its own limit
   sudo manycore guard --beam                         query an Erlang node for its largest process before ending it
   manycore guard check guard.toml                    check rules
   sudo manycore guard why 812                        show what would happen to a process now, and why
 
-The guard measures how much memory is left, how fast it decreases and how long tasks stall for it. When memory is
-about to run out, it writes a warning. Then it sends SIGTERM to the process whose growth took the memory, and SIGKILL
-if SIGTERM comes too late. Only memory shown to belong to a process counts against it: its own pages, and shared
-memory, files in memory, pipes and sockets that it alone holds. If no process is shown to be the cause and memory is
-nearly exhausted, the last resort applies. Never ended are process 1, the guard, kernel threads, processes with an
-oom_score_adj of -1000, and processes that the rules protect. SIGHUP reloads the rules.
+The guard measures how much memory is left, how fast it decreases and how long tasks stall for it. When memory is \
+about to run out, it writes a warning. Then it sends SIGTERM to the process whose growth took the memory, and SIGKILL \
+if SIGTERM comes too late. Only memory shown to belong to a process counts against it: its own pages, and shared \
+memory, files in memory, pipes and sockets that it alone holds. If no process is shown to be the cause and memory is \
+nearly exhausted, the last resort applies. Process 1, the guard, kernel threads, processes with an oom_score_adj of \
+-1000, and processes that the rules protect are never ended. SIGHUP reloads the rules.
 
 Rules (every entry is optional):
   [machine]                  watch the machine (the default if the rules name nothing else)
   warn_before = \"60s\"        warn if memory will be exhausted within this time (while less than half is left)
   term_below = \"10%\"         send SIGTERM if less is available [10%, at most 4 GiB]
-  term_before = \"1s\"         or if memory will be exhausted within this time (while less than 1.5 times term_below is left)
+  term_before = \"1s\"         or if exhausted within this time (while less than 1.5 times term_below is left)
   kill_below = \"5%\"          send SIGKILL if less is available [5%, at most 2 GiB]
-  kill_before = \"200ms\"      or if memory will be exhausted within this time (while less than 1.5 times term_below is left)
+  kill_before = \"200ms\"      or if exhausted within this time (while less than 1.5 times term_below is left)
   stalled = \"40%\"            or if all tasks stall for this share of time and less than twice term_below is left
   grace = \"5s\"               time between SIGTERM and SIGKILL
   end = \"process\"            or \"cgroup\": end the whole control group of the process
@@ -55,9 +55,10 @@ Rules (every entry is optional):
   cgroups = [\"/db.slice\"]    including all control groups below
   users = [\"postgres\", 1000]
 
-Users are those of this machine, not of containers. Units are those of the system, not of a user's service manager.
-A control group in the rules that does not exist yet is watched once it is created; one in --cgroup must exist.
-The rules file and every directory above it must belong to root or the guard's user and be writable by no one else.
+Users are those of this machine, not of containers. Units are those of the system, not of a user's service manager. \
+A control group in the rules that does not exist yet is watched once it is created; one in --cgroup must exist. \
+The rules file and every directory above it must belong to root or the guard's user, and other users \
+must not be able to write to them.
 Exit codes: 0 ended by a signal; 2 invalid rules; 3 another guard is running, or something is missing."
 )]
 pub struct Guard {
@@ -66,8 +67,7 @@ pub struct Guard {
     /// Rules file [default: /etc/manycore/guard.toml if it exists]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Watch this control group, too; without rules for the machine, the machine is not watched (may be
-    /// repeated)
+    /// Also watch this control group; may be repeated. The machine is then watched only if the rules name it
     #[arg(long, value_name = "PATH", value_parser = NonEmptyStringValueParser::new())]
     pub cgroup: Vec<String>,
     /// Report what would be done, without doing it
@@ -126,7 +126,7 @@ pub struct GuardCheck {
   sudo manycore guard why 812
   sudo manycore guard why $(pgrep -o beam.smp) --beam      also show which of its Erlang processes is the largest
 
-Queries the running guard, because it has observed which processes have grown: first root's, then your own, then a dry
+Queries the running guard, because it has observed which processes have grown: first root's, then your own, then a dry \
 run. Any user may query it. If no guard runs, two scans two seconds apart are assessed by the rules here.
 
 Exit codes: 2 no such process; 3 the guard cannot be queried.")]
@@ -140,7 +140,7 @@ pub struct GuardWhy {
     /// Rules file to use if no guard runs [default: /etc/manycore/guard.toml if it exists]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Watch this control group, too, if no guard runs
+    /// Also watch this control group, if no guard runs
     #[arg(long, value_name = "PATH", value_parser = NonEmptyStringValueParser::new())]
     pub cgroup: Vec<String>,
     /// Output format

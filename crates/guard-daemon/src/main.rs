@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 /// Protect a machine, a control group or some processes from running out of memory
 #[derive(Debug, Parser)]
-#[command(name = "manycore-guard", version)]
+#[command(name = "manycore-guard", version, max_term_width = 120)]
 struct Program {
     #[command(flatten)]
     guard: Guard,

@@ -6,12 +6,11 @@ use std::time::Duration;
 
 /// Examine how everything on this machine is pinned, and report problems. Nothing is changed.
 ///
-/// It finds CPUs that several tenants have reserved, processes outside of the CPUs of their control group,
-/// pins to
-/// offline or isolated CPUs, memory on the wrong NUMA node, control groups that are throttled by their quota,
-/// runtimes with more workers than CPUs, and devices that interrupt CPUs on which pinned threads work. Each
-/// finding
-/// is reported with its evidence and a fix.
+/// It finds overlapping pinning of several tenants, busy threads that share a CPU while others are idle,
+/// processes outside of the CPUs of their control group, pins to offline or isolated CPUs, memory on the wrong
+/// NUMA node, control groups that are throttled by their quota, runtimes with more workers than CPUs, and
+/// devices that interrupt CPUs on which pinned threads work. Each finding is reported with its evidence and a
+/// fix.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

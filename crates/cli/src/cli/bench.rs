@@ -23,7 +23,7 @@ Examples:
   manycore bench stream --kernel triad --workers 1,4,16 --nodes 0 --array 1G
   manycore report sem/record.json            prints the same report again
 
-Treatments alternate in slices of 50 ms in random order. Root is not needed, and nothing is left behind on the
+Treatments alternate in slices of 50 ms in random order. Root is not needed, and nothing is left behind on the \
 machine. Ctrl-C saves the results so far.")]
 pub struct Bench {
     /// Load to measure, or `list`
@@ -41,12 +41,11 @@ pub struct Bench {
     pub seconds: Option<Duration>,
     #[command(flatten)]
     pub budget: EvalBudget,
-    /// With pipe: measure one unpinned pair in as many passes of the same length as UnixBench; included in
-    /// --full
+    /// With pipe: measure one unpinned pair in ten passes of 10 s, as UnixBench does; included in --full
     #[arg(long)]
     pub unixbench: bool,
-    /// With pipe: folder of a built UnixBench, whose context1 is measured alternating with ours [default:
-    /// found through PATH]
+    /// With pipe: directory of a built UnixBench, whose context1 is measured alternating with the
+    /// built-in load [default: found through PATH]
     #[arg(long, value_name = "DIR")]
     pub unixbench_dir: Option<PathBuf>,
     /// With stream: kernels to measure with every number of workers, of copy, scale, add, triad and read

@@ -25,11 +25,11 @@ Examples:
 
 Engines:
   emulation  runs the program in qemu-user and follows every memory access of every
-             thread, and of every process that it starts by any call. Buffers that
-             system calls read or write for a thread count as its accesses where the
-             calls move data (read, recv, write, send and similar); data that other
-             system calls write is not seen. It needs no privileges and no hardware
-             support, and is about ten to a hundred times slower.
+             thread, and of all processes that it starts. The buffers of system calls
+             that move data (read, recv, write, send and similar) count as accesses of
+             the calling thread; data that other system calls write is not observed. It
+             needs no privileges and no hardware support, and is about ten to a hundred
+             times slower.
              Which lines, bytes and code are shared is exact. The number of transfers
              of a line depends on the scheduling of the threads, whose relative speed
              differs from a native run; code that depends on time may take other
@@ -41,7 +41,7 @@ Engines:
              namespace, or for another architecture run without observation, and a
              note reports them. A server has to stay in the foreground: the run ends
              when its first process exits.
-  sampling   has the CPU record the addresses of some loads and stores (Intel PEBS,
+  sampling   lets the CPU record the addresses of some loads and stores (Intel PEBS,
              AMD IBS), at nearly full speed. It needs that hardware, and
              kernel.perf_event_paranoid at 1 or less, or root. It was tested on
              synthetic records only. Arm CPUs are not supported.
@@ -49,21 +49,21 @@ Engines:
              only where qemu-user is not installed. Where both are possible, a note
              says so.
 
-Code that is generated at run time (by a compiler of Java, JavaScript, .NET) gets its
-names from the map /tmp/perf-PID.map or the dump jit-PID.dump that the runtime writes
-for profilers: java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit, node
+Code that is generated at run time (by the compilers of Java, JavaScript, .NET) gets its \
+names from the map /tmp/perf-PID.map or the dump jit-PID.dump that the runtime writes \
+for profilers: java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit, node \
 --perf-basic-prof, DOTNET_PerfMapEnabled=1.
 
 Exit codes: 1 if false sharing was found, even if the run was cut short. Otherwise:
-3 if the memory for following accesses was used up, if a program ran unobserved, or if
-the code that shares was generated at run time and has no name; 4 if the program failed;
-130 after Ctrl-C; 0 in all other cases. Latent sharing, sharing in libraries and true
+3 if the memory for following accesses was used up, if a program ran unobserved, or if \
+the code concerned was generated at run time and has no name; 4 if the program failed; \
+130 after Ctrl-C; 0 in all other cases. Latent sharing, sharing in libraries and true \
 sharing are reported and do not change the exit code; with --latent, latent findings do.")]
 pub struct Falseshare {
     /// How accesses are observed; auto uses emulation, or sampling if qemu-user is not installed
     #[arg(long, value_enum, default_value_t = EngineChoice::Auto)]
     pub engine: EngineChoice,
-    /// False-sharing transfers from which on a line is reported [default: 50, with sampling 5]
+    /// Least number of false-sharing transfers of a line that is reported [default: 50, with sampling 5]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..))]
     pub threshold: Option<u64>,
     /// Size of a cache line in bytes [default: that of this machine]
@@ -75,7 +75,7 @@ pub struct Falseshare {
     /// Stop the program after this time and report what was observed until then
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = time)]
     pub timeout: Option<Duration>,
-    /// Memory that emulation may use for its bookkeeping, such as 512M or 2G, 16M at least: half of it for
+    /// Memory that emulation may use for its bookkeeping, such as 512M or 2G, at least 16M: half of it for
     /// shared lines of all processes, and up to the other half in each process
     #[arg(long, value_name = "SIZE", default_value = "1G", allow_hyphen_values = true, value_parser = memory)]
     pub memory: u64,

@@ -15,8 +15,8 @@ Examples:
   sudo manycore irq place --device eth0 --place near=eth0    one CPU each, near the card
   sudo manycore undo                                  restore the previous CPUs
 
-A device is a PCI address (0000:03:00.0), a network interface (eth0), a disk (nvme0n1), or the handler's name of an
-interrupt (ttyS0).")]
+A device is a PCI address (0000:03:00.0), a network interface (eth0), a disk (nvme0n1), or the name of an \
+interrupt's handler (ttyS0).")]
 pub struct Irq {
     #[command(subcommand)]
     pub verb: IrqVerb,
@@ -36,7 +36,7 @@ Examples:
   manycore irq show                          all that occurred in one second, busiest first
   manycore irq show --device eth0            all of one device, also idle ones
   manycore irq show --all --for 10s          also timers, inter-processor interrupts and the like
-  manycore irq show --root host7             from copied files of another machine: since its boot
+  manycore irq show --root host7             counts since boot, from copied files of another machine
   manycore irq show --format json | jq '.devices[] | select(.unmovable)'")]
 pub struct IrqShow {
     /// Only interrupts of this device: PCI address, network interface, disk, or name of an interrupt
@@ -65,8 +65,8 @@ Examples:
   manycore irq place --device eth0 --cpus 2-5 --spread      distributed over these CPUs, one CPU each
   manycore irq place --device eth0 --place near=eth0+nosmt  one CPU each, on the cores next to the card
 
-Needs root. The old CPUs are recorded before anything is changed. A change stays in force until `manycore undo` or a
-reboot. The kernel manages the interrupts of NVMe queues and of some other devices itself; these cannot be moved. Exit
+Needs root. The old CPUs are recorded before anything is changed. A change stays in force until `manycore undo` or a \
+reboot. The kernel manages the interrupts of NVMe queues and of some other devices itself; these cannot be moved. Exit \
 code 3 means that no interrupt could be moved.")]
 pub struct IrqPlace {
     /// The device: PCI address, network interface, disk, or name of an interrupt

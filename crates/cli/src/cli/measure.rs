@@ -15,7 +15,7 @@ use std::{path::PathBuf, time::Duration};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  manycore eval                              at most 90 s on 2 CPUs; results go to a new folder here
+  manycore eval                              at most 90 s on 2 CPUs; results go to a new directory here
   manycore eval --standard --out /tmp/host7  takes five minutes; narrower intervals
   manycore eval --only scaling,affinity      only these sections
   manycore eval --only latency               core-to-core latency of every pair of CPUs
@@ -43,10 +43,10 @@ pub struct Eval {
 /// Where the results go, and how they are printed.
 #[derive(Clone, Debug, Args)]
 pub struct Results {
-    /// Folder for record.json, report.html and the tables [default: manycore-VERB-TIME]
+    /// Directory for record.json, report.html and the tables [default: manycore-SUBCOMMAND-TIME]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Overwrite the record of an earlier run in the folder of --out
+    /// Overwrite an earlier record in the directory of --out
     #[arg(long)]
     pub force: bool,
     /// How to print the evaluation
@@ -80,7 +80,7 @@ fn section_names() -> clap::builder::PossibleValuesParser {
 /// How commands are measured; shared by `compare`, `scale` and `tune`.
 #[derive(Clone, Debug, Args)]
 pub struct Measuring {
-    /// Time to spend; a run ends earlier when its result is clear
+    /// Time to spend; the measurement ends earlier if an interim analysis gives the result
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time)]
     pub budget: Duration,
     /// With compare: measure until half the width of the 95 % interval is at most this share (such as 1%), or
@@ -105,8 +105,8 @@ pub struct Measuring {
     /// Metric that decides the comparison
     #[arg(long, value_name = "NAME")]
     pub primary: Option<String>,
-    /// Start this service, place it instead of the command, and stop it afterwards; the command is the load
-    /// on it
+    /// Start this service, place it instead of the command, and stop it afterwards; the command generates
+    /// its load
     #[arg(long, value_name = "COMMAND")]
     pub service: Option<String>,
     /// The service is ready when this command succeeds
@@ -121,8 +121,7 @@ pub struct Measuring {
     /// Time limit for one run of the command, and for the start of the service
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = time)]
     pub timeout: Duration,
-    /// Count runs that exit with an error like any others. Their exit status is recorded; a variant of which
-    /// every run fails has no verdict
+    /// Count failed runs, too. Their exit status is recorded; a variant whose runs all fail has no verdict
     #[arg(long)]
     pub ignore_failure: bool,
     /// Seed of all random orders [default: from the clock]
@@ -164,9 +163,9 @@ Examples:
       --a cpus=0 --b cpus=2 --load-cpus 1 -- redis-benchmark -p 7777 -q -t get -n 100000
   manycore compare -- ./program                                               A against A: the noise of this machine
 
-Placements: free, close, spread, spread@core|cluster|llc|node|package, cpus=LIST, near=DEVICE, each optionally
-+nosmt. Runs alternate in random order. An exact test of the pairs decides: better or worse, equivalent within
---equivalent, or inconclusive.")]
+Placements: free, close, spread, spread@core|cluster|llc|node|package, cpus=LIST, near=DEVICE, near=nodeN; \
+each optionally with +nosmt; close, spread and near also with +isolated. Runs alternate in random \
+order. An exact test of the pairs decides: better or worse, equivalent within --equivalent, or inconclusive.")]
 pub struct Compare {
     /// Placement of A [default: free]
     #[arg(long, value_name = "PLACE")]
@@ -204,7 +203,7 @@ pub struct Compare {
 Examples:
   manycore scale --workers 1,2,4,8 -- make -C project -B -j{workers}
   manycore scale --metric sysbench -- sysbench cpu --threads={workers} --time=1 run
-  manycore scale --copies --workers 4,16,32,64 --place spread@llc -- ./benchmark        throughput of copies, as in SPECrate
+  manycore scale --copies --workers 4,16,32,64 --place spread@llc -- ./benchmark   copies, as in SPECrate
   manycore scale --budget 5m --workers 1,2,4,8,16,32 -- ./solver --threads {workers}
 
 Numbers of workers alternate in random order, so that other work disturbs all of them alike.")]
@@ -238,8 +237,8 @@ Examples:
   manycore tune --service 'redis-server --port 7777 --save \"\"' --ready-port 7777 --metric redis-benchmark \\
       --workers 1 --load-cpus 3 -- redis-benchmark -p 7777 -q -t get -n 100000
 
-All candidates run in interleaved rounds, and the worse half is dropped after each round. The best ones are then
-compared on fresh pairs with the command as it runs today: all CPUs, no placement. \"Leave it as it is\" is a
+All candidates run in interleaved rounds, and the worse half is dropped after each round. The best ones are then \
+compared on fresh pairs with the command as it runs today: all CPUs, no placement. \"Keep today's behaviour\" is a \
 possible result.")]
 pub struct Tune {
     /// Numbers of workers to try [default: powers of two, all cores, all CPUs, twice as many]

@@ -33,9 +33,15 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use manycore_guard_daemon::{Cookie, Guard};
 use std::path::PathBuf;
 
-/// Shows a many-core Linux machine, and measures how it and work on it scale over its cores.
+/// Show the topology of a Linux machine, measure how programs scale on it, and place their threads
 #[derive(Debug, Parser)]
-#[command(name = "manycore", version, arg_required_else_help = true, after_help = EXIT_CODES)]
+#[command(
+    name = "manycore",
+    version,
+    arg_required_else_help = true,
+    max_term_width = 120,
+    after_help = EXIT_CODES
+)]
 pub struct Cli {
     #[command(subcommand)]
     pub verb: Verb,

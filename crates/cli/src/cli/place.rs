@@ -64,10 +64,10 @@ Examples:
   manycore run --place free -- ./solver                       only record where its threads run
   manycore run --place spread --workers 20 -- manycore probe --threads 20   check each thread's CPU 10,000 times
 
-The command keeps its standard input and output, its terminal and its exit status (128 + N after signal N). {workers}
-in the command is replaced by the number of workers. The report goes to standard error. All processes and threads that
-the command creates are pinned when they appear. When the command ends, processes that it leaves running, daemons
-included, get their former CPUs back; with --wait, manycore stays until they have ended. If manycore is killed by
+The command keeps its standard input and output, its terminal and its exit status (128 + N after signal N). {workers} \
+in the command is replaced by the number of workers. The report goes to standard error. All processes and threads that \
+the command creates are pinned when they appear. When the command ends, processes that it leaves running, daemons \
+included, get their former CPUs back; with --wait, manycore stays until they have ended. If manycore is killed by \
 SIGKILL, the command keeps running, and `manycore undo` restores the CPUs.")]
 pub struct RunArgs {
     #[command(flatten)]
@@ -99,7 +99,7 @@ pub struct PinArgs {
     pub placing: PlacementArgs,
 }
 
-/// Restore what manycore changed and could not restore itself: after SIGKILL, or after --once.
+/// Undo changes of manycore that are still in force: after SIGKILL, pin --once, irq place or qos set.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -107,7 +107,7 @@ Examples:
   manycore undo                   undo all changes whose manycore process has ended
   manycore undo pin-812           undo only this change
 
-Processes that have ended are skipped, even if their id is in use again. What another program has changed since is
+Processes that have ended are skipped, even if their id is in use again. What another program has changed since is \
 left unchanged and reported.")]
 pub struct Undo {
     /// Names from --list [default: all]

@@ -20,9 +20,10 @@ Examples:
   docker run $(manycore plan --workers 8 --as docker --together) IMAGE
   manycore plan --workers 4 --as taskset | while read -r words; do $words ./worker & done
 
-Placements: free, close, spread, spread@core|cluster|llc|node|package, cpus=LIST, near=DEVICE, each optionally
-+nosmt. For programs that place one process, --as writes one line per worker, or a single line if all workers have
-the same CPUs. What the other program cannot express is written as a comment.")]
+Placements: free, close, spread, spread@core|cluster|llc|node|package, cpus=LIST, near=DEVICE, near=nodeN; \
+each optionally with +nosmt; close, spread and near also with +isolated. For programs that place one \
+process, --as writes one line per worker, or a single line if all workers have the same CPUs. What the other program \
+cannot express is written as a comment.")]
 pub struct PlanArgs {
     #[command(flatten)]
     pub source: Source,

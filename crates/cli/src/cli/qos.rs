@@ -24,7 +24,7 @@ Examples:
   manycore qos watch                                       memory traffic of each group, every second
   sudo manycore qos clear --all                            undo all of it
 
-What can be set depends on the hardware and the kernel: percent on Intel and Arm, MB/s on AMD (and on Intel where
+What can be set depends on the hardware and the kernel: percent on Intel and Arm, MB/s on AMD (and on Intel where \
 resctrl is mounted with mba_MBps). Minimum bandwidth, hard limits and priorities need openEuler on Arm.")]
 pub struct Qos {
     #[command(subcommand)]
@@ -57,7 +57,7 @@ Examples:
   manycore qos show --group qemu-3-web1          one group, with its tasks
   manycore qos show --format json | jq '.groups[] | {name, owner, schemata}'
 
-Bytes are counted since resctrl was mounted; the kernels of openEuler report the current rate instead. \"unavailable\"
+Bytes are counted since resctrl was mounted; the kernels of openEuler report the current rate instead. \"unavailable\" \
 means that the hardware has no reading. It does not mean 0.")]
 pub struct QosShow {
     /// Show only this group ('/' is the default group)
@@ -83,13 +83,13 @@ Examples:
   manycore qos set --group qemu-3-web1 --bandwidth 40%         an existing group, of any owner
   manycore qos set --pid 812 --bandwidth 55% --dry-run         show what would be written
 
-All limits are checked before anything is written: a limit that this machine cannot set is an error. After writing, the
-values in force are read back, and every value that the kernel rounded, raised or ignored is reported. New threads and
-child processes inherit the group. With --follow, the command keeps running, also moves processes that enter the control
-group from elsewhere, and undoes everything when it ends. Where libvirt has made a group for a domain, the limits of
+All limits are checked before anything is written: a limit that this machine cannot set is an error. After writing, the \
+values in force are read back, and every value that the kernel rounded, raised or ignored is reported. New threads and \
+child processes inherit the group. With --follow, the command keeps running, also moves processes that enter the control \
+group from elsewhere, and undoes everything when it ends. Where libvirt has made a group for a domain, the limits of \
 that group are changed; where it has made several, choose one with --group.
 
-Exit codes: 1 if the kernel accepted a limit without reporting an error but did not apply it; 2 if a value is out of
+Exit codes: 1 if the kernel accepted a limit without reporting an error but did not apply it; 2 if a value is out of \
 range or the target does not exist; 3 if the machine has no such control.")]
 pub struct QosSet {
     #[command(flatten)]
@@ -228,9 +228,9 @@ Examples:
   manycore qos watch --history yesterday.jsonl            also stores each reading as a line of JSON
   manycore qos watch --format json | jq '.groups[] | {name, memory}'
 
-Rates are bytes over the time between two readings, summed over nodes (caches); a sum with a missing part is not shown.
-A group that is new, or was removed and created again, has a rate from its second reading on. \"unavailable\" means that
-the hardware has no reading; it does not mean 0. Monitoring groups are included in their parent groups. In JSON, rates
+Rates are bytes over the time between two readings, summed over nodes (caches); a sum with a missing part is not shown. \
+A group that is new, or was removed and created again, has a rate from its second reading on. \"unavailable\" means that \
+the hardware has no reading; it does not mean 0. Monitoring groups are included in their parent groups. In JSON, rates \
 are in bytes per second, and null where there is none.")]
 pub struct QosWatch {
     /// Show only this group; may be given several times, and the group may be created later
@@ -260,9 +260,9 @@ Examples:
   manycore qos prove bandwidth --bandwidth 30%
   manycore qos prove min priority --node 1 --seconds 60
 
-Worker processes read and write memory on the CPUs of one node, in groups that are created for the measurement and
-removed afterwards. bandwidth: the same CPUs with and without the limit. min and priority: one half of the CPUs with and
-without the preference, while the other half uses as much memory bandwidth as it can get; the slowdown that this
+Worker processes read and write memory on the CPUs of one node, in groups that are created for the measurement and \
+removed afterwards. bandwidth: the same CPUs with and without the limit. min and priority: one half of the CPUs with and \
+without the preference, while the other half uses as much memory bandwidth as it can get; the slowdown that this \
 contention causes is measured too. Pairs are interleaved and evaluated as 'compare' does; the record is saved.
 
 Exit codes: 1 if a limit has no effect or the wrong one; 3 if nothing could be shown on this machine.")]
@@ -315,7 +315,7 @@ Examples:
   manycore qos clear manycore-812      undo changes to this group; a group that manycore made is removed
   manycore qos clear --all             all groups that manycore made, and all limits that it changed
 
-Tasks return to the groups that they were in. Settings that another program has changed since are left unchanged and
+Tasks return to the groups that they were in. Settings that another program has changed since are left unchanged and \
 reported. `manycore undo` does the same for everything that manycore has changed.")]
 pub struct QosClear {
     /// Names of the groups

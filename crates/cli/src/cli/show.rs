@@ -36,11 +36,11 @@ pub struct Topo {
 #[command(after_help = "\
 Examples:
   manycore report manycore-eval/record.json                        the report as text
-  manycore report before.json after.json                           two runs side by side
+  manycore report before.json after.json                           two records side by side
   manycore report record.json --html report.html --csv tables      an HTML page, and tables
   manycore report record.json --format json | jq .findings         the findings as JSON")]
 pub struct Report {
-    /// Records written by a verb that measures
+    /// Records (record.json) of measurements
     #[arg(required = true, value_name = "RECORD")]
     pub records: Vec<PathBuf>,
     /// How to print the evaluation

@@ -11,7 +11,7 @@ use std::{path::PathBuf, time::Duration};
 /// Value of `--runtime` that selects every runtime.
 pub const ALL: &str = "all";
 
-/// Start light processes by the hundred thousand and measure start time, memory and how many would fit.
+/// Start hundreds of thousands of light processes, and measure start time, memory and how many would fit.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -22,9 +22,9 @@ Examples:
   manycore spawn --runtime go --work spin --for 10s       do they load all CPUs evenly?
   manycore spawn --runtime beam --work io --counts 1000   files opened, written, read and closed
 
-Runtimes: beam (Debian package erlang-base), go (golang-go) and jvm (default-jdk-headless); tokio, threads and
-processes are built in. Each count is started in a fresh runtime. A count that would not fit into 90 % of the
-available memory is refused before it starts. As root, the runtime runs in a control group with that limit.
+Runtimes: beam (Debian package erlang-base), go (golang-go) and jvm (default-jdk-headless); tokio, threads and \
+processes are built in. Each count is started in a fresh runtime. A count that would not fit into 90 % of the \
+available memory is refused before it starts. As root, the runtime runs in a control group with that limit. \
 Ctrl-C saves the runs that have ended.")]
 pub struct Spawn {
     /// Runtimes to measure: beam, go, jvm, tokio, threads, processes, or all that are installed

@@ -6,7 +6,7 @@ use manycore_placement::{Policy, Reserve};
 use manycore_vm::domain::{CacheShareRequest, Version};
 use std::{path::PathBuf, time::Duration};
 
-/// Adapt libvirt's virtual machines to the hardware that they run on, and check the result.
+/// Show virtual machines and their usage, plan libvirt domains for the host's topology, and check them.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -71,7 +71,7 @@ Examples:
   traffic memory traffic, in total and by NUMA node. It needs a mounted resctrl and a resctrl group that holds only
           this domain. libvirt (memorytune, cachetune, monitors) and 'manycore qos set --domain' create such groups
 
-'-' marks an unknown figure; the reason is printed below the table. state (running, paused) needs readable files
+'-' marks an unknown figure; the reason is printed below the table. state (running, paused) needs readable files \
 of libvirt in /run.")]
 pub struct VmTop {
     /// Time between readings, 100ms or more
@@ -116,11 +116,11 @@ pub enum VmOrder {
     Wait,
     /// Context switches.
     Switch,
-    /// Available memory.
+    /// Memory of the host.
     Memory,
     /// Memory traffic.
     Bandwidth,
-    /// Process name.
+    /// Name of the virtual machine.
     Name,
     /// Process id.
     Pid,
@@ -138,11 +138,11 @@ Examples:
   manycore vm plan web1.xml --dialect openeuler --bandwidth 60 --min-bandwidth 10 --priority 2
   manycore vm plan web1.xml --format json             print what the guest gets, for vm check --plan
 
-The policy pins each virtual CPU to a CPU. The guest gets a NUMA node for each host node that its virtual CPUs run
-on, with the distances of the host and memory from that node. It gets the topology (with clusters if QEMU and
-libvirt support them) and the host's caches. Passed-through devices move behind an expander bus of their own NUMA
-node. The emulator and I/O threads run on the reserve, or else on the CPUs of these nodes. Everything else in the XML
-stays byte for byte. Notes on standard error report what could not be planned.")]
+The policy pins each virtual CPU to a CPU. The guest gets a NUMA node for each host node that its virtual CPUs run \
+on, with the distances of the host and memory from that node. It gets the topology (with clusters if QEMU and \
+libvirt support them) and the host's caches. Passed-through devices move behind an expander bus of their own NUMA \
+node. The emulator and I/O threads run on the reserve, or else on the CPUs of these nodes. Everything else in the XML \
+stays byte for byte the same. Notes on standard error report what could not be planned.")]
 pub struct VmPlan {
     /// Domain XML, as virsh dumpxml prints it; - reads standard input
     #[arg(value_name = "DOMAIN.xml")]
@@ -214,13 +214,13 @@ Examples:
   manycore vm check --guest                           in a guest: nodes, topology, caches, nodes of devices
   manycore vm check --guest --plan planned.xml        the same, compared with the plan
 
-A plan is a domain's XML or the JSON of vm plan. In a guest, the binary of manycore is all that is needed. The exit
+A plan is a domain's XML or the JSON of vm plan. In a guest, the binary of manycore is all that is needed. The exit \
 code is 1 if something differs from the plan. Reading the memory of another user's domain needs root or that user.")]
 pub struct VmCheck {
     /// Name, id or UUID of a running domain
     #[arg(value_name = "DOMAIN", required_unless_present = "guest", conflicts_with = "guest")]
     pub domain: Option<String>,
-    /// Check what this machine, a guest, sees
+    /// Check the hardware that this machine, a guest, has
     #[arg(long)]
     pub guest: bool,
     /// Expected state: domain XML, or JSON of vm plan [default: the domain's own XML]
