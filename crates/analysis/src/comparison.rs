@@ -70,7 +70,7 @@ pub fn evaluate(experiment: &Experiment) -> Option<Comparison> {
 }
 
 /// Returns the noise floor of the compared variants: the ratio between consecutive runs of the same
-/// variant, whose true value is 1. `None` below six such pairs. It is informative only and decides nothing.
+/// variant, whose true value is 1. `None` below six such pairs. It does not affect verdicts.
 pub(crate) fn noise_floor(experiment: &Experiment, treatments: &[usize]) -> Option<f64> {
     let ratios: Vec<f64> =
         treatments.iter().flat_map(|&treatment| noise::consecutive_ratios(experiment, treatment)).collect();

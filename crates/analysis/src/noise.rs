@@ -17,7 +17,7 @@ pub struct NoiseFloor {
     /// B over A; the true value is 1.
     pub ratio: Estimate,
     /// Largest difference from 1 within the interval. `None` where there are too few pairs for an interval.
-    /// It is informative only and decides nothing.
+    /// It does not affect verdicts.
     pub floor: Option<f64>,
     /// Minimum detectable effect at 80 % power of this many pairs, as a share. `None` where there are too
     /// few pairs.

@@ -355,7 +355,7 @@ fn a_lock_is_the_best_only_where_that_is_shown() {
     assert!(kind == FindingKind::Fact && text.contains("spin gives"), "{text}");
     for (blocks, alike) in [(5, false), (20, true)] {
         let (kind, text) = best(blocks, alike).unwrap();
-        assert!(kind == FindingKind::Doubtful && text.contains("not decided"), "{kind:?} {text}");
+        assert!(kind == FindingKind::Doubtful && text.contains("is inconclusive"), "{kind:?} {text}");
     }
 }
 

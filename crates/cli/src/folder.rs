@@ -47,13 +47,13 @@ impl Folder {
         let used = path.join("record.json").exists();
         if used && !force {
             return Err(Failure::input(format!(
-                "{} has the record of an earlier run: give --force to overwrite it, or another --out to keep it",
+                "{} contains an earlier record: give --force to overwrite it, or another --out to keep it",
                 path.display()
             )));
         }
         let made = !path.exists();
         fs::create_dir_all(&path).map_err(|error| {
-            Failure::missing(format!("cannot create the folder {}: {error}", path.display()))
+            Failure::missing(format!("cannot create the directory {}: {error}", path.display()))
         })?;
         tempfile::tempfile_in(&path)
             .map_err(|error| Failure::missing(format!("cannot write into {}: {error}", path.display())))?;
@@ -113,7 +113,7 @@ impl Folder {
             .and_then(|()| self.write_tables(&manycore_report::csv(&all)));
         if written.is_ok() && !quiet {
             output::note(&format!(
-                "The report is {}; the record and its tables are in the same folder.",
+                "The report is {}; the record and its tables are in the same directory.",
                 page.display()
             ));
         }
@@ -130,7 +130,7 @@ impl Folder {
             match fs::remove_file(&path) {
                 Err(error) if error.kind() != ErrorKind::NotFound => {
                     let what =
-                        format!("cannot remove {}, a table of an earlier run: {error}", path.display());
+                        format!("cannot remove {}, a table of an earlier record: {error}", path.display());
                     return Err(Failure::missing(what));
                 }
                 _ => {}

@@ -41,7 +41,7 @@ pub fn resolve(args: &PlacementArgs) -> Outcome<ResolvedPlacement> {
         args.out.as_ref().and_then(|out| out.parent()).filter(|folder| !folder.as_os_str().is_empty())
         && !folder.is_dir()
     {
-        return Err(Failure::input(format!("--out: there is no folder {}", folder.display())));
+        return Err(Failure::input(format!("--out: there is no directory {}", folder.display())));
     }
     let machine = source::live()?;
     let request = PlacementRequest {

@@ -206,7 +206,7 @@ fn sighup_loads_valid_rules_only() {
     assert!(note.contains("old rules still apply") && note.contains("term_belo"), "{note}");
     fs::write(&rules, format!("[[cgroup]]\npath = \"{}\"\nterm_below = \"30%\"\n", group.path)).unwrap();
     guard.signal("-HUP");
-    while !guard.wait("note")["note"].as_str().unwrap().contains("new rules apply") {}
+    while !guard.wait("note")["note"].as_str().unwrap().contains("new rules now apply") {}
     guard.end();
 }
 
@@ -300,7 +300,7 @@ fn running_guard_answers_queries() {
         .output()
         .unwrap();
     assert_eq!(second.status.code(), Some(3));
-    assert!(String::from_utf8_lossy(&second.stderr).contains("runs already"));
+    assert!(String::from_utf8_lossy(&second.stderr).contains("already running"));
     drop(held.stdin.take());
     held.wait().unwrap();
     guard.end();

@@ -205,7 +205,7 @@ fn events_go_to_a_new_file_after_logrotate() {
     let before = fs::read_to_string(&old).unwrap();
     guard.hang_up();
     let end = Instant::now() + MAX_WAIT;
-    while !fs::read_to_string(&events).unwrap_or_default().contains("the new rules apply from now on") {
+    while !fs::read_to_string(&events).unwrap_or_default().contains("the new rules now apply") {
         assert!(Instant::now() < end, "nothing is written into the new file");
         thread::yield_now();
     }

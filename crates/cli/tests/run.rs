@@ -149,8 +149,8 @@ fn impossible_requests_are_reported_and_change_nothing() {
         (&["run", "--memory", "bind=99", "--", "true"], 2, "no memory on node 99"),
         (&["pin", "--pid", "2147483647"], 2, "there is no process 2147483647"),
         (&["pin", "--pid", "1", "--memory", "local"], 2, "keeps its memory policy"),
-        (&["pin", "--pid", "1", "--once", "--check"], 2, "--once does not stay"),
-        (&["run", "--out", "no/such/file", "--", "true"], 2, "there is no folder no/such"),
+        (&["pin", "--pid", "1", "--once", "--check"], 2, "with --once, pin exits"),
+        (&["run", "--out", "no/such/file", "--", "true"], 2, "there is no directory no/such"),
     ] {
         let said = house.stderr_of(code, arguments);
         assert!(said.contains(problem), "{arguments:?}: {said}");

@@ -68,7 +68,7 @@ fn a_record_is_overwritten_with_force_only() {
     let first = record();
     let refused = run(&[]);
     assert_eq!(refused.status.code(), Some(2));
-    assert!(words(&refused).contains("out has the record of an earlier run: give --force to overwrite it"));
+    assert!(words(&refused).contains("out contains an earlier record: give --force to overwrite it"));
     assert_eq!(record(), first);
     assert_eq!(run(&["--force"]).status.code(), Some(0));
     assert_ne!(record(), first);

@@ -19,7 +19,7 @@ const REASONS: [&str; 15] = [
     "expected a QEMU domain: kvm, qemu, hvf or tcg",
     "KVM runs only guests of the host's architecture",
     "cannot have a CPU each",
-    "of the guest's memory are to come from node",
+    "of the guest's memory from node",
     "too little for",
     "such sets must be equal or disjoint",
     "by this plan the guest has",

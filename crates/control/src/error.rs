@@ -150,11 +150,12 @@ pub enum GroupError {
     NoCpuset,
     /// No group above this process lets its children limit memory.
     #[error(
-        "no control group above this process lets its children limit memory (+memory in cgroup.subtree_control)"
+        "no parent control group of this process enables the memory controller for its children (+memory in \
+         cgroup.subtree_control)"
     )]
     NoMemory,
     /// The new group would escape the limit of the group of this process.
-    #[error("{0} has a memory limit that a group beside it would escape")]
+    #[error("{0} has a memory limit, which would not apply to a group beside it")]
     Escapes(PathBuf),
     /// The kernel refused it.
     #[error("no {what} can be created in {}: {error}", .parent.display())]

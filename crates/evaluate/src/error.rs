@@ -73,7 +73,7 @@ impl Display for LoadOption {
             Self::Array => "the array size",
             Self::Nodes => "the list of nodes",
             Self::Unixbench => "the setting of UnixBench",
-            Self::UnixbenchFolder => "the folder of UnixBench",
+            Self::UnixbenchFolder => "the directory of UnixBench",
         })
     }
 }

@@ -31,7 +31,7 @@ pub enum Error {
     Erlang(#[from] manycore_erlang::Error),
     /// Another guard is running. It answers on this socket.
     #[error(
-        "a guard runs already (it answers on {}): stop it first, or set {FOLDER_VARIABLE} to another directory \
+        "a guard is already running (it listens on {}): stop it first, or set {FOLDER_VARIABLE} to another directory \
         for a second one", .0.display()
     )]
     AlreadyRunning(PathBuf),

@@ -295,10 +295,7 @@ mod tests {
             used_bytes: Some(201 * MIB),
         };
         lines.push(line(&EventLine { files: Some(files), ..bare(EventKind::Files) }));
-        lines.push(line(&EventLine {
-            note: "the new rules apply from now on".to_owned(),
-            ..bare(EventKind::Note)
-        }));
+        lines.push(line(&EventLine { note: "the new rules now apply".to_owned(), ..bare(EventKind::Note) }));
         let mut family = sample(EventKind::Kill);
         if let Some(cause) = &mut family.cause {
             (cause.processes, cause.family) = (73, "session 800".to_owned());

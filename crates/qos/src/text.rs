@@ -284,14 +284,17 @@ fn reasons(limits: &[LimitOutcome]) -> Vec<String> {
     reasons
 }
 
-/// Describes the members of the group: `3 tasks: in it; threads and children inherit it`.
+/// Describes the members of the group: `3 tasks are in the group; new threads and children inherit it`.
 fn members(changes: &LimitChanges, is_done: bool) -> String {
-    let verb = if is_done { "in it" } else { "to be put into it" };
+    let (are, belong) =
+        if is_done { ("are in", "belong to") } else { ("would be moved into", "would belong to") };
     match (changes.tasks, changes.cpus.is_empty()) {
         (0, true) => String::new(),
-        (0, false) => format!("  CPUs {}: {verb}\n", changes.cpus.brief()),
+        (0, false) => format!("  CPUs {} {belong} the group\n", changes.cpus.brief()),
         (count, _) => {
-            format!("  {}: {verb}; threads and children inherit it\n", units::counted(count, "task"))
+            let are = if count == 1 && is_done { "is in" } else { are };
+            let tasks = units::counted(count, "task");
+            format!("  {tasks} {are} the group; new threads and children inherit it\n")
         }
     }
 }

@@ -33,8 +33,8 @@ pub fn text(all: &[NamedEvaluation]) -> String {
 }
 
 /// Note for records that are shown side by side.
-pub const SIDE_BY_SIDE: &str = "The runs in the columns were not interleaved: a difference between them may also \
-                                be due to anything else that changed between them.";
+pub const SIDE_BY_SIDE: &str = "The records in the columns were not interleaved: a difference between them may also \
+                                be due to anything else that changed in between.";
 
 fn record_summary(named: &NamedEvaluation, several: bool, text: &mut String) {
     let record = &named.record;

@@ -27,8 +27,8 @@
 //! `verdict` decides. The interval excludes 1: **better** or **worse**. Otherwise it lies within a margin that was
 //! fixed before the measurement (2 % unless another is requested): **equivalent**. Otherwise: **inconclusive**. A
 //! result may be both different and within the margin. The answer is then the difference, with a sentence that it is
-//! too small to matter, and no advice follows from it. The noise floor (the difference between neighbouring runs of
-//! one variant) is information and decides nothing: it grows with the noise of the runs that it would classify.
+//! too small to matter, and no advice follows from it. The noise floor (the difference between adjacent runs of
+//! one variant) does not affect verdicts: it grows with the noise of the runs that it would classify.
 //!
 //! # Several tests
 //!

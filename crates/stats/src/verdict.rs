@@ -7,8 +7,8 @@
 //! 2. Otherwise, it lies within a margin that was fixed beforehand: the two are **equivalent**.
 //! 3. Otherwise, the pairs are **inconclusive**, and the interval contains the ratios that remain possible.
 //!
-//! The margin does not depend on the data. The noise floor is reported and decides nothing: noisy pairs
-//! would widen it until their own interval fits.
+//! The margin does not depend on the data. It is not the noise floor: noisy pairs would widen
+//! that until their own interval fits.
 
 use crate::{Estimate, FAMILY_LEVEL, interim_level, signed_rank_p};
 use manycore_text::units::{interval, percent};
@@ -134,7 +134,7 @@ pub struct Verdict {
     /// The decision rule. Together with the interval it reproduces the answer.
     pub rule: DecisionRule,
     /// Largest relative difference that this machine shows between two identical variants, where it was
-    /// measured. It is informative only and decides nothing.
+    /// measured. It does not affect verdicts.
     pub noise_floor: Option<f64>,
 }
 

@@ -22,7 +22,7 @@ pub(super) fn find(record: &Record) -> Vec<Finding> {
         findings.push(Finding::new(
             FindingKind::Warning,
             "conditions",
-            "The run was interrupted: only what was measured before that is evaluated.".to_owned(),
+            "The measurement was interrupted: only what was measured before that is evaluated.".to_owned(),
             vec![match record.spawnings.len() {
                 0 => format!("{} experiments in the record", record.experiments.len()),
                 count => format!("{} in the record", counted(count, "runtime")),
@@ -56,7 +56,7 @@ fn limits(record: &Record) -> Vec<Finding> {
     let cpus = super::super::usable_cpus(&record.machine) as f64;
     if let Some(quota) = allowed.quota_cpus.filter(|&quota| quota < cpus) {
         findings.push(warning(
-            format!("A quota allows {quota:.2} CPUs' worth of time on {cpus} CPUs: workers beyond it are throttled."),
+            format!("A quota limits CPU time to {quota:.2} of {cpus} CPUs: more workers are throttled."),
             vec![allowed.effective_limit.clone()],
         ));
     }
@@ -87,10 +87,14 @@ fn during_samples(record: &Record) -> Vec<Finding> {
         warn_above(
             |disturbance| disturbance.steal,
             STEAL,
-            "The hypervisor took {} of the CPU time: other guests compete for these CPUs, and wall-clock rates move \
-             with them.",
+            "The hypervisor took {} of the CPU time: other guests compete for these CPUs, and rates vary with their \
+             load.",
         ),
-        warn_above(|disturbance| disturbance.other_work, OTHER_WORK, "Other work took {} of the machine's CPU time during the run."),
+        warn_above(
+            |disturbance| disturbance.other_work,
+            OTHER_WORK,
+            "Other work took {} of the machine's CPU time during the measurement.",
+        ),
         warn_above(|disturbance| disturbance.throttled, THROTTLED, "A cgroup quota throttled the workers for {} of the time."),
     ]
     .into_iter()
@@ -110,7 +114,7 @@ fn at_start(record: &Record) -> Vec<Finding> {
     let cpus = record.machine.online.len() as f64;
     if let Some([load, ..]) = record.conditions.load.filter(|load| load[0] > cpus * 0.5) {
         findings.push(warning(
-            "The machine was busy before the run began.".to_owned(),
+            "The machine was busy before the measurement began.".to_owned(),
             vec![format!("load average {load:.2} on {cpus} CPUs")],
         ));
     }

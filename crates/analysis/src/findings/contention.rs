@@ -79,8 +79,8 @@ fn counter(points: &[&ContentionPoint], evidence: Vec<String>) -> Option<Finding
         Answer::ABetter if kind_of_difference(verdict) == FindingKind::Advice => (
             FindingKind::Advice,
             format!(
-                "Where threads count often, use one counter per CPU and add the counters up on reading: {done}, so that \
-                 contention costs more than the other CPUs gain{others}."
+                "For a counter that threads update often, use one per CPU and sum them on reading: {done}, so that \
+                 contention costs more than additional CPUs gain{others}."
             ),
         ),
         _ => (kind_of_estimate(&shared.rate), format!("{done}{others}.")),
@@ -120,7 +120,7 @@ fn lock(points: &[&ContentionPoint]) -> Option<Finding> {
         _ => (
             FindingKind::Doubtful,
             format!(
-                "Which lock gives {} contending workers the most acquisitions is not decided between {} and {}.",
+                "Which lock gives {} contending workers the most acquisitions, {} or {}, is inconclusive.",
                 best.workers,
                 best.variant,
                 list(&undecided)

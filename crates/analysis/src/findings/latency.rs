@@ -68,7 +68,8 @@ fn latency_by_distance(latency: &CoreLatency, guest: bool) -> Option<Finding> {
     let text = format!("Core-to-core latency is {}.", list(&listed));
     let kind = if is_settled(latency) { FindingKind::Fact } else { FindingKind::Doubtful };
     let moved = guest.then(|| {
-        "valid for this run only: the hypervisor may move these CPUs to other CPUs of the host".to_owned()
+        "valid for this measurement only: the hypervisor may move these CPUs to other CPUs of the host"
+            .to_owned()
     });
     let lines = latency.distances.iter().map(evidence).chain([noise(latency)]).chain(moved).collect();
     (!listed.is_empty()).then(|| finding(kind, text, lines))

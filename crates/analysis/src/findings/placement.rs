@@ -134,7 +134,7 @@ fn no_faster_mode(program: &str, both: [&ParallelMode; 2], margin: f64) -> (Find
         return (FindingKind::Advice, text);
     }
     let text = format!(
-        "For {program}, neither threads nor processes are certain to be faster than one task after another{slower}."
+        "For {program}, whether threads or processes are faster than one task after another is inconclusive{slower}."
     );
     (FindingKind::Doubtful, text)
 }
@@ -225,7 +225,7 @@ fn pin(verdict: &Verdict, affinity: &PinningComparison) -> Finding {
         ),
         Answer::Inconclusive => (
             FindingKind::Doubtful,
-            "Whether pinning helps is inconclusive in this run: a larger budget may show it.".to_owned(),
+            "Whether pinning helps is inconclusive: a larger budget may show it.".to_owned(),
         ),
     };
     Finding::new(

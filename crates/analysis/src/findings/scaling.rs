@@ -158,7 +158,7 @@ fn machine_limits(machine: &Machine, cpus: usize) -> Vec<String> {
         limits.push(format!("the CPUs are of several kinds ({}), and the slower ones do less", list(&kinds)));
     }
     if let Some(quota) = machine.allowed.quota_cpus.filter(|&quota| quota < cpus as f64) {
-        limits.push(format!("a quota allows {quota:.2} CPUs' worth of time"));
+        limits.push(format!("a quota limits CPU time to {quota:.2} CPUs"));
     }
     let isolated = machine.isolated.intersection(&machine.usable());
     if !isolated.is_empty() {
@@ -225,7 +225,7 @@ fn scalability_law(scaling: &Scaling) -> Option<Finding> {
     let fit = scaling.usl.as_ref()?;
     let peak = match fit.law.peak().filter(|peak| *peak < 4.0 * scaling.cpus as f64) {
         Some(peak) => format!("throughput peaks at {peak:.0} workers"),
-        None => "throughput has no peak within reach".to_owned(),
+        None => "no peak of throughput is in sight".to_owned(),
     };
     Some(Finding::new(
         FindingKind::Fact,

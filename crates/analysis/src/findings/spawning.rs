@@ -146,7 +146,7 @@ fn schedulers(light: &LightProcesses) -> Option<Finding> {
     let cpus = light.schedulers.cpus.len();
     let text = match (wrong.more, wrong.by_quota) {
         (true, true) => format!(
-            "{}: {has} schedulers, and a quota allows {:.2} CPUs' worth of time: they use it up together and are then \
+            "{}: {has} schedulers, and a quota limits CPU time to {:.2} CPUs: they use it up together and are then \
              all throttled.",
             light.name,
             light.schedulers.quota_cpus.unwrap_or(0.0)
@@ -223,7 +223,7 @@ fn stolen(light: &LightProcesses) -> Option<Finding> {
     let shares = computed(light).filter_map(|(run, balance)| Some((balance.steal?, run)));
     let (share, run) = shares.filter(|(share, _)| *share > STEAL).max_by(|a, b| a.0.total_cmp(&b.0))?;
     let text = format!(
-        "{}: the hypervisor took {} of the CPU time during the run.",
+        "{}: the hypervisor took {} of the CPU time during the measurement.",
         of_run(light, run),
         percent(share)
     );

@@ -40,8 +40,8 @@ fn small_arrays(streaming: &MemoryBandwidth) -> Option<Finding> {
     let (array, caches) = streaming.array_bytes.zip(streaming.caches_bytes)?;
     streaming.arrays_too_small().then(|| {
         let text = format!(
-            "The arrays are too small for these caches: part of the data came from caches and not from memory, whose \
-             true figures are lower. An array should have {TIMES_CACHES} times the size of the last-level caches."
+            "The arrays are too small for these caches: part of the data came from caches, so memory is \
+             slower than shown. An array should have {TIMES_CACHES} times the size of the last-level caches."
         );
         let evidence = format!("{} in an array, {} of last-level caches", bytes(array), bytes(caches));
         finding(FindingKind::Warning, text, vec![evidence])

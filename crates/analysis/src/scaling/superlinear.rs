@@ -70,7 +70,7 @@ fn causes(
     ] {
         if let Some((alone, at_once)) = alone.zip(at_once).filter(|(a, b)| explains(a - b)) {
             causes.push(format!(
-                "one worker alone lost {} of its time to {name}, many at once lost {}",
+                "one worker alone lost {} of its time to {name}, several at once lost {}",
                 percent(alone),
                 percent(at_once)
             ));
@@ -88,7 +88,7 @@ fn causes(
     let moving = |(alone, at_once): &(f64, f64)| explains((alone - at_once) * MIGRATION_SECONDS);
     if let Some((alone, at_once)) = migrations.filter(moving) {
         causes.push(format!(
-            "one worker alone migrated {alone:.1} times a second, many at once {at_once:.1} times each"
+            "one worker alone migrated {alone:.1} times a second, several at once {at_once:.1} times each"
         ));
     }
     let per_cpu_second = one.rate_per_cpu_second.zip(many.rate_per_cpu_second);

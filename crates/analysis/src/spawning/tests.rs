@@ -90,7 +90,11 @@ fn schedulers_are_compared_with_cpus_and_quota() {
     assert_eq!((wrong.more, wrong.fitting), (false, 4));
     assert_eq!(mismatched(2, "", None), None, "the CPUs are unknown");
     let record = guest(Work::Idle);
-    assert!(told(&record, FindingKind::Warning, "go: 2 schedulers, and a quota allows 1.00 CPUs' worth"));
+    assert!(told(
+        &record,
+        FindingKind::Warning,
+        "go: 2 schedulers, and a quota limits CPU time to 1.00 CPUs"
+    ));
     assert_eq!(
         Evaluation::from_record(&record).light_processes[1].mismatch.as_ref().unwrap().fix,
         "GOMAXPROCS=1"

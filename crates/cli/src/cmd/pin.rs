@@ -21,7 +21,7 @@ pub fn run(args: &PinArgs) -> Outcome {
     let processes = RunningProcesses::open(&args.pid)?;
     if args.once && (args.placing.out.is_some() || args.placing.check.is_some()) {
         return Err(Failure::input(
-            "--once does not stay to observe where tasks run; leave out --once to use --out or --check",
+            "with --once, pin exits without observing where tasks run; leave out --once to use --out or --check",
         ));
     }
     let placement = placing::resolve(&args.placing)?;

@@ -33,7 +33,7 @@ pub fn run(args: &Report) -> Outcome {
 
 fn write_csv(folder: &Path, all: &[NamedEvaluation]) -> Outcome {
     fs::create_dir_all(folder).map_err(|error| {
-        Failure::missing(format!("cannot create the folder {}: {error}", folder.display()))
+        Failure::missing(format!("cannot create the directory {}: {error}", folder.display()))
     })?;
     manycore_report::csv(all)
         .iter()

@@ -13,8 +13,9 @@ use std::{io::stdin, os::fd::AsFd};
 
 /// Works until the coordinator ends the process.
 pub fn run(args: &Worker) -> Outcome {
-    let started_by_hand =
-        || Failure::input("this verb is internal: manycore itself starts workers, with a control block");
+    let started_by_hand = || {
+        Failure::input("this subcommand is internal: manycore itself starts workers, with a control block")
+    };
     let role = role(args)?.ok_or_else(started_by_hand)?;
     let memory = stdin().as_fd().try_clone_to_owned().map_err(|_| started_by_hand())?;
     let board = WorkerControlBlock::open(memory).map_err(|_| started_by_hand())?;

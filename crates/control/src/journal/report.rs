@@ -185,7 +185,7 @@ fn restored(journal: &Pending, result: &UndoResult) -> String {
         .map(|(count, one, many, done)| format!("{count} {}: {done}", if count == 1 { one } else { many }))
         .collect();
     match words.as_slice() {
-        [] if result.deferred.is_empty() => "no change was in force any more".to_owned(),
+        [] if result.deferred.is_empty() => "no change was still in force".to_owned(),
         [] => "not yet undone".to_owned(),
         words => words.join(", "),
     }

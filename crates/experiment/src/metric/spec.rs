@@ -43,7 +43,7 @@ fn newest(pattern: &str, since: SystemTime) -> Result<PathBuf, String> {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if folder.to_string_lossy().contains(['*', '?']) {
-        return Err(format!("spec={pattern}: only the file name may contain * and ?, not its folder"));
+        return Err(format!("spec={pattern}: only the file name may contain * and ?, not its directory"));
     }
     let glob = regex_lite::escape(&name).replace("\\*", ".*").replace("\\?", ".");
     let glob = Regex::new(&format!("^(?s:{glob})$")).map_err(|error| format!("spec={pattern}: {error}"))?;

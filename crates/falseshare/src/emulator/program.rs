@@ -78,7 +78,7 @@ fn in_path(name: &OsStr) -> Result<PathBuf> {
         return match fs::metadata(&path) {
             Err(error) => Err(refused(&path, &error)),
             Ok(file) if file.is_dir() => {
-                Err(Error::NotExecutable { program: shown(), why: "it is a folder".to_owned() })
+                Err(Error::NotExecutable { program: shown(), why: "it is a directory".to_owned() })
             }
             Ok(_) if !program::is_executable(&path) => Err(Error::NotExecutable {
                 program: shown(),

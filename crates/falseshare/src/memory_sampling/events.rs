@@ -82,7 +82,7 @@ pub fn find(root: &Path) -> Result<Vec<MemoryEvent>> {
     }
     Err(Error::NoEvents(format!(
         "this CPU has no events that record the addresses of loads and stores: neither {}/{{cpu,cpu_core,cpu_atom}}/events/mem-loads \
-         (Intel, missing in most virtual machines) nor {AMD} in the same folder (AMD) exists",
+         (Intel, missing in most virtual machines) nor {AMD} in the same directory (AMD) exists",
         devices.display()
     )))
 }

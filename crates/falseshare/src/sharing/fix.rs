@@ -106,8 +106,8 @@ impl Fix {
         }
         if let Some(site) = sites.iter().find(|site| site.is_shared_counter()) {
             return Self::PerThread(format!(
-                "several threads update one counter at {}: let each count on a line of its own (per thread or per \
-                 CPU), and add the counts up when the total is needed",
+                "several threads update one counter at {}: give each thread or CPU a counter on a line of its \
+                 own, and sum the counters when the total is needed",
                 site.frame.brief()
             ));
         }

@@ -23,7 +23,7 @@ impl SlowPath {
                 self.release_all(state);
                 let former = std::mem::replace(&mut self.rules, rules);
                 self.activate_rules(state, plan, &former);
-                for note in notes.into_iter().chain(["the new rules apply from now on".to_owned()]) {
+                for note in notes.into_iter().chain(["the new rules now apply".to_owned()]) {
                     self.report_note(state, GUARD, EventKind::Note, |line| line.note = note);
                 }
             }

@@ -64,7 +64,7 @@ fn title(all: &[NamedEvaluation]) -> String {
             let host = one.record.machine.system.hostname.as_deref().unwrap_or("unknown host");
             format!("manycore {}: {host}", one.record.verb)
         }
-        _ => format!("manycore: {} runs side by side", all.len()),
+        _ => format!("manycore: {} records side by side", all.len()),
     }
 }
 

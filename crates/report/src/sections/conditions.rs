@@ -99,8 +99,7 @@ pub fn cpus(machine: &Machine) -> String {
 fn allowed_cpus(machine: &Machine) -> String {
     let allowed = &machine.allowed;
     let cpus = if allowed.cpus.is_empty() { "unknown".to_owned() } else { format!("CPUs {}", allowed.cpus) };
-    let quota =
-        allowed.quota_cpus.map(|quota| format!(", {quota:.2} CPUs' worth of time")).unwrap_or_default();
+    let quota = allowed.quota_cpus.map(|quota| format!(", quota of {quota:.2} CPUs")).unwrap_or_default();
     let binding = match allowed.effective_limit.as_str() {
         "" | "nothing" => String::new(),
         binding => format!(" (limited by {binding})"),

@@ -27,7 +27,7 @@ fn points(load: &LoadContention) -> Table {
     );
     table.rows = load.points.iter().map(point).collect();
     table.notes.push(
-        "The ratio is relative to the smallest count of the same variant, from pairs of the same block."
+        "The ratio is relative to the smallest count of the same variant, from pairs of the same round."
             .to_owned(),
     );
     if load.points.iter().any(|point| point.fairness.is_some()) {

@@ -56,8 +56,8 @@ const SECTIONS: [SectionSpec; 14] = [
     (
         "scaling",
         "Scaling",
-        "CPU-bound workers that share nothing (those of `eval` search for primes) can at most do the work of one times the \
-         number of CPUs; workers that wait for something else can do more. Intervals of ratios contain the true ratio in \
+        "CPU-bound workers that share nothing (those of `eval` search for primes) can do at most the work of one worker \
+         times the number of CPUs; workers that wait for something else can do more. Intervals of ratios contain the true ratio in \
          95 % of runs; those of rates show the spread of this run.",
         scaling::single,
         scaling::side_by_side,
@@ -126,7 +126,7 @@ const SECTIONS: [SectionSpec; 14] = [
     (
         "comparison",
         "B against A",
-        "Runs of A and B alternated in random order; the ratio is estimated from pairs of the same block.",
+        "Runs of A and B alternated in random order; the ratio is estimated from pairs of the same round.",
         comparison::single,
         comparison::side_by_side,
     ),

@@ -29,8 +29,8 @@ pub(super) fn single(named: &NamedEvaluation) -> Vec<Table> {
         })
         .collect();
     table.notes.push(
-        "Detectable is the minimum detectable effect at 80 % power of this many pairs. The noise floor is informative \
-         only and decides nothing."
+        "Detectable is the minimum detectable effect at 80 % power of this many pairs. The noise floor does not affect \
+         verdicts."
             .to_owned(),
     );
     if table.rows.is_empty() { Vec::new() } else { vec![table] }

@@ -102,7 +102,8 @@ fn speedup(scaling: &Scaling) -> Table {
     table.notes.extend(scaling.usl.as_ref().map(law));
     table.notes.extend(demand_note(scaling));
     if scaling.usl.is_none() && scaling.is_cpu_bound() {
-        let note = "No scalability law: it needs five numbers of workers up to the number of CPUs.";
+        let note =
+            "No scalability law is fitted: that needs five numbers of workers up to the number of CPUs.";
         table.notes.push(note.to_owned());
     }
     table

@@ -85,7 +85,7 @@ fn online_and_offline(tree: &SysTree) -> Result<(CpuSet, CpuSet), Error> {
     let online = if described.is_empty() { listed } else { described };
     if online.is_empty() {
         let file = format!("{CPU}/online");
-        return Err(tree.malformed(&file, "none of the CPUs that it lists has a folder beside it"));
+        return Err(tree.malformed(&file, "none of the CPUs that it lists has a directory beside it"));
     }
     let offline = present.difference(&online);
     Ok((online, offline))
@@ -218,7 +218,7 @@ mod tests {
             ("online", "3-1", "range 3-1 ends before it begins; write 1-3"),
             ("online", "0-99999999999", "the number 99999999999 is too large"),
             ("cpu0/topology/core_cpus_list", "a", "'a' is not a number or range; write a list such as 0-3,8"),
-            ("online", "5", "none of the CPUs that it lists has a folder beside it"),
+            ("online", "5", "none of the CPUs that it lists has a directory beside it"),
         ] {
             let error = read(&tree(&[(file, text), ("cpu0/topology/core_id", "0")]), &CpuInfo::default())
                 .unwrap_err();

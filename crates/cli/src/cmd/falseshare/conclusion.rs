@@ -22,9 +22,9 @@ pub(super) fn outcome(findings: &Findings, args: &Args) -> Outcome {
         )),
         Conclusion::PossiblyOwn(cases) => Failure::Missing(format!(
             "no false sharing in the program's named code, but {cases} of the cases in the report may belong to the \
-             program: an interpreter shares for it, or code that was generated at run time has no name. Have the \
-             runtime write names (java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit, node --perf-basic-prof, \
-             DOTNET_PerfMapEnabled=1), and let the program run until its methods are compiled"
+             program: they are in an interpreter, or in code that was generated at run time and has no \
+             name. Let the runtime write names (java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit, node \
+             --perf-basic-prof, DOTNET_PerfMapEnabled=1), and let the program run until its methods are compiled"
         )),
         Conclusion::EndedEarly(end) => ended_early(findings, end),
     })

@@ -122,7 +122,7 @@ fn empty(group: &Path, origins: &BTreeMap<u32, TaskOrigin>, ours: bool) -> io::R
             return Ok(moved.len());
         }
     }
-    Err(io::Error::other("tasks keep coming to it"))
+    Err(io::Error::other("new tasks keep entering it"))
 }
 
 /// Returns the original group of a task, its process, or its nearest ancestor with a known one.

@@ -144,5 +144,5 @@ fn spec_gives_scores_of_the_newest_result_file_of_the_run() {
     assert!(read("*.csv", 2500).unwrap_err().contains("is older than the run"));
     assert!(read("*.rsf", 0).unwrap_err().ends_with("*.rsf: no file matches after the run"));
     assert!(read("*.log", 0).unwrap_err().contains("contains no SPEC CPU score"));
-    assert!(read("*/x.csv", 0).unwrap_err().ends_with("not its folder"));
+    assert!(read("*/x.csv", 0).unwrap_err().ends_with("not its directory"));
 }

@@ -89,8 +89,8 @@ fn published(all: &[LightProcesses]) -> Table {
         std::iter::once("bytes each".to_owned()).chain(each).chain([grouped(PUBLISHED_BYTES)]).collect(),
     );
     table.notes.push(
-        "Memory is PSS, or RSS if the kernel does not report PSS. Stacks and tables that the kernel keeps for threads \
-         and processes come on top. The published figures are from four Xeon E7-4820 with 125 GB."
+        "Memory is PSS, or RSS if the kernel does not report PSS. Page tables and kernel stacks are \
+         counted separately. The published figures are from four Xeon E7-4820 with 125 GB."
             .to_owned(),
     );
     table

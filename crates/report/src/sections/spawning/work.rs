@@ -69,7 +69,7 @@ fn map(light: &LightProcesses, requested: u64, spin: &Spin) -> Table {
     let high = spin.cpus.len().div_ceil(MAX_LINES).max(1);
     let mut table = Table::numeric(
         format!(
-            "{}, {}: how busy each CPU was over time, {} per sign",
+            "{}, {}: how busy each CPU was over time, {} per character",
             light.name,
             count(requested),
             seconds(long as f64 * spin.interval_seconds)
@@ -93,7 +93,7 @@ fn map(light: &LightProcesses, requested: u64, spin: &Spin) -> Table {
         })
         .collect();
     table.notes.push(format!(
-        "Signs go from {} (idle) to {} (busy all of the time).",
+        "Characters go from {} (idle) to {} (busy all of the time).",
         SIGNS[0],
         SIGNS[SIGNS.len() - 1]
     ));

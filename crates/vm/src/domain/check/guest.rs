@@ -93,7 +93,7 @@ fn topology(plan: Option<&GuestHardware>, machine: &Machine, check: &mut CheckRe
         ("dies", machine.dies.len()),
         ("clusters", machine.clusters.len()),
         ("cores", machine.cores.len()),
-        ("threads in a core", threads),
+        ("threads per core", threads),
     ];
     let planned = plan.and_then(|plan| Some((plan, plan.topology?)));
     // The guest does not see CPUs that may be plugged in later, so its topology is not compared then.

@@ -105,8 +105,8 @@ fn check_memory(machine: &Machine, cell: &Cell) -> Result<(), PlanError> {
     Err(PlanError::resolved_by(
         Remedy::Policy,
         format!(
-            "{requested} of the guest's memory are to come from node {} of the host, which has {there}: give the \
-             guest less, or spread its CPUs over more nodes (policy spread)",
+            "the plan takes {requested} of the guest's memory from node {} of the host, which has {there}: give \
+             the guest less, or spread its CPUs over more nodes (policy spread)",
             cell.host_nodes
         ),
     ))

@@ -262,8 +262,8 @@ fn write_bus_numbers<'a>(
         edits.set(target, "busNr", bus);
         if let Some(old) = index.and_then(|index| buses.bus_of(index)).filter(|old| old != bus) {
             notes.push(format!(
-                "the expander bus with index {} gets busNr {bus} instead of {old}: the buses need more numbers than \
-                 that leaves",
+                "the expander bus with index {} gets busNr {bus} instead of {old}, which leaves too few bus \
+                 numbers",
                 index.unwrap_or_default()
             ));
         }
