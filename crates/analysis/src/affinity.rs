@@ -25,7 +25,7 @@ pub struct PinningComparison {
 
 /// Evaluates the experiment. Returns `None` where a variant was not measured.
 pub(crate) fn evaluate(experiment: &Experiment, floor: Option<f64>) -> Option<PinningComparison> {
-    let (unpinned, pinned) = (experiment.treatment("free")?, experiment.treatment("bound")?);
+    let (unpinned, pinned) = (experiment.treatment("unpinned")?, experiment.treatment("pinned")?);
     let count = |pick: fn(&Sample) -> Option<u64>| experiment.samples_of(pinned).filter_map(pick).sum();
     Some(PinningComparison {
         cpus: experiment.parameters.get("cpus").cloned(),

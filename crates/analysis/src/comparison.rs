@@ -49,8 +49,8 @@ pub struct MetricComparison {
 
 /// Evaluates an experiment with the variants A and B. Returns `None` where one was not measured.
 pub fn evaluate(experiment: &Experiment) -> Option<Comparison> {
-    let a = with_factor(experiment, "side", "A").next()?;
-    let b = with_factor(experiment, "side", "B").next()?;
+    let a = with_factor(experiment, "variant", "A").next()?;
+    let b = with_factor(experiment, "variant", "B").next()?;
     let verdict = Verdict::new(
         &experiment.log_ratios(a, b),
         DecisionRule::from_parameters(&experiment.parameters),

@@ -97,9 +97,9 @@ pub struct Evaluation {
     pub noise: Vec<NoiseFloor>,
     /// How work scales over workers.
     pub scaling: Option<Scaling>,
-    /// The evaluation of the scaling experiment where its metric does not count work.
+    /// The scaling experiment where its metric does not count work.
     pub metric_by_workers: Option<MetricByWorkers>,
-    /// Clock of the CPUs, alone and all at the same time.
+    /// Clock of the CPUs: of each while the others are idle, and while all are busy.
     pub clock: Option<Clock>,
     /// Serial, threads and processes: the built-in program first, then each Python set-up.
     pub modes: Vec<ParallelModes>,

@@ -17,16 +17,16 @@ pub struct MatrixPoint {
     /// Rows and columns.
     pub size: usize,
     /// GFLOPS of one process on one core.
-    pub one: Estimate,
-    /// Number of processes in [`MatrixPoint::all`], one on each core.
+    pub one_gflops: Estimate,
+    /// Number of processes in [`MatrixPoint::all_gflops`], one on each core.
     pub processes: usize,
     /// GFLOPS of all processes in total.
-    pub all: Option<Estimate>,
+    pub all_gflops: Option<Estimate>,
     /// All processes relative to one, from pairs of the same block.
     pub speedup: Option<Estimate>,
     /// Theoretical peak of one core in GFLOPS, where its SIMD units and its clock are known. `None` where
     /// products exceeded it: another guest slowed the clock down while it was measured.
-    pub peak: Option<f64>,
+    pub peak_gflops: Option<f64>,
 }
 
 /// Returns one point for each size.
@@ -57,19 +57,19 @@ pub(crate) fn evaluate(
             let all = of_size(false);
             Some(MatrixPoint {
                 size,
-                one: gigaflops(one)?,
+                one_gflops: gigaflops(one)?,
                 processes: all.map_or(1, |all| experiment.treatments[all].workers),
-                all: all.and_then(gigaflops),
+                all_gflops: all.and_then(gigaflops),
                 speedup: all
                     .and_then(|all| Estimate::from_samples(&experiment.log_ratios(one, all)))
                     .map(|ratio| ratio.map(f64::exp)),
-                peak,
+                peak_gflops: peak,
             })
         })
         .collect();
-    if points.iter().any(|point| peak.is_some_and(|peak| point.one.median > PEAK_TOLERANCE * peak)) {
+    if points.iter().any(|point| peak.is_some_and(|peak| point.one_gflops.median > PEAK_TOLERANCE * peak)) {
         for point in &mut points {
-            point.peak = None;
+            point.peak_gflops = None;
         }
     }
     points

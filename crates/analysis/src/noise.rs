@@ -26,10 +26,10 @@ pub struct NoiseFloor {
 
 /// Returns one [`NoiseFloor`] for each number of workers that has both variants.
 pub(crate) fn evaluate(experiment: &Experiment) -> Vec<NoiseFloor> {
-    with_factor(experiment, "side", "A")
+    with_factor(experiment, "variant", "A")
         .filter_map(|a| {
             let workers = experiment.treatments[a].workers;
-            let b = with_factor(experiment, "side", "B")
+            let b = with_factor(experiment, "variant", "B")
                 .find(|&b| experiment.treatments[b].workers == workers)?;
             let (ratio, minimum_detectable_effect) = ratio_and_detectable(&experiment.log_ratios(a, b))?;
             let floor = ratio.interval.map(|(low, high)| (1.0 - low).max(high - 1.0));

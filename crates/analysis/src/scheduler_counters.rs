@@ -10,20 +10,20 @@ use serde::Serialize;
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SchedulerCounters {
-    /// CPU time that the workers used.
-    pub used: Option<f64>,
+    /// CPU time that the workers used, as a share of the time that they could have had.
+    pub cpu_time: Option<f64>,
     /// Time that the hypervisor took (steal), as a share of the time in which the CPUs were busy.
     pub steal: Option<f64>,
     /// CPU time of everything that is not a worker, as a share of the time of the usable CPUs.
     pub other_work: Option<f64>,
     /// Time in which workers were runnable and waited for a CPU, as a share of the time of all workers.
     pub run_delay: Option<f64>,
-    /// Time for which a cgroup quota throttled the workers.
+    /// Time for which a cgroup quota throttled the workers, as a share of the time that they could have had.
     pub throttled: Option<f64>,
     /// Migrations between CPUs, per second and worker.
-    pub migrations: Option<f64>,
+    pub migrations_per_second: Option<f64>,
     /// Involuntary context switches, per second and worker.
-    pub preemptions: Option<f64>,
+    pub preemptions_per_second: Option<f64>,
     /// Mean frequency in kHz.
     pub frequency_khz: Option<f64>,
     /// Work per second of CPU time.
@@ -56,7 +56,7 @@ pub(crate) fn gather(experiment: &Experiment, index: usize, record: &Record) -> 
     };
     let frequency = total(&|sample| sample.counters.frequency_khz.map(|khz| khz as f64));
     SchedulerCounters {
-        used: share(cpu, capacity),
+        cpu_time: share(cpu, capacity),
         steal: busy.and_then(|busy| share(steal, busy)),
         other_work: share(busy.zip(cpu).map(|(busy, cpu)| busy - steal.unwrap_or(0.0) - cpu), span * cpus),
         run_delay: share(
@@ -64,8 +64,10 @@ pub(crate) fn gather(experiment: &Experiment, index: usize, record: &Record) -> 
             span * workers.max(1) as f64,
         ),
         throttled: share(total(&|sample| sample.counters.throttled_ns.map(|ns| ns as f64)), capacity),
-        migrations: per_worker_second(total(&|sample| sample.counters.migrations.map(|count| count as f64))),
-        preemptions: per_worker_second(total(&|sample| {
+        migrations_per_second: per_worker_second(total(&|sample| {
+            sample.counters.migrations.map(|count| count as f64)
+        })),
+        preemptions_per_second: per_worker_second(total(&|sample| {
             sample.counters.involuntary_switches.map(|count| count as f64)
         })),
         frequency_khz: frequency.map(|sum| sum / samples.len() as f64),

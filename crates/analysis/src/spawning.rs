@@ -3,7 +3,8 @@
 use manycore_experiment::{
     Record,
     spawning::{
-        Ending, Io, Limit, Purpose, Run, Runtime, Schedulers, Spawning, Spin, Work, ceiling::Ceiling,
+        CountLimit, Ending, Io, Purpose, Runtime, RuntimeRuns, Schedulers, SpawnRun, Spin, Work,
+        capacity::Capacity,
     },
 };
 use manycore_stats::{histogram::quantile, jain_index, mean};
@@ -40,22 +41,24 @@ pub const PUBLISHED: [PublishedFigure; 4] = [
 pub struct LightProcesses {
     /// The runtime.
     pub runtime: Runtime,
-    /// Its version.
+    /// Version of the runtime.
     pub version: String,
     /// The runtime's name for a light process.
     pub unit: String,
-    /// What each of them did.
+    /// Work of each light process.
     pub work: Work,
     /// Name in tables: `beam`, followed by the work where there are several kinds of it.
     pub name: String,
     /// Runs in their order.
     pub runs: Vec<LightProcessRun>,
-    /// How many fit. `None` where no run shows the memory of one.
-    pub ceiling: Option<Ceiling>,
-    /// Usable memory in bytes, and the source of that figure.
-    pub memory: (u64, String),
+    /// How many fit, and the lowest limit. `None` where no run shows the memory of one.
+    pub capacity: Option<Capacity>,
+    /// Memory that the runtime may use, in bytes.
+    pub memory_bytes: u64,
+    /// Source of that figure: `memory limit of the control group`, `available memory less a tenth`.
+    pub memory_source: String,
     /// Limits of their number, smallest first.
-    pub limits: Vec<Limit>,
+    pub limits: Vec<CountLimit>,
     /// Schedulers and CPUs.
     pub schedulers: Schedulers,
     /// How the number of schedulers differs from what the CPUs allow. `None` where it does not.
@@ -72,14 +75,14 @@ pub struct LightProcessRun {
     pub alive: u64,
     /// The purpose of the run.
     pub purpose: Purpose,
-    /// How it ended.
+    /// How the run ended.
     pub ending: Ending,
     /// Time until all were alive, in seconds.
     pub start_seconds: f64,
     /// Time until all were alive by the runtime's own clock, in seconds.
-    pub own_start_seconds: Option<f64>,
-    /// Measured start time over the runtime's.
-    pub start_over_own: Option<f64>,
+    pub reported_start_seconds: Option<f64>,
+    /// Measured start time over the start time that the runtime reports.
+    pub start_over_reported: Option<f64>,
     /// Start time of each, in seconds.
     pub seconds_each: Option<f64>,
     /// Time until the runtime had exited, in seconds.
@@ -89,15 +92,15 @@ pub struct LightProcessRun {
     /// Resident set size while all were held, in bytes.
     pub rss_bytes: u64,
     /// Growth of PSS for each, in bytes.
-    pub pss_each: Option<f64>,
+    pub pss_bytes_each: Option<f64>,
     /// Growth of the resident set size for each, in bytes.
-    pub rss_each: Option<f64>,
+    pub rss_bytes_each: Option<f64>,
     /// Growth of kernel memory for each, in bytes.
-    pub kernel_each: Option<f64>,
-    /// Growth of the runtime's own figure for each, in bytes.
-    pub own_each: Option<f64>,
-    /// Measured growth of memory over the growth of the runtime's own figure.
-    pub memory_over_own: Option<f64>,
+    pub kernel_bytes_each: Option<f64>,
+    /// Growth for each as the runtime reports it, in bytes.
+    pub reported_bytes_each: Option<f64>,
+    /// Measured growth of memory over the growth that the runtime reports.
+    pub memory_over_reported: Option<f64>,
     /// How computing was spread over CPUs.
     pub balance: Option<CpuBalance>,
     /// Throughput and latency of file operations.
@@ -108,7 +111,7 @@ pub struct LightProcessRun {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CpuBalance {
-    /// CPU number and mean busy share of its time, 0 to 1.
+    /// For each CPU, its number and the mean share of time in which it was busy, 0 to 1.
     pub cpus: Vec<(usize, f64)>,
     /// Jain's index over the CPUs.
     pub fairness: Option<f64>,
@@ -154,11 +157,11 @@ pub struct SchedulerMismatch {
 
 /// Evaluates all spawn experiments of a record.
 pub(super) fn evaluate(record: &Record) -> Vec<LightProcesses> {
-    let several = record.spawnings.windows(2).any(|pair| pair[0].work != pair[1].work);
-    record.spawnings.iter().map(|spawning| evaluate_runtime(spawning, several)).collect()
+    let several = record.light_processes.windows(2).any(|pair| pair[0].work != pair[1].work);
+    record.light_processes.iter().map(|spawning| evaluate_runtime(spawning, several)).collect()
 }
 
-fn evaluate_runtime(spawning: &Spawning, several: bool) -> LightProcesses {
+fn evaluate_runtime(spawning: &RuntimeRuns, several: bool) -> LightProcesses {
     let work = match spawning.work {
         Work::Idle => "idle",
         Work::Spin => "spin",
@@ -166,7 +169,7 @@ fn evaluate_runtime(spawning: &Spawning, several: bool) -> LightProcesses {
     };
     let runtime = spawning.runtime.name();
     let mut limits = spawning.limits.clone();
-    limits.sort_by_key(|limit| limit.room);
+    limits.sort_by_key(|limit| limit.max_count);
     LightProcesses {
         runtime: spawning.runtime,
         version: spawning.version.clone(),
@@ -174,32 +177,33 @@ fn evaluate_runtime(spawning: &Spawning, several: bool) -> LightProcesses {
         work: spawning.work,
         name: if several { format!("{runtime}, {work}") } else { runtime.to_owned() },
         runs: spawning.runs.iter().map(run).collect(),
-        ceiling: Ceiling::of(spawning),
-        memory: (spawning.memory_bytes, spawning.memory_source.clone()),
+        capacity: Capacity::of(spawning),
+        memory_bytes: spawning.memory_bytes,
+        memory_source: spawning.memory_source.clone(),
         limits,
         mismatch: mismatch(spawning.runtime, &spawning.schedulers),
         schedulers: spawning.schedulers.clone(),
     }
 }
 
-fn run(run: &Run) -> LightProcessRun {
+fn run(run: &SpawnRun) -> LightProcessRun {
     LightProcessRun {
-        requested: run.asked,
+        requested: run.requested,
         alive: run.alive,
         purpose: run.purpose,
         ending: run.ending.clone(),
         start_seconds: run.start_seconds,
-        own_start_seconds: run.own_start_seconds,
-        start_over_own: run.start_over_own(),
+        reported_start_seconds: run.reported_start_seconds,
+        start_over_reported: run.start_over_reported(),
         seconds_each: run.seconds_each(),
         end_seconds: run.end_seconds,
         pss_bytes: run.held.pss_bytes,
         rss_bytes: run.held.rss_bytes,
-        pss_each: run.bytes_each(|memory| memory.pss_bytes),
-        rss_each: run.bytes_each(|memory| Some(memory.rss_bytes)),
-        kernel_each: run.bytes_each(|memory| memory.kernel_bytes),
-        own_each: run.bytes_each(|memory| memory.own_bytes),
-        memory_over_own: run.memory_over_own(),
+        pss_bytes_each: run.bytes_each(|memory| memory.pss_bytes),
+        rss_bytes_each: run.bytes_each(|memory| Some(memory.rss_bytes)),
+        kernel_bytes_each: run.bytes_each(|memory| memory.kernel_bytes),
+        reported_bytes_each: run.bytes_each(|memory| memory.reported_bytes),
+        memory_over_reported: run.memory_over_reported(),
         balance: run.spin.as_ref().map(balance),
         file_rounds: run.io.as_ref().map(rounds),
     }

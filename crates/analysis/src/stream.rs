@@ -62,8 +62,8 @@ pub struct NodeRoute {
     pub idle_ns: Option<Estimate>,
     /// Nanoseconds of a load while all other CPUs of the node read from the same memory.
     pub loaded_ns: Option<Estimate>,
-    /// Bytes per second that those CPUs read at the same time.
-    pub load: Option<f64>,
+    /// Bytes per second that the other CPUs of the node read while `loaded_ns` was measured.
+    pub loaded_bytes_per_second: Option<f64>,
 }
 
 impl StreamPoint {
@@ -164,7 +164,7 @@ fn route<'a>(
         rate: None,
         idle_ns: None,
         loaded_ns: None,
-        load: None,
+        loaded_bytes_per_second: None,
     };
     Some(routes.entry((from, to)).or_insert(empty))
 }
@@ -194,7 +194,7 @@ fn times(experiment: &Experiment, routes: &mut BTreeMap<(u32, u32), NodeRoute>) 
                 continue;
             };
             match loaded {
-                "yes" => (route.loaded_ns, route.load) = (time, load),
+                "yes" => (route.loaded_ns, route.loaded_bytes_per_second) = (time, load),
                 _ => route.idle_ns = time,
             }
         }

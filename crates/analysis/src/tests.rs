@@ -171,7 +171,7 @@ fn too_few_blocks_give_no_verdict() {
 #[test]
 fn a_slow_blas_is_reported_from_figures_only() {
     let record = quiet().record();
-    let ours = Evaluation::from_record(&record).matrix[0].one.median;
+    let ours = Evaluation::from_record(&record).matrix[0].one_gflops.median;
     let advice = |figures: &[(&str, String)]| {
         let mut record = record.clone();
         for experiment in record.experiments.iter_mut().filter(|e| e.id.starts_with("modes-python")) {
@@ -196,10 +196,10 @@ fn a_slow_blas_is_reported_from_figures_only() {
 #[test]
 fn the_peak_is_known_for_known_cores_only() {
     let known = evaluate(&quiet());
-    let peak = known.matrix[0].peak.unwrap();
+    let peak = known.matrix[0].peak_gflops.unwrap();
     assert!((peak - 2.6 * 32.0).abs() < 1.0, "{peak}");
     let unknown = evaluate(&SyntheticMachine { cpu_id: "Unknown/1/2".to_owned(), ..quiet() });
-    assert_eq!(unknown.matrix[0].peak, None);
+    assert_eq!(unknown.matrix[0].peak_gflops, None);
 }
 
 /// Regression test: "85.6 GFLOPS, 136 % of the core's peak of 63". Another guest had slowed the clock down
@@ -208,17 +208,17 @@ fn the_peak_is_known_for_known_cores_only() {
 fn a_peak_that_products_exceed_is_unknown() {
     let mut record = quiet().record();
     let products = record.experiments.iter_mut().find(|experiment| experiment.id == id::MATRIX).unwrap();
-    let peak = Evaluation::from_record(&quiet().record()).matrix[0].peak.unwrap();
+    let peak = Evaluation::from_record(&quiet().record()).matrix[0].peak_gflops.unwrap();
     let most = Evaluation::from_record(&quiet().record())
         .matrix
         .iter()
-        .map(|point| point.one.median)
+        .map(|point| point.one_gflops.median)
         .fold(0.0, f64::max);
     for sample in &mut products.samples {
         sample.work *= 1.36 * peak / most;
     }
     let evaluation = Evaluation::from_record(&record);
-    assert!(evaluation.matrix.iter().all(|point| point.peak.is_none()), "{:?}", evaluation.matrix);
+    assert!(evaluation.matrix.iter().all(|point| point.peak_gflops.is_none()), "{:?}", evaluation.matrix);
 }
 
 #[test]
@@ -265,7 +265,7 @@ fn no_share_of_time_is_above_one() {
     for point in &evaluation.scaling.unwrap().points {
         let around = &point.counters;
         for share in [
-            around.used,
+            around.cpu_time,
             around.steal,
             around.other_work,
             around.run_delay,

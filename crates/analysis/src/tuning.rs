@@ -40,7 +40,7 @@ pub struct TuneCandidate {
     pub dropped: Option<usize>,
     /// Number of runs.
     pub trials: usize,
-    /// Its rate over today's, over the blocks of its last round. Exploratory: the best of many candidates
+    /// Its rate relative to today's, over the blocks of its last round. Exploratory: the best of many candidates
     /// looks better than it is.
     pub ratio: Option<Estimate>,
 }

@@ -107,7 +107,7 @@ pub struct Finding {
     pub headline: String,
     /// The evidence, one sentence each.
     pub evidence: Vec<String>,
-    /// How to fix it.
+    /// How to fix it, in words.
     pub fix: String,
 }
 
@@ -118,7 +118,7 @@ pub struct Finding {
 pub enum FindingKind {
     /// Several tenants are pinned to the same CPUs.
     OverlappingPins {
-        /// CPUs that each of them claims.
+        /// CPUs to which several tenants are pinned.
         cpus: CpuSet,
         /// The claims of the tenants.
         claims: Vec<Claim>,
@@ -127,7 +127,7 @@ pub enum FindingKind {
     OversubscribedCpu {
         /// The process.
         process: ProcessRef,
-        /// The CPU that they share.
+        /// The CPU that the threads share.
         cpu: CpuId,
         /// CPUs that the process could use but does not.
         unused: CpuSet,
@@ -167,9 +167,9 @@ pub enum FindingKind {
         process: ProcessRef,
         /// CPUs on which its threads may run.
         cpus: CpuSet,
-        /// NUMA nodes of these CPUs.
+        /// NUMA nodes of the CPUs on which its threads may run.
         near: CpuSet,
-        /// Bytes of its memory by node.
+        /// Memory of the process by NUMA node, in bytes.
         bytes: BTreeMap<u32, u64>,
     },
     /// A runtime runs more workers than its process has CPUs.
@@ -178,7 +178,7 @@ pub enum FindingKind {
         process: ProcessRef,
         /// `Erlang`, `JVM`, `Go`, `.NET`, or the library that started the threads.
         runtime: String,
-        /// Number of CPUs that it may use; fractional if a quota limits it.
+        /// Number of CPUs that the process may use; fractional if a quota limits it.
         allowed_cpus: f64,
         /// The source of the limit: a file, or the affinity mask.
         limit: String,
@@ -195,9 +195,9 @@ pub enum FindingKind {
         processes: Vec<ProcessRef>,
         /// The quota in CPUs.
         quota_cpus: f64,
-        /// Periods of the interval in which it ran.
+        /// Number of periods of the quota in which the group ran.
         periods: u64,
-        /// Periods in which it was throttled.
+        /// Number of periods of the quota in which the group was throttled.
         throttled: u64,
         /// Throttled time in seconds, summed over its CPUs.
         seconds: f64,
@@ -210,7 +210,7 @@ pub enum FindingKind {
         tid: u32,
         /// The CPU to which it is pinned.
         cpu: CpuId,
-        /// The share of the CPU that it used, 0 to 1.
+        /// Share of the CPU that the thread used, 0 to 1.
         busy_cpus: f64,
         /// Interrupts of all devices on the CPU, per second.
         per_second: f64,
@@ -229,9 +229,9 @@ pub struct Claim {
     pub processes: Vec<ProcessRef>,
     /// All CPUs that it claims.
     pub cpus: CpuSet,
-    /// CPU time of these threads or processes since their start, in seconds.
+    /// CPU time of its processes since their start, in seconds.
     pub cpu_seconds: f64,
-    /// CPUs that they used on average in the interval.
+    /// CPU time that its processes used in the interval, as a number of CPUs.
     pub busy_cpus: f64,
 }
 

@@ -145,7 +145,7 @@ fn spec(budget: Budget, method: Method) -> ExperimentSpec {
     let treatment = |side: &str| Treatment {
         name: side.to_owned(),
         workers: 1,
-        factors: BTreeMap::from([("side".to_owned(), side.to_owned())]),
+        factors: BTreeMap::from([("variant".to_owned(), side.to_owned())]),
         latency: None,
     };
     let treatments = ["A", "B"].map(treatment).to_vec();

@@ -13,6 +13,6 @@ fn main() {
         println!("{} threads: manycore over sysbench {ratio}", peer.workers);
     }
     if record.experiment(id::SYSBENCH).is_none() {
-        println!("SKIPPED: {:?}", record.missed);
+        println!("SKIPPED: {:?}", record.not_measured);
     }
 }

@@ -52,9 +52,9 @@ impl<'a> Run<'a> {
     pub fn end(self, record: Record, ending: Outcome) -> Outcome {
         self.progress.finish();
         // An evaluation describes the machine even where nothing could be measured.
-        if record.experiments.is_empty() && record.spawnings.is_empty() && self.verb != "eval" {
+        if record.experiments.is_empty() && record.light_processes.is_empty() && self.verb != "eval" {
             self.folder.discard();
-            let missed = record.missed.last().map(|missed| Failure::missing(missed.why.clone()));
+            let missed = record.not_measured.last().map(|missed| Failure::missing(missed.why.clone()));
             return ending.and(missed.map_or(Ok(()), Err));
         }
         let saved = self.folder.save(self.verb, record, self.to.quiet, self.to.format);
@@ -97,7 +97,8 @@ impl Listener for Run<'_> {
             Event::NotMeasured(missed) => self.progress.note(&format!("{}: {}", missed.what, missed.why)),
             // Saved after each part, so that SIGKILL does not lose the finished parts; a full disk is reported at the
             // end.
-            Event::Measured(record) if record.experiments.is_empty() && record.spawnings.is_empty() => {}
+            Event::Measured(record) if record.experiments.is_empty() && record.light_processes.is_empty() => {
+            }
             Event::Measured(record) => drop(self.folder.write_record(record)),
         }
     }

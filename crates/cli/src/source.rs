@@ -86,10 +86,10 @@ pub fn plan(path: &Path, machine: &Machine) -> Outcome<PlacementPlan> {
     let shown = path.display();
     let plan: PlacementPlan = input_file::load(path, &PLAN)?;
     check_plan(&plan).map_err(|why| ContentProblem::damaged(&PLAN, &why).in_file(path))?;
-    if plan.machine != machine.fingerprint() {
+    if plan.machine_fingerprint != machine.fingerprint() {
         return Err(Failure::input(format!(
             "{shown} is for another machine (fingerprint {}, this one has {}): make a plan here with 'manycore plan'",
-            plan.machine,
+            plan.machine_fingerprint,
             machine.fingerprint()
         )));
     }
@@ -117,7 +117,7 @@ fn check_plan(plan: &PlacementPlan) -> Result<(), String> {
     if plan.workers.iter().any(|worker| worker.cpus.is_empty()) {
         return Err("it has workers without CPUs".to_owned());
     }
-    plan.place.parse::<Policy>().map_err(|error| format!("its place is invalid: {error}"))?;
+    plan.policy.parse::<Policy>().map_err(|error| format!("its place is invalid: {error}"))?;
     Ok(())
 }
 

@@ -78,7 +78,10 @@ fn man_pages_are_written_and_man_reads_them() {
         ("manycore-bench.1", ["--unixbench", "manycore bench counter"].as_slice()),
         ("manycore-eval.1", &["--standard", "Examples"]),
         ("manycore-guard.1", &["GUARD CHECK", "GUARD WHY", "--dry-run", "manycore guard why 812"]),
-        ("manycore-spawn.1", &["--ceiling", "erlang-base", "manycore spawn --runtime beam --counts 1e5,1e6"]),
+        (
+            "manycore-spawn.1",
+            &["--test-capacity", "erlang-base", "manycore spawn --runtime beam --counts 1e5,1e6"],
+        ),
         ("manycore-vm.1", &["VM LIST", "VM TOP", "--vcpus", "manycore vm top --sort wait"]),
         ("manycore-qos.1", &["QOS WATCH", "--history", "manycore qos watch --interval 5s --count 12"]),
         (

@@ -175,7 +175,7 @@ fn a_worker_killed_in_the_middle_ends_its_section_and_the_rest_is_saved() {
     assert_eq!(run.status.code(), Some(4), "{}", words(&run));
     assert!(words(&run).contains("signal: 9 (SIGKILL)"), "{}", words(&run));
     let record = record(folder.path());
-    assert!(record["missed"][0]["why"].as_str().unwrap().contains("SIGKILL"));
+    assert!(record["not_measured"][0]["why"].as_str().unwrap().contains("SIGKILL"));
     assert_eq!(record["interrupted"], false);
 }
 
@@ -264,7 +264,7 @@ fn an_ordinary_user_can_measure() {
     command.args(PROCESSES).args(["--out", "out"]).current_dir(folder.path()).uid(65534).gid(65534);
     let run = command.output().unwrap();
     assert_eq!(run.status.code(), Some(0), "{}", words(&run));
-    assert_eq!(record(&folder.path().join("out"))["missed"], serde_json::json!([]));
+    assert_eq!(record(&folder.path().join("out"))["not_measured"], serde_json::json!([]));
 }
 
 #[test]

@@ -171,7 +171,7 @@ fn dry_run_sends_no_signal() {
     let line = guard.wait("term");
     assert_eq!((line["dry_run"].as_bool(), &line["cause"]["pid"]), (Some(true), &eater.id().into()));
     // The reading of the guard itself is between both limits.
-    let available = line["reading"]["available"].as_u64().unwrap();
+    let available = line["reading"]["available_bytes"].as_u64().unwrap();
     assert!((10_000_000..=70 << 20).contains(&available), "{line:#}");
     wait_for_line(&mut eater);
     drop(eater.stdin.take());

@@ -48,7 +48,7 @@ fn every_pair_has_a_plausible_figure() {
     let run = eval(&mut Command::new(cargo_bin("manycore")), folder.path());
     assert_eq!(run.status.code(), Some(0), "{}", words(&run));
     assert!(String::from_utf8_lossy(&run.stdout).contains("CORE-TO-CORE LATENCY"));
-    if record(folder.path())["missed"].to_string().contains("not available at the same time") {
+    if record(folder.path())["not_measured"].to_string().contains("not available at the same time") {
         eprintln!("SKIPPED: other work used the CPUs all the time");
         return;
     }
@@ -65,7 +65,7 @@ fn every_pair_has_a_plausible_figure() {
     let cpus = cpus().len();
     assert!(pairs == cpus * (cpus - 1) / 2 || cpus > 70, "{pairs} pairs of {cpus} CPUs");
     let record = record(folder.path());
-    assert_eq!(record["missed"], serde_json::json!([]), "nothing was left out");
+    assert_eq!(record["not_measured"], serde_json::json!([]), "nothing was left out");
     let experiment = &record["experiments"][0];
     assert_eq!(
         (&experiment["id"], &experiment["metrics"][0]["better"]),
@@ -88,7 +88,7 @@ fn one_cpu_alone_has_no_pair_and_that_is_no_failure() {
     assert_eq!(run.status.code(), Some(0), "{}", words(&run));
     let record = record(folder.path());
     assert_eq!(record["experiments"], serde_json::json!([]));
-    let why = record["missed"][0]["why"].as_str().unwrap();
+    let why = record["not_measured"][0]["why"].as_str().unwrap();
     assert_eq!(why, format!("core-to-core latency needs two CPUs, but only CPU {first} may be used"));
 }
 

@@ -56,7 +56,7 @@ fn each_worker_has_a_line_on_request() {
 fn the_plan_in_json_is_the_plan() {
     let json = on("hybrid-16cpu", &["--place", "spread", "--workers", "3", "--format", "json"]);
     let plan: PlacementPlan = serde_json::from_str(&json).unwrap();
-    assert_eq!((plan.schema.as_str(), plan.place.as_str()), ("manycore/plan/1", "spread"));
+    assert_eq!((plan.schema.as_str(), plan.policy.as_str()), ("manycore/plan/1", "spread"));
     let cpus: Vec<String> = plan.workers.iter().map(|worker| worker.cpus.to_string()).collect();
     assert_eq!(cpus, ["0", "2", "4"]);
 }

@@ -25,7 +25,8 @@ fn counters_become_rates_while_groups_come_and_go() {
     let kept = history.path().join("kept.jsonl");
     let words = ["qos", "watch", "--resctrl", root.to_str().unwrap(), "--history", kept.to_str().unwrap()];
     let mut watching = Watching::start(&words);
-    let rate = |look: &Value| group(look, "qemu-1-web").and_then(|web| web["memory"].as_f64());
+    let rate =
+        |look: &Value| group(look, "qemu-1-web").and_then(|web| web["memory_bytes_per_second"].as_f64());
     watching.until(|look| rate(look) == Some(0.0) && group(look, "/").is_some());
     set(root, "qemu-1-web", ["5001000", "1001000"]);
     // Both domains count, whether or not they are seen in the same reading.
@@ -33,7 +34,7 @@ fn counters_become_rates_while_groups_come_and_go() {
     while bytes < 5_500_000.0 {
         let look = watching.until(|look| rate(look).is_some_and(|rate| rate > 0.0));
         bytes += rate(&look).unwrap() * look["seconds"].as_f64().unwrap();
-        assert_eq!(group(&look, "/").unwrap()["memory"], 0.0);
+        assert_eq!(group(&look, "/").unwrap()["memory_bytes_per_second"], 0.0);
     }
     // 6 MB in all. The time of a reading is that of its first group, and each group is read at a time of its
     // own.
@@ -41,18 +42,18 @@ fn counters_become_rates_while_groups_come_and_go() {
     set(root, "qemu-1-web", ["5001000", "Unavailable"]);
     let look = watching.until(|look| rate(look).is_none());
     let web = group(&look, "qemu-1-web").unwrap();
-    assert_eq!((&web["memory"], &web["missing"]), (&Value::Null, &"unavailable".into()));
+    assert_eq!((&web["memory_bytes_per_second"], &web["missing"]), (&Value::Null, &"unavailable".into()));
     assert_eq!(look["all"]["groups_without_rate"], 1);
     set(root, "late", ["7", "7"]);
     let look = watching.until(|look| group(look, "late").is_some());
-    assert_eq!(group(&look, "late").unwrap()["memory"], Value::Null);
-    watching.until(|look| group(look, "late").is_some_and(|late| late["memory"] == 0.0));
+    assert_eq!(group(&look, "late").unwrap()["memory_bytes_per_second"], Value::Null);
+    watching.until(|look| group(look, "late").is_some_and(|late| late["memory_bytes_per_second"] == 0.0));
     fs::remove_dir_all(root.join("late")).unwrap();
     watching.until(|look| group(look, "late").is_none());
     // The counter of a new group is smaller; that must not become a negative rate.
     set(root, "late", ["1", "1"]);
-    watching.until(|look| group(look, "late").is_some_and(|late| late["memory"].is_null()));
-    watching.until(|look| group(look, "late").is_some_and(|late| late["memory"] == 0.0));
+    watching.until(|look| group(look, "late").is_some_and(|late| late["memory_bytes_per_second"].is_null()));
+    watching.until(|look| group(look, "late").is_some_and(|late| late["memory_bytes_per_second"] == 0.0));
     // The usual end is Ctrl-C.
     assert_eq!(watching.end(), Some(0));
     let kept = fs::read_to_string(kept).unwrap();

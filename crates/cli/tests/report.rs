@@ -66,7 +66,7 @@ fn light_processes_have_tables_for_other_programs() {
     let spin = save(&folder, "spin", &SyntheticMachine::guest().spawn(Work::Spin));
     let tables = folder.path().join("tables");
     manycore().arg("report").args([record, spin]).arg("--csv").arg(&tables).assert().success();
-    for name in ["spawn", "spawn_ceilings", "spawn_cpus"] {
+    for name in ["spawn", "spawn_capacity", "spawn_cpus"] {
         let table = fs::read_to_string(tables.join(format!("{name}.csv"))).unwrap();
         // Commas between quotes are part of a name.
         let commas = |line: &str| line.split('"').step_by(2).map(|part| part.matches(',').count()).sum();
@@ -84,15 +84,18 @@ fn light_processes_are_evaluated_as_json() {
     let output = manycore().arg("report").arg(record).args(["--format", "json"]).assert().success();
     let judged: serde_json::Value = serde_json::from_slice(&output.get_output().stdout).unwrap();
     let beam = &judged["light_processes"][0];
-    assert_eq!((&beam["runtime"], &beam["ceiling"]["bound"]["kind"]), (&"beam".into(), &"limit".into()));
-    let bytes = beam["ceiling"]["line"]["bytes"].as_f64().unwrap();
+    assert_eq!(
+        (&beam["runtime"], &beam["capacity"]["lowest_limit"]["kind"]),
+        (&"beam".into(), &"limit".into())
+    );
+    let bytes = beam["capacity"]["line"]["bytes_each"].as_f64().unwrap();
     assert!((bytes - 2677.0).abs() < 1.0, "{bytes}");
 }
 
 #[test]
 fn impossible_light_processes_are_rejected() {
     let mut record = SyntheticMachine::guest().spawn(Work::Spin);
-    record.spawnings[0].runs[0].spin.as_mut().unwrap().busy[3].pop();
+    record.light_processes[0].runs[0].spin.as_mut().unwrap().busy[3].pop();
     assert_eq!(
         refused("r.json", &serde_json::to_vec(&record).unwrap()),
         "manycore: r.json: damaged record: light processes of beam: run 0: busy has 1 shares for 2 CPUs\n"

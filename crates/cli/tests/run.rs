@@ -124,7 +124,7 @@ fn plans_are_for_the_machine_that_they_name() {
     let write = |name: &str, text: &str| fs::write(house.path(name), text).unwrap();
     write(
         "other.json",
-        r#"{"schema":"manycore/plan/1","machine":"0","place":"close","workers":[{"cpus":"0","memory_nodes":[],"why":""}]}"#,
+        r#"{"schema":"manycore/plan/1","machine_fingerprint":"0","policy":"close","workers":[{"cpus":"0","memory_nodes":[],"why":""}]}"#,
     );
     write("record.json", r#"{"schema":"manycore/record/1"}"#);
     write("none.json", "x");

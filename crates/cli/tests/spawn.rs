@@ -34,7 +34,7 @@ fn spawned(arguments: &[&str]) -> Value {
     assert_eq!(record["verb"], "spawn");
     let again = bench.run(&["report", "out/record.json"]);
     assert_eq!(again.status.code(), Some(0), "{}", words(&again));
-    record["spawnings"][0].clone()
+    record["light_processes"][0].clone()
 }
 
 fn grown(run: &Value, figure: &str) -> Option<f64> {
@@ -53,10 +53,14 @@ fn every_runtime_starts_holds_and_ends_its_light_processes() {
         let runs = spawning["runs"].as_array().unwrap();
         assert_eq!(runs.len(), 2);
         for (run, count) in runs.iter().zip([200, 1000]) {
-            assert_eq!((run["asked"].as_u64(), run["alive"].as_u64()), (Some(count), Some(count)), "{run}");
+            assert_eq!(
+                (run["requested"].as_u64(), run["alive"].as_u64()),
+                (Some(count), Some(count)),
+                "{run}"
+            );
             assert_eq!(run["ending"]["kind"], "clean", "{runtime}: {run}");
             let (start, own) =
-                (run["start_seconds"].as_f64().unwrap(), run["own_start_seconds"].as_f64().unwrap());
+                (run["start_seconds"].as_f64().unwrap(), run["reported_start_seconds"].as_f64().unwrap());
             assert!(own > 0.0 && own <= start, "its own time is not part of the measured time: {run}");
             assert!(run["end_seconds"].as_f64().unwrap() > 0.0);
         }
@@ -73,9 +77,9 @@ fn figures_agree_with_the_runtime() {
         }
         let run = &spawned(&["--runtime", runtime, "--counts", count])["runs"][0];
         let Some(ours) = grown(run, "pss_bytes") else { return eprintln!("SKIPPED: no smaps_rollup here") };
-        let ratio = ours / grown(run, "own_bytes").unwrap();
+        let ratio = ours / grown(run, "reported_bytes").unwrap();
         assert!((0.95..1.05).contains(&ratio), "{runtime}: {ratio} {run}");
-        let times = run["start_seconds"].as_f64().unwrap() / run["own_start_seconds"].as_f64().unwrap();
+        let times = run["start_seconds"].as_f64().unwrap() / run["reported_start_seconds"].as_f64().unwrap();
         assert!((1.0..1.05).contains(&times), "{runtime}: {times} {run}");
     }
 }
@@ -89,7 +93,7 @@ fn erlang_is_started_with_more_processes_than_its_default() {
     let spawning = spawned(&["--runtime", "beam", "--counts", "300_000"]);
     assert_eq!(spawning["runs"][0]["ending"]["kind"], "clean");
     let limit = spawning["limits"].as_array().unwrap().iter().find(|limit| limit["name"] == "+P").unwrap();
-    assert!((500_000..524_288).contains(&limit["room"].as_u64().unwrap()), "{limit}");
+    assert!((500_000..524_288).contains(&limit["max_count"].as_u64().unwrap()), "{limit}");
 }
 
 #[test]
@@ -145,7 +149,7 @@ fn open_file_limit_is_reported() {
     // With two CPUs, forty files are rarely open at once, unless something slows the threads down.
     let notes = record["notes"].to_string();
     assert!(notes == "null" || notes.contains("ulimit -n"), "{notes}");
-    assert!(record["spawnings"][0]["limits"].to_string().contains("NOFILE"), "{record}");
+    assert!(record["light_processes"][0]["limits"].to_string().contains("NOFILE"), "{record}");
 }
 
 #[test]
@@ -160,13 +164,13 @@ fn a_count_that_does_not_fit_is_refused_with_the_arithmetic() {
         let said = Bench::new().refused(2, &["spawn", "--runtime", "beam", "--counts", "1e9"]);
         assert!(said.contains("the largest +P of Erlang allows at most 1.34e8"), "{said}");
     }
-    let run = Bench::new().run(&["spawn", "--runtime", "tokio", "--counts", "1e4", "--ceiling=900T"]);
+    let run = Bench::new().run(&["spawn", "--runtime", "tokio", "--counts", "1e4", "--test-capacity=900T"]);
     let said = words(&run);
     if run.status.code() == Some(3) && said.contains("control group") {
         return eprintln!("SKIPPED: {said}");
     }
     assert_eq!(run.status.code(), Some(2), "{said}");
-    assert!(said.contains("--ceiling") && said.contains("choose a smaller limit"), "{said}");
+    assert!(said.contains("--test-capacity") && said.contains("choose a smaller limit"), "{said}");
 }
 
 #[test]
@@ -212,10 +216,15 @@ fn a_runtime_that_is_not_installed_is_named_with_its_package() {
     let run = without_programs(&bench, &["--counts", "10,1e11"]);
     assert_eq!(run.status.code(), Some(0), "{}", words(&run));
     let record = bench.record();
-    let spawnings = record["spawnings"].as_array().unwrap();
-    assert_eq!((spawnings.len(), record["missed"].as_array().unwrap().len()), (3, 6), "{}", record["missed"]);
-    assert!(spawnings.iter().all(|spawning| spawning["runs"].as_array().unwrap().len() == 1));
-    assert!(record["missed"].to_string().contains("golang-go"));
+    let light_processes = record["light_processes"].as_array().unwrap();
+    assert_eq!(
+        (light_processes.len(), record["not_measured"].as_array().unwrap().len()),
+        (3, 6),
+        "{}",
+        record["not_measured"]
+    );
+    assert!(light_processes.iter().all(|spawning| spawning["runs"].as_array().unwrap().len() == 1));
+    assert!(record["not_measured"].to_string().contains("golang-go"));
 }
 
 fn programs(folder: &Path) -> Vec<std::path::PathBuf> {
@@ -275,20 +284,20 @@ fn world_writable_cache_is_not_used() {
 #[test]
 fn limit_is_reached_as_predicted() {
     let bench = Bench::new();
-    let run = bench.run(&["spawn", "--runtime", "tokio", "--counts", "1000", "--ceiling=128M"]);
+    let run = bench.run(&["spawn", "--runtime", "tokio", "--counts", "1000", "--test-capacity=128M"]);
     if run.status.code() == Some(3) && words(&run).contains("control group") {
         return eprintln!("SKIPPED: {}", words(&run));
     }
     assert_eq!(run.status.code(), Some(0), "{}", words(&run));
     let record = bench.record();
-    let runs = record["spawnings"][0]["runs"].as_array().unwrap();
+    let runs = record["light_processes"][0]["runs"].as_array().unwrap();
     let purposes: Vec<&str> = runs.iter().map(|run| run["purpose"].as_str().unwrap()).collect();
-    assert_eq!(purposes, ["pilot", "pilot", "count", "ceiling"]);
+    assert_eq!(purposes, ["pilot", "pilot", "count", "capacity_test"]);
     let reached = &runs[3];
     assert_eq!(reached["ending"]["kind"], "killed");
     assert_eq!(reached["memory_limit_bytes"], 128 << 20);
     // One and a half times the predicted count is requested.
-    let share = reached["alive"].as_f64().unwrap() / (reached["asked"].as_f64().unwrap() / 1.5);
+    let share = reached["alive"].as_f64().unwrap() / (reached["requested"].as_f64().unwrap() / 1.5);
     assert!((0.85..1.15).contains(&share), "{share}: {reached}");
     // The report predicts from the pilots as well: a thousand tasks need less than the granularity of the
     // group's charge.
@@ -307,7 +316,7 @@ fn processes_compute_while_they_are_watched() {
     run.args(["spawn", "--runtime", "processes", "--counts", "50", "--work", "spin", "--for", "1s"]);
     let run = run.args(["--out", "out"]).current_dir(bench.0.path()).output().unwrap();
     assert_eq!(run.status.code(), Some(0), "{}", words(&run));
-    let spin = &bench.record()["spawnings"][0]["runs"][0]["spin"];
+    let spin = &bench.record()["light_processes"][0]["runs"][0]["spin"];
     let busy: Vec<f64> =
         spin["busy"].as_array().unwrap().iter().map(|row| row[0].as_f64().unwrap()).collect();
     let mean = busy.iter().sum::<f64>() / busy.len() as f64;

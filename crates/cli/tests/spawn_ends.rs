@@ -103,7 +103,7 @@ fn an_interrupted_run_keeps_what_it_has_and_leaves_nothing_else() {
         if under.bench.path("out").exists() {
             let record = under.bench.record();
             assert_eq!(record["interrupted"], true);
-            assert_eq!(record["spawnings"][0]["runs"][0]["ending"]["kind"], "interrupted", "{record}");
+            assert_eq!(record["light_processes"][0]["runs"][0]["ending"]["kind"], "interrupted", "{record}");
         }
     }
 }

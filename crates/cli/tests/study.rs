@@ -342,7 +342,7 @@ fn tune_continues_without_candidates_that_fail() {
     let start = ["tune", "--budget", "2s", "--workers", "1,2,4", "--", "sh", "-c"];
     bench.judged(&with(&start, &[script, "{workers}"]));
     assert_eq!(bench.record()["subject"].as_str().unwrap().split(' ').next(), Some("sh"));
-    let missed = bench.record()["missed"].to_string();
+    let missed = bench.record()["not_measured"].to_string();
     assert!(missed.contains("too many"), "{missed}");
     assert!(bench.report().contains("NOT MEASURED"));
 }

@@ -47,7 +47,7 @@ fn ignored_failures_are_counted_and_a_variant_that_always_fails_has_no_verdict()
     let samples = bench.record()["experiments"][0]["samples"].as_array().unwrap().clone();
     for sample in &samples {
         let exits = if sample["treatment"] == 1 { serde_json::json!([1]) } else { serde_json::Value::Null };
-        assert_eq!(sample["exits"], exits, "{sample}");
+        assert_eq!(sample["exit_codes"], exits, "{sample}");
     }
     // Every third run fails, so no variant always fails, whatever the order of the pairs.
     let script = "n=$(cat n || echo 0); echo $((n + 1)) >n; test $((n % 3)) != 0 || exit 7";

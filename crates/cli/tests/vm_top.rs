@@ -215,22 +215,22 @@ fn traffic_of_a_domain_is_that_of_its_own_groups() {
     let own = ["qemu-10-web-vcpus_0", "qemu-10-web-vcpus_1"];
     own.iter().chain(&["qemu-10-web2"]).for_each(|group| set(resctrl.path(), group, ["0", "0"]));
     let mut watching = top(&root, &resctrl);
-    let traffic = |look: &Value| look["domains"][0]["bandwidth"].as_f64();
+    let traffic = |look: &Value| look["domains"][0]["bytes_per_second"].as_f64();
     watching.until(|look| traffic(look) == Some(0.0));
     for group in ["qemu-1-web", "qemu-10-web2"] {
         set(resctrl.path(), group, ["9000000", "9000000"]);
     }
-    let look = watching.until(|look| look["host"]["bandwidth"].as_f64().is_some_and(|all| all > 0.0));
+    let look = watching.until(|look| look["host"]["bytes_per_second"].as_f64().is_some_and(|all| all > 0.0));
     assert_eq!(traffic(&look), Some(0.0), "{look}");
     set(resctrl.path(), own[1], ["0", "5000000"]);
     let look = watching.until(|look| traffic(look).is_some_and(|rate| rate > 0.0));
-    let by = &look["domains"][0]["bandwidth_by_node"];
+    let by = &look["domains"][0]["bytes_per_second_by_node"];
     assert!(by["L3 0"] == 0.0 && by["L3 1"].as_f64() == traffic(&look), "{look}");
-    assert_eq!(look["host"].get("groups_without_bandwidth"), None, "{look}");
+    assert_eq!(look["host"].get("groups_without_rate"), None, "{look}");
     // A sum that lacks a part is too small: the domain then has none, and the host reports a group without a
     // figure.
     set(resctrl.path(), own[0], ["Unavailable", "Unavailable"]);
     let look = watching.until(|look| traffic(look).is_none());
-    assert_eq!(look["host"]["groups_without_bandwidth"], 1, "{look}");
+    assert_eq!(look["host"]["groups_without_rate"], 1, "{look}");
     assert_eq!(watching.end(), Some(0));
 }

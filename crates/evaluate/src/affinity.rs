@@ -51,7 +51,7 @@ pub(super) fn measure(suite: &mut Suite) -> Result {
             let cpu = cpus[worker % cpus.len()];
             WorkerOrder {
                 worker,
-                cpus: if name == "bound" { CpuSet::single(cpu) } else { shared.clone() },
+                cpus: if name == "pinned" { CpuSet::single(cpu) } else { shared.clone() },
                 parameter: bytes,
                 ticks,
                 expected_cpu: Some(cpu),
@@ -76,7 +76,7 @@ pub(super) fn measure(suite: &mut Suite) -> Result {
         ..ExperimentSpec::new(id::AFFINITY, mode.method(), "sums")
     };
     let pool = WorkerPool::start(LoadKind::Sum, 0, processes)?;
-    suite.pool_experiment(pool, mode, spec, vec![trial("free"), trial("bound")], (0.0, 1.0))
+    suite.pool_experiment(pool, mode, spec, vec![trial("unpinned"), trial("pinned")], (0.0, 1.0))
 }
 
 /// Returns at most `most` of `cpus`, evenly spread over them.

@@ -14,10 +14,10 @@ pub(super) fn measure(suite: &mut Suite) -> Result {
     let counts = if cpus.len() > 1 { vec![1, cpus.len()] } else { vec![1] };
     let trials = counts
         .iter()
-        .flat_map(|&workers| ["A", "B"].map(|side| (workers, side)))
-        .map(|(workers, side)| {
-            let name = format!("{side} with {workers}");
-            (treatment(name, workers, ("side", side.to_owned())), prime_trial(workers, &cpus))
+        .flat_map(|&workers| ["A", "B"].map(|variant| (workers, variant)))
+        .map(|(workers, variant)| {
+            let name = format!("{variant} with {workers}");
+            (treatment(name, workers, ("variant", variant.to_owned())), prime_trial(workers, &cpus))
         })
         .collect();
     let mode = slices(suite.machine());

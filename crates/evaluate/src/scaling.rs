@@ -102,7 +102,7 @@ fn clock(suite: &mut Suite, part: (f64, f64)) -> Result {
         })
         .collect();
     if cpus.len() > 1 {
-        let all = treatment("together".to_owned(), cpus.len(), ("together", "all".to_owned()));
+        let all = treatment("all busy".to_owned(), cpus.len(), ("cpu", "all".to_owned()));
         trials.push((all, trial((0..cpus.len()).map(order).collect())));
     }
     let mode = slices(suite.machine());

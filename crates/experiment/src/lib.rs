@@ -85,8 +85,8 @@
 //!   The memory is the charge of the runtime's control group where every run has one, because that is what a memory
 //!   limit counts. Otherwise it is PSS with page tables and kernel stacks; the kernel stack of a thread is larger
 //!   than its PSS and not part of it. With one or two counts there is no error of the slope, and none is shown. A run
-//!   that was made to reach the ceiling is not used for the prediction that it tests.
-//! - **The ceiling** is the smaller of what memory holds and what each limit leaves. A limit is reported with its
+//!   that was made to test the capacity is not used for the prediction that it tests.
+//! - **The capacity** is the smaller of what memory holds and what each limit leaves. A limit is reported with its
 //!   current use, the source of its value, and a command that raises it far enough for the requested count. Limits
 //!   that do not apply to the user are left out: `RLIMIT_NPROC` does not bind root, but it binds root of a user
 //!   namespace. The number of a runtime's schedulers is as it should be if it equals the number of CPUs, or the CPU

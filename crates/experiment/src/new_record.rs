@@ -33,7 +33,7 @@ fn conditions(counter_reader: &CounterReader, machine: &Machine) -> StartConditi
     let cpus: Vec<u32> = machine.online.iter().collect();
     let swap_free = kernel.memory_bytes("SwapFree");
     StartConditions {
-        load: kernel.load(),
+        load_average: kernel.load(),
         memory_available_bytes: kernel
             .memory_bytes("MemAvailable")
             .map(|available| available.min(memory_left().unwrap_or(u64::MAX))),

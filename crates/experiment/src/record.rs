@@ -8,7 +8,7 @@ pub mod id;
 
 pub use check::InvalidRecord;
 
-use crate::spawning::Spawning;
+use crate::spawning::RuntimeRuns;
 use manycore_topology::machine::Machine;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -44,12 +44,12 @@ pub struct Record {
     pub interrupted: bool,
     /// Wall time of the whole run in seconds.
     pub seconds: f64,
-    /// The memory of the machine.
+    /// The machine.
     pub machine: Machine,
     /// The state of the machine at the start.
     pub conditions: StartConditions,
     /// Requested measurements that were not possible, and why.
-    pub missed: Vec<NotMeasured>,
+    pub not_measured: Vec<NotMeasured>,
     /// Notes about the measured commands.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub notes: Vec<String>,
@@ -57,7 +57,7 @@ pub struct Record {
     pub experiments: Vec<Experiment>,
     /// Light processes that were started and held, one entry for each runtime.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub spawnings: Vec<Spawning>,
+    pub light_processes: Vec<RuntimeRuns>,
 }
 
 /// A requested measurement that was not possible.
@@ -75,7 +75,7 @@ pub struct NotMeasured {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StartConditions {
     /// Load averages over 1, 5 and 15 minutes.
-    pub load: Option<[f64; 3]>,
+    pub load_average: Option<[f64; 3]>,
     /// The smaller of `MemAvailable` and what the control groups leave, in bytes.
     pub memory_available_bytes: Option<u64>,
     /// Swap in use, in bytes.
@@ -106,7 +106,7 @@ pub enum Method {
         settle_ns: u64,
     },
     /// Each sample is one piece of work, from start to end.
-    #[serde(rename = "whole")]
+    #[serde(rename = "whole_run")]
     WholeRun,
 }
 
@@ -163,7 +163,7 @@ pub struct Treatment {
     pub name: String,
     /// Number of concurrent workers.
     pub workers: usize,
-    /// What distinguishes it: `mode` = `threads`, `size` = `1000`.
+    /// What distinguishes it: `mode` = `threads`, `size` = `1000`. In a comparison of two variants: `variant` = `A`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub factors: BTreeMap<String, String>,
     /// Distribution of event times over all samples, where the load has events.
@@ -210,7 +210,7 @@ pub struct Sample {
     /// Exit codes of whole commands of which one failed: the exit status, or 128 plus the signal as in a
     /// shell. Empty where all succeeded.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub exits: Vec<i32>,
+    pub exit_codes: Vec<i32>,
     /// Changes of the kernel's counters around the sample.
     #[serde(default)]
     pub counters: CounterDelta,
@@ -322,7 +322,7 @@ pub fn log_ratio(a: f64, b: f64) -> Option<f64> {
 impl Sample {
     /// Returns whether a command of the sample failed.
     pub fn failed(&self) -> bool {
-        self.exits.iter().any(|&exit| exit != 0)
+        self.exit_codes.iter().any(|&exit| exit != 0)
     }
 
     /// Returns the work per second of wall time.

@@ -89,7 +89,7 @@ impl<'a> Session<'a> {
     pub fn record_missing(&mut self, what: &str, why: &str) {
         let missed = NotMeasured { what: what.to_owned(), why: why.to_owned() };
         self.listener.event(Event::NotMeasured(&missed));
-        self.record.missed.push(missed);
+        self.record.not_measured.push(missed);
     }
 
     /// Reports that a part of the run has ended.

@@ -4,7 +4,7 @@
 use manycore_experiment::{
     Record,
     record::EventTimes,
-    spawning::{Run, Work},
+    spawning::{SpawnRun, Work},
 };
 use manycore_testkit::SyntheticMachine;
 
@@ -47,10 +47,10 @@ fn impossible_values_are_rejected_with_their_position() {
     assert!(broken(|r| scaling(r, |latency| latency.min_ns = u64::MAX)).contains("shortest"));
 }
 
-fn broken_spawn(work: Work, change: impl FnOnce(&mut Run)) -> String {
+fn broken_spawn(work: Work, change: impl FnOnce(&mut SpawnRun)) -> String {
     let mut record: Record = SyntheticMachine::guest().spawn(work);
     record.check().unwrap();
-    change(&mut record.spawnings[1].runs[0]);
+    change(&mut record.light_processes[1].runs[0]);
     record.check().unwrap_err().to_string()
 }
 
@@ -87,9 +87,9 @@ fn light_processes_that_cannot_have_been_measured_are_named() {
 #[test]
 fn impossible_runtimes_are_rejected() {
     let mut record = SyntheticMachine::guest().spawn(Work::Idle);
-    record.spawnings[0].schedulers.quota_cpus = Some(f64::NAN);
+    record.light_processes[0].schedulers.quota_cpus = Some(f64::NAN);
     assert_eq!(record.check().unwrap_err().to_string(), "light processes of beam: quota_cpus is Some(NaN)");
-    record.spawnings[0].schedulers.quota_cpus = None;
-    record.spawnings[0].schedulers.count = Some(1 << 30);
+    record.light_processes[0].schedulers.quota_cpus = None;
+    record.light_processes[0].schedulers.count = Some(1 << 30);
     assert!(record.check().unwrap_err().to_string().ends_with("schedulers or CPUs"));
 }

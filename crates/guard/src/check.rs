@@ -52,7 +52,7 @@ pub fn check(path: Option<&Path>) -> Result<RulesReport> {
     let readings = plan
         .watches
         .iter_mut()
-        .map(|watch| watch.read(now_ns(), &table).map(|now| [now.total, now.available]));
+        .map(|watch| watch.read(now_ns(), &table).map(|now| [now.total_bytes, now.available_bytes]));
     let watches = rules.watches.into_iter().zip(readings).collect();
     Ok(RulesReport { path: rules.path, watches, protected, notes })
 }

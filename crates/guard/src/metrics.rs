@@ -63,12 +63,12 @@ type Family = (&'static str, &'static str, fn(&WatchMetrics) -> Option<f64>);
 
 const FAMILIES: [Family; 8] = [
     ("manycore_guard_available_bytes", "Memory that can be allocated without swapping.", |watch| {
-        Some(watch.reading.available as f64)
+        Some(watch.reading.available_bytes as f64)
     }),
-    ("manycore_guard_memory_bytes", "Total memory.", |watch| Some(watch.reading.total as f64)),
-    ("manycore_guard_swap_free_bytes", "Free swap.", |watch| Some(watch.reading.swap_free as f64)),
+    ("manycore_guard_memory_bytes", "Total memory.", |watch| Some(watch.reading.total_bytes as f64)),
+    ("manycore_guard_swap_free_bytes", "Free swap.", |watch| Some(watch.reading.swap_free_bytes as f64)),
     ("manycore_guard_decrease_bytes_per_second", "Rate of memory decrease.", |watch| {
-        Some(watch.assessment.rate)
+        Some(watch.assessment.decrease_bytes_per_second)
     }),
     (
         "manycore_guard_exhausted_seconds",

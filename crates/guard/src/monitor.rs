@@ -232,7 +232,7 @@ impl Monitor {
         // After a change of the limit, earlier readings cannot be compared. The same holds for readings from
         // before a suspend.
         let has_slept = now.saturating_sub(watch.reading.at_ns) > GAP_NS && watch.reading.at_ns > 0;
-        if reading.total != watch.reading.total {
+        if reading.total_bytes != watch.reading.total_bytes {
             watch.trend.clear();
         }
         watch.trend.add(reading.at_ns, reading.available_with_swap(), GAP_NS);

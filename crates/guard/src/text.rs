@@ -136,12 +136,16 @@ fn files(files: &TmpfsGrowth) -> String {
 }
 
 fn left(reading: &MemoryReading, assessment: &Assessment) -> String {
-    let mut text = format!("{} of {} left", units::bytes(reading.available), units::bytes(reading.total));
-    if reading.swap_total > 0 {
-        text += &format!(", {} of swap", units::bytes(reading.swap_free));
+    let mut text =
+        format!("{} of {} left", units::bytes(reading.available_bytes), units::bytes(reading.total_bytes));
+    if reading.swap_total_bytes > 0 {
+        text += &format!(", {} of swap", units::bytes(reading.swap_free_bytes));
     }
     if let Some(seconds) = assessment.seconds_left {
-        text += &format!(", exhausted in {seconds:.1} s at {}", units::rate(assessment.rate));
+        text += &format!(
+            ", exhausted in {seconds:.1} s at {}",
+            units::rate(assessment.decrease_bytes_per_second)
+        );
     }
     match (assessment.reason, reading.stalled) {
         (StageReason::Stall, Some(stalled)) => {
@@ -211,7 +215,7 @@ pub fn outlook(outlook: &ProcessOutlook) -> String {
         },
     );
     row("memory", left(&outlook.reading, &outlook.assessment));
-    let [term, kill] = outlook.signal_levels;
+    let (term, kill) = (outlook.term_below_bytes, outlook.kill_below_bytes);
     row("limits", format!("SIGTERM below {}, SIGKILL below {}", units::bytes(term), units::bytes(kill)));
     row(
         "verdict",
@@ -241,14 +245,14 @@ mod tests {
             event,
             dry_run: false,
             reading: Some(MemoryReading {
-                available: 41 * MIB,
-                total: 460 * MIB,
+                available_bytes: 41 * MIB,
+                total_bytes: 460 * MIB,
                 ..MemoryReading::default()
             }),
             assessment: Some(Assessment {
                 stage: Stage::Kill,
                 reason: StageReason::Level,
-                rate: 150e6,
+                decrease_bytes_per_second: 150e6,
                 seconds_left: Some(0.28),
             }),
             cause: Some(CauseDetails {
@@ -330,7 +334,8 @@ mod tests {
             chosen: sample.cause.clone(),
             reading: sample.reading.unwrap(),
             assessment: sample.assessment.unwrap(),
-            signal_levels: [46 * MIB, 23 * MIB],
+            term_below_bytes: 46 * MIB,
+            kill_below_bytes: 23 * MIB,
             observed_seconds: 60.0,
         };
         let protected_by = ProcessOutlook {

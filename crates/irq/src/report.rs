@@ -22,7 +22,7 @@ pub struct Interrupts {
     /// Interrupts of the architecture (timers, inter-processor interrupts), if they were requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub architecture: Vec<ArchitectureInterrupt>,
-    /// The sums of both for each CPU.
+    /// Number of interrupts of both sorts for each CPU.
     pub cpus: Vec<CpuInterrupts>,
 }
 
@@ -82,7 +82,7 @@ pub struct InterruptMoves {
     pub schema: String,
     /// The device as it was requested.
     pub device: String,
-    /// The outcome for each of its interrupts.
+    /// The outcome for each interrupt of the device.
     pub moves: Vec<InterruptMove>,
     /// Name of the journal with which the changes can be undone; absent if nothing was changed.
     pub journal: Option<String>,

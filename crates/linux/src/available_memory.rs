@@ -32,15 +32,15 @@ pub struct MemoryReading {
     /// Time of the reading, in nanoseconds of `CLOCK_MONOTONIC`.
     pub at_ns: u64,
     /// Bytes that can be allocated without swapping.
-    pub available: u64,
+    pub available_bytes: u64,
     /// Total memory in bytes.
-    pub total: u64,
+    pub total_bytes: u64,
     /// Free swap in bytes.
-    pub swap_free: u64,
+    pub swap_free_bytes: u64,
     /// Total swap in bytes.
-    pub swap_total: u64,
+    pub swap_total_bytes: u64,
     /// Memory of `tmpfs` and shared memory in bytes.
-    pub shmem: u64,
+    pub shmem_bytes: u64,
     /// Share of the last seconds in which all tasks waited for memory (PSI `full`), 0 to 1; absent if the
     /// kernel does not report it.
     pub stalled: Option<f64>,
@@ -49,7 +49,7 @@ pub struct MemoryReading {
 impl MemoryReading {
     /// Returns the bytes that can still be allocated, including free swap.
     pub fn available_with_swap(&self) -> u64 {
-        self.available.saturating_add(self.swap_free)
+        self.available_bytes.saturating_add(self.swap_free_bytes)
     }
 }
 
@@ -167,11 +167,11 @@ impl MachineMemory {
         let kib = |key: &[u8]| field(text, key).map(|kib| kib << 10);
         let mut reading = MemoryReading {
             at_ns: now_ns,
-            available: kib(b"MemAvailable:")?,
-            total: kib(b"MemTotal:")?,
-            swap_free: kib(b"SwapFree:").unwrap_or(0),
-            swap_total: kib(b"SwapTotal:").unwrap_or(0),
-            shmem: kib(b"Shmem:").unwrap_or(0),
+            available_bytes: kib(b"MemAvailable:")?,
+            total_bytes: kib(b"MemTotal:")?,
+            swap_free_bytes: kib(b"SwapFree:").unwrap_or(0),
+            swap_total_bytes: kib(b"SwapTotal:").unwrap_or(0),
+            shmem_bytes: kib(b"Shmem:").unwrap_or(0),
             stalled: None,
         };
         reading.stalled = self.stalls.read(now_ns, &mut *self.buffer);
@@ -242,7 +242,7 @@ impl GroupMemory {
         let readings = self.bounds.iter().filter_map(|bound| bound.read(buffer, swap));
         let mut reading = readings.min_by_key(MemoryReading::available_with_swap)?;
         // Growth of shared memory is that of the group itself, even if the limit is an ancestor's.
-        reading.shmem = self.bounds.first()?.shmem(buffer);
+        reading.shmem_bytes = self.bounds.first()?.shmem(buffer);
         reading.at_ns = now_ns;
         reading.stalled = self.stalls.read(now_ns, buffer);
         Some(reading)
@@ -295,7 +295,13 @@ impl GroupLimit {
             (_, None, _) => (swap_free, swap_total) = (0, 0),
         }
         let available = left.saturating_add(cache).min(limit);
-        Some(MemoryReading { available, total: limit, swap_free, swap_total, ..MemoryReading::default() })
+        Some(MemoryReading {
+            available_bytes: available,
+            total_bytes: limit,
+            swap_free_bytes: swap_free,
+            swap_total_bytes: swap_total,
+            ..MemoryReading::default()
+        })
     }
 
     /// Returns the page cache that the kernel can reclaim: file pages on its LRU lists, which exclude shared

@@ -22,9 +22,9 @@ pub struct PlacementPlan {
     #[cfg_attr(feature = "schema", schemars(extend("const" = PLAN_SCHEMA)))]
     pub schema: String,
     /// [`Machine::fingerprint`] of the machine that the plan is for.
-    pub machine: String,
-    /// The policy that the plan was made with, as on the command line.
-    pub place: String,
+    pub machine_fingerprint: String,
+    /// The policy that the plan was made with, as on the command line: `close`, `spread@llc`.
+    pub policy: String,
     /// All workers, in order.
     pub workers: Vec<PlannedWorker>,
 }

@@ -31,8 +31,8 @@ impl Policy {
         let workers = self.workers(machine, workers, &pool)?;
         Ok(PlacementPlan {
             schema: PLAN_SCHEMA.to_owned(),
-            machine: machine.fingerprint(),
-            place: self.to_string(),
+            machine_fingerprint: machine.fingerprint(),
+            policy: self.to_string(),
             workers,
         })
     }

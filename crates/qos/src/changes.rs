@@ -23,9 +23,9 @@ pub struct LimitChanges {
     pub created: bool,
     /// The dialect of the kernel.
     pub dialect: Dialect,
-    /// Number of tasks that were moved into it, or would be.
+    /// Number of tasks that were moved into the group, or would be.
     pub tasks: usize,
-    /// CPUs that were moved into it, or would be.
+    /// CPUs that were moved into the group, or would be.
     pub cpus: CpuSet,
     /// The outcome of each limit in each domain.
     pub limits: Vec<LimitOutcome>,

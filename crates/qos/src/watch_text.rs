@@ -18,7 +18,7 @@ impl RateHistory {
         self.0.retain(|name, _| snapshot.groups.iter().any(|group| group.name == *name));
         for group in &snapshot.groups {
             let history = self.0.entry(group.name.clone()).or_default();
-            history.push_back(group.memory);
+            history.push_back(group.memory_bytes_per_second);
             if history.len() > HISTORY {
                 history.pop_front();
             }
@@ -52,8 +52,8 @@ pub fn table(snapshot: &UsageSnapshot, rates: &RateHistory, root: &str) -> Strin
         let mut row = vec![
             printable(&group.name),
             memory(group, units::rate),
-            group.local.map_or_else(dash, units::rate),
-            group.cache.map_or_else(dash, units::bytes),
+            group.local_bytes_per_second.map_or_else(dash, units::rate),
+            group.cache_bytes.map_or_else(dash, units::bytes),
         ];
         if !single {
             row.extend(domains.iter().map(|domain| in_domain(group, domain, units::rate)));
@@ -64,9 +64,9 @@ pub fn table(snapshot: &UsageSnapshot, rates: &RateHistory, root: &str) -> Strin
     let all = &snapshot.all;
     let mut row = vec![
         "(all)".to_owned(),
-        all.memory.map_or_else(dash, units::rate),
+        all.memory_bytes_per_second.map_or_else(dash, units::rate),
         String::new(),
-        all.cache.map_or_else(dash, units::bytes),
+        all.cache_bytes.map_or_else(dash, units::bytes),
     ];
     if !single {
         row.extend(
@@ -106,8 +106,8 @@ pub fn lines(snapshot: &UsageSnapshot) -> String {
             snapshot.time,
             printable(&group.name),
             memory(group, megabytes),
-            group.local.map_or_else(dash, megabytes),
-            group.cache.map_or_else(dash, |bytes| (bytes >> 10).to_string()),
+            group.local_bytes_per_second.map_or_else(dash, megabytes),
+            group.cache_bytes.map_or_else(dash, |bytes| (bytes >> 10).to_string()),
         );
         line.extend(domains.iter().map(|domain| format!("  {:>11}", in_domain(group, domain, megabytes))));
         line + "\n"
@@ -119,9 +119,9 @@ pub fn lines(snapshot: &UsageSnapshot) -> String {
             "{:<20}  {:<24}  {:>11}  {:>10}  {:>10}",
             snapshot.time,
             "(all)",
-            all.memory.map_or_else(dash, megabytes),
+            all.memory_bytes_per_second.map_or_else(dash, megabytes),
             "-",
-            all.cache.map_or_else(dash, |bytes| (bytes >> 10).to_string()),
+            all.cache_bytes.map_or_else(dash, |bytes| (bytes >> 10).to_string()),
         ));
         let of = |domain| all.domains.get(domain).copied().map_or_else(dash, megabytes);
         lines.extend(domains.iter().map(|domain| format!("  {:>11}", of(domain))));
@@ -131,12 +131,14 @@ pub fn lines(snapshot: &UsageSnapshot) -> String {
 }
 
 fn memory(group: &GroupUse, show: impl Fn(f64) -> String) -> String {
-    group.memory.map_or_else(|| missing_word(group.missing), show)
+    group.memory_bytes_per_second.map_or_else(|| missing_word(group.missing), show)
 }
 
 fn in_domain(group: &GroupUse, title: &str, show: impl Fn(f64) -> String) -> String {
     let domain = group.domains.iter().find(|domain| domain.display_name() == title);
-    domain.map_or_else(dash, |domain| domain.memory.map_or_else(|| missing_word(domain.missing), show))
+    domain.map_or_else(dash, |domain| {
+        domain.memory_bytes_per_second.map_or_else(|| missing_word(domain.missing), show)
+    })
 }
 
 /// Returns the word that is shown in place of a missing figure.

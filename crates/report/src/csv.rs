@@ -83,15 +83,15 @@ const TABLES: [CsvTable; 18] = [
     ),
     (
         "spawn.csv",
-        "runtime,version,work,purpose,requested,alive,ending,start_seconds,own_start_seconds,end_seconds,pss_bytes,rss_bytes,\
-         memory_limit_bytes,pss_bytes_each,rss_bytes_each,kernel_bytes_each,own_bytes_each,jain_cpus,jain_schedulers,\
+        "runtime,version,work,purpose,requested,alive,ending,start_seconds,reported_start_seconds,end_seconds,pss_bytes,rss_bytes,\
+         memory_limit_bytes,pss_bytes_each,rss_bytes_each,kernel_bytes_each,reported_bytes_each,jain_cpus,jain_schedulers,\
          running,queued,steal,rounds_per_second,round_p50_ns,round_p99_ns",
         spawning::runs,
     ),
     (
-        "spawn_ceilings.csv",
-        "runtime,work,bound,room,bytes_each,bytes_each_low,bytes_each_high,fixed_bytes,memory_bytes,source,lift",
-        spawning::ceilings,
+        "spawn_capacity.csv",
+        "runtime,work,limit,max_count,bytes_each,bytes_each_low,bytes_each_high,fixed_bytes,memory_bytes,source,raise_command",
+        spawning::capacities,
     ),
     ("spawn_cpus.csv", "runtime,work,run,second,cpu,busy_share", spawning::cpus),
 ];
@@ -164,17 +164,17 @@ mod tests {
 
     #[test]
     fn light_processes_have_tables_of_their_own() {
-        assert_eq!(names(SyntheticMachine::guest().spawn(Work::Idle)), ["spawn.csv", "spawn_ceilings.csv"]);
+        assert_eq!(names(SyntheticMachine::guest().spawn(Work::Idle)), ["spawn.csv", "spawn_capacity.csv"]);
         assert_eq!(
             names(SyntheticMachine::guest().spawn(Work::Spin)),
-            ["spawn.csv", "spawn_ceilings.csv", "spawn_cpus.csv"]
+            ["spawn.csv", "spawn_capacity.csv", "spawn_cpus.csv"]
         );
     }
 
     #[test]
     fn every_table_has_a_listed_name() {
         let full = SyntheticMachine { blocks: 12, ..SyntheticMachine::guest() }.record();
-        let of_studies = ["tuning.csv", "spawn.csv", "spawn_ceilings.csv", "spawn_cpus.csv"];
+        let of_studies = ["tuning.csv", "spawn.csv", "spawn_capacity.csv", "spawn_cpus.csv"];
         let expected: Vec<&str> = NAMES.iter().copied().filter(|name| !of_studies.contains(name)).collect();
         assert_eq!(names(full.clone()), expected);
         for count in 0..full.experiments.len() {

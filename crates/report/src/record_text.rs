@@ -53,9 +53,9 @@ fn record_summary(named: &NamedEvaluation, several: bool, text: &mut String) {
         text.push_str("  none: too few measurements\n");
     }
     text.push('\n');
-    if !record.missed.is_empty() {
+    if !record.not_measured.is_empty() {
         heading("Not measured", text);
-        for missed in &record.missed {
+        for missed in &record.not_measured {
             paragraph(&format!("{}: {}", missed.what, missed.why), 2, text);
         }
         text.push('\n');

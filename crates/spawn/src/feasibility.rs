@@ -8,8 +8,8 @@ use crate::{
     trial::{FILE_BYTES, RuntimeInfo},
 };
 use manycore_experiment::spawning::{
-    Limit, Run, Runtime, Work,
-    ceiling::{Line, plural},
+    CountLimit, Runtime, SpawnRun, Work,
+    capacity::{MemoryLine, plural},
 };
 use manycore_linux::scratch;
 use manycore_text::units;
@@ -25,7 +25,7 @@ pub struct PilotRuns {
     /// Information that the runtime reported about itself.
     pub info: RuntimeInfo,
     /// Empty if all requested counts are as small as the pilots.
-    pub runs: Vec<Run>,
+    pub runs: Vec<SpawnRun>,
 }
 
 /// Memory that a runtime may use.
@@ -43,7 +43,7 @@ pub fn available_memory() -> Option<AvailableMemory> {
 }
 
 /// Returns the limits that apply to the processes started here, if `largest` is the largest requested count.
-pub fn limits(runtime: Runtime, unit: &str, work: Work, largest: u64) -> Vec<Limit> {
+pub fn limits(runtime: Runtime, unit: &str, work: Work, largest: u64) -> Vec<CountLimit> {
     let needs = ResourceNeeds::new(runtime, unit, work, largest);
     SysTree::open(Path::new("/")).map(|tree| limits::find(&tree, "self", runtime, &needs)).unwrap_or_default()
 }
@@ -92,21 +92,23 @@ pub fn check(
     available: Option<&AvailableMemory>,
 ) -> Result {
     let unit = &pilots.info.unit;
-    if let (Some(line), Some(available), false) = (Line::of(&pilots.runs), available, options.beyond_memory) {
+    if let (Some(line), Some(available), false) =
+        (MemoryLine::of(&pilots.runs), available, options.beyond_memory)
+    {
         line.fits(count, unit, available.bytes, &available.source)
             .map_err(|arithmetic| Error::TooManyForMemory { runtime, arithmetic })?;
     }
     let limits = limits(runtime, unit, options.work, count);
     let shared = limits.into_iter().filter(|limit| SHARED.contains(&limit.name.as_str()));
     for limit in shared {
-        if count > limit.room / 10 * 9 {
+        if count > limit.max_count / 10 * 9 {
             return Err(Error::TooManyForMachine {
                 runtime,
                 count: format!("{} {}", units::count(count), plural(unit)),
-                allowed: units::count(limit.room),
+                allowed: units::count(limit.max_count),
                 limit: limit.name,
                 limit_source: limit.source,
-                raise_command: limit.lift,
+                raise_command: limit.raise_command,
             });
         }
     }

@@ -15,7 +15,7 @@ use manycore_control::memory_group::MemoryGroup;
 use manycore_experiment::{
     Record, interrupt,
     session::{Event, Listener, Session},
-    spawning::{Ending, Purpose, Run, Runtime, Schedulers, Spawning, Work, ceiling::Line},
+    spawning::{Ending, Purpose, Runtime, RuntimeRuns, Schedulers, SpawnRun, Work, capacity::MemoryLine},
 };
 use manycore_text::units;
 use manycore_topology::Machine;
@@ -89,7 +89,7 @@ impl Measurement<'_> {
         feasibility::check_bounds(&self.options, &*program, self.available.as_ref())?;
         let pilots = self.pilots(runtime, &*program)?;
         let counts = self.fitting_counts(runtime, &pilots)?;
-        let index = self.session.record.spawnings.len();
+        let index = self.session.record.light_processes.len();
         if self.options.needs_memory_group() {
             // The runs behind the prediction: requested counts may be too small for it, or killed.
             for run in pilots.runs.clone() {
@@ -146,7 +146,7 @@ impl Measurement<'_> {
             check_ending(&run)?;
             interrupt::check()?;
             pilots.info = info;
-            pilots.runs.push(Run { purpose: Purpose::Pilot, ..run });
+            pilots.runs.push(SpawnRun { purpose: Purpose::Pilot, ..run });
         }
         Ok(pilots)
     }
@@ -162,10 +162,10 @@ impl Measurement<'_> {
     ) -> Result {
         self.begin_step(&format!("{}: up to the limit of {}", runtime.name(), units::bytes(limit)));
         // One and a half times the predicted count.
-        let count = Line::of(&pilots.runs).map_or(UNPREDICTED_COUNT, |line| line.most(limit));
+        let count = MemoryLine::of(&pilots.runs).map_or(UNPREDICTED_COUNT, |line| line.most(limit));
         let count = count.saturating_add(count / 2).saturating_add(1000);
         let count = program.max_count().map_or(count, |(max_count, _)| count.min(max_count));
-        let trial = SpawnTrial { purpose: Purpose::Ceiling, ..SpawnTrial::idle(count) };
+        let trial = SpawnTrial { purpose: Purpose::CapacityTest, ..SpawnTrial::idle(count) };
         let (info, run) = self.trial(program, trial, Some(limit))?;
         self.keep(index, runtime, program, info, run);
         Ok(interrupt::check()?)
@@ -188,8 +188,8 @@ impl Measurement<'_> {
         program: &dyn RuntimeProgram,
         trial: SpawnTrial,
         limit: Option<u64>,
-    ) -> Result<(RuntimeInfo, Run)> {
-        let is_required = self.options.beyond_memory || trial.purpose == Purpose::Ceiling;
+    ) -> Result<(RuntimeInfo, SpawnRun)> {
+        let is_required = self.options.beyond_memory || trial.purpose == Purpose::CapacityTest;
         let group = match limit {
             Some(limit) if is_required => Some(self.memory_group(limit)?),
             Some(limit) => match self.cleanup.group(limit) {
@@ -235,30 +235,30 @@ impl Measurement<'_> {
         runtime: Runtime,
         program: &dyn RuntimeProgram,
         info: RuntimeInfo,
-        run: Run,
+        run: SpawnRun,
     ) {
         let table = info.table;
-        if self.session.record.spawnings.len() == index {
+        if self.session.record.light_processes.len() == index {
             let entry = self.entry(runtime, program, info);
-            self.session.record.spawnings.push(entry);
+            self.session.record.light_processes.push(entry);
         }
-        let entry = &mut self.session.record.spawnings[index];
+        let entry = &mut self.session.record.light_processes[index];
         let largest = self.options.largest();
         entry.limits = feasibility::limits(runtime, &entry.unit, entry.work, largest);
         if let Some((size, used)) = table {
             entry.limits.push(limits::erlang_processes(size, used, largest));
-            entry.limits.sort_by_key(|limit| limit.room);
+            entry.limits.sort_by_key(|limit| limit.max_count);
         }
         entry.runs.push(run);
         self.session.report_measured();
     }
 
     /// Returns an entry of the record without runs.
-    fn entry(&self, runtime: Runtime, program: &dyn RuntimeProgram, info: RuntimeInfo) -> Spawning {
+    fn entry(&self, runtime: Runtime, program: &dyn RuntimeProgram, info: RuntimeInfo) -> RuntimeRuns {
         let allowed = &self.session.record.machine.allowed;
         let option = info.schedulers.map_or_else(String::new, |_| program.option(allowed.cpus.len()));
         let available = self.available.clone().unwrap_or_default();
-        Spawning {
+        RuntimeRuns {
             runtime,
             version: info.version,
             unit: info.unit,
@@ -295,9 +295,9 @@ impl Measurement<'_> {
 }
 
 /// Returns an error if a run did not end as planned.
-fn check_ending(run: &Run) -> Result {
+fn check_ending(run: &SpawnRun) -> Result {
     let failed = |why: &str| {
-        let [requested, alive] = [run.asked, run.alive].map(units::count);
+        let [requested, alive] = [run.requested, run.alive].map(units::count);
         Err(Error::Failed(format!("{requested} were requested, {alive} were alive at the end: {why}")))
     };
     match &run.ending {

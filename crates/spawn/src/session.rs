@@ -136,15 +136,15 @@ impl<'a> RuntimeSession<'a> {
         let pids: BTreeSet<u32> = members().unwrap_or_else(|| tasks::with_descendants(&[self.child.id()]));
         let resident = process_memory::read(&pids);
         let kernel = self.group.and_then(MemoryGroup::kernel);
-        let group_bytes = self.group.and_then(MemoryGroup::charge);
+        let cgroup_bytes = self.group.and_then(MemoryGroup::charge);
         self.send("look");
-        let own_bytes = self.receive("look", MESSAGE_TIMEOUT)?.number("own");
+        let reported_bytes = self.receive("look", MESSAGE_TIMEOUT)?.number("own");
         Ok(Memory {
             pss_bytes: resident.pss_bytes,
             rss_bytes: resident.rss_bytes,
             kernel_bytes: kernel.or(Some(resident.tables_bytes)),
-            own_bytes,
-            group_bytes,
+            reported_bytes,
+            cgroup_bytes,
         })
     }
 

@@ -8,7 +8,7 @@ use crate::{
     session::{MESSAGE_TIMEOUT, RuntimeSession, SessionEnd},
 };
 use manycore_control::memory_group::MemoryGroup;
-use manycore_experiment::spawning::{Ending, Io, Purpose, Run, Spin, Work};
+use manycore_experiment::spawning::{Ending, Io, Purpose, SpawnRun, Spin, Work};
 use manycore_linux::clock;
 use std::{path::Path, time::Duration};
 
@@ -67,7 +67,7 @@ pub fn run(
     group: Option<&MemoryGroup>,
     folder: Option<&Path>,
     cpus: &CpuSampler,
-) -> Result<(RuntimeInfo, Run, Vec<String>)> {
+) -> Result<(RuntimeInfo, SpawnRun, Vec<String>)> {
     let mut command = program.command(trial.count);
     let name = command.get_program().to_string_lossy().into_owned();
     let mut session = RuntimeSession::start(&mut command, group)
@@ -83,11 +83,11 @@ pub fn run(
         binding: ready.text("binding").map(str::to_owned),
         table: ready.number("places").zip(ready.number("taken")),
     };
-    let mut run = Run {
-        asked: trial.count,
+    let mut run = SpawnRun {
+        requested: trial.count,
         purpose: trial.purpose,
         memory_limit_bytes: group.map(|_| 0),
-        ..Run::default()
+        ..SpawnRun::default()
     };
     let mut notes = Vec::new();
     if let Err(end) = run_session(&mut session, trial, folder, cpus, &mut run, &mut notes) {
@@ -103,17 +103,17 @@ fn run_session(
     trial: &SpawnTrial,
     folder: Option<&Path>,
     cpus: &CpuSampler,
-    run: &mut Run,
+    run: &mut SpawnRun,
     notes: &mut Vec<String>,
 ) -> Result<(), SessionEnd> {
     run.before = session.memory()?;
     let reports =
-        if trial.purpose == Purpose::Ceiling { PROGRESS_REPORTS_AT_LIMIT } else { PROGRESS_REPORTS };
+        if trial.purpose == Purpose::CapacityTest { PROGRESS_REPORTS_AT_LIMIT } else { PROGRESS_REPORTS };
     let began = clock::now_ns();
     session.send(&format!("start\t{}\t{}", trial.count, (trial.count / reports).max(1)));
     let started = session.receive("started", MESSAGE_TIMEOUT)?;
     run.start_seconds = seconds_since(began);
-    run.own_start_seconds = started.number("seconds");
+    run.reported_start_seconds = started.number("seconds");
     run.alive = started.number("alive").unwrap_or(0);
     session.alive = run.alive;
     run.held = session.memory()?;
@@ -124,7 +124,7 @@ fn run_session(
     session.receive("gone", MESSAGE_TIMEOUT)?;
     session.wait_for_exit(MESSAGE_TIMEOUT)?;
     run.end_seconds = Some(seconds_since(end_sent));
-    if let Some(why) = refused.filter(|_| run.alive < run.asked) {
+    if let Some(why) = refused.filter(|_| run.alive < run.requested) {
         run.ending = Ending::Refused { why };
     }
     Ok(())
@@ -136,7 +136,7 @@ fn work(
     trial: &SpawnTrial,
     folder: Option<&Path>,
     cpus: &CpuSampler,
-    run: &mut Run,
+    run: &mut SpawnRun,
     notes: &mut Vec<String>,
 ) -> Result<(), SessionEnd> {
     let length = trial.length.as_millis();

@@ -10,7 +10,7 @@
 //! The margin does not depend on the data. It is not the noise floor: noisy pairs would widen
 //! that until their own interval fits.
 
-use crate::{Estimate, FAMILY_LEVEL, interim_level, signed_rank_p};
+use crate::{Estimate, interim_level, signed_rank_p};
 use manycore_text::units::{interval, percent};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -26,8 +26,6 @@ pub mod parameter {
     pub const ANALYSES: &str = "analyses";
     /// The analysis at which the experiment ended, from 1.
     pub const ANALYSIS: &str = "analysis";
-    /// [`ANALYSES`] in records of versions that divided the level evenly among them.
-    pub const LOOKS: &str = "looks";
 }
 
 /// The result of a comparison.
@@ -76,22 +74,10 @@ impl DecisionRule {
     pub fn from_parameters(parameters: &BTreeMap<String, String>) -> Self {
         let number = |name: &str| parameters.get(name)?.parse::<usize>().ok();
         let margin = parameters.get(parameter::MARGIN).and_then(|margin| margin.parse().ok());
-        let rule = match (number(parameter::ANALYSES), number(parameter::LOOKS)) {
-            (Some(analyses), _) => {
-                let analyses = analyses.max(1);
-                Self::at_analysis(
-                    number(parameter::ANALYSIS).unwrap_or(analyses).clamp(1, analyses),
-                    analyses,
-                )
-            }
-            // The record does not contain the analysis at which the experiment ended. All had the same
-            // level.
-            (None, Some(looks)) => Self {
-                level: FAMILY_LEVEL / looks.max(1) as f64,
-                ..Self::at_analysis(looks.max(1), looks.max(1))
-            },
-            (None, None) => Self::default(),
-        };
+        let rule = number(parameter::ANALYSES).map_or_else(Self::default, |analyses| {
+            let analyses = analyses.max(1);
+            Self::at_analysis(number(parameter::ANALYSIS).unwrap_or(analyses).clamp(1, analyses), analyses)
+        });
         Self { margin: margin.filter(|margin: &f64| *margin > 0.0).unwrap_or(EQUIVALENCE_MARGIN), ..rule }
     }
 

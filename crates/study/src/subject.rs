@@ -242,7 +242,7 @@ impl CommandSubject {
             wall_ns: used.wall_ns,
             work: self.figures.work(&values, used.wall_ns, variant.copies),
             per_worker: if variant.copies > 1 { each.collect() } else { Vec::new() },
-            exits: exits(&ended),
+            exit_codes: exit_codes(&ended),
             values,
             counters: CounterDelta { cpu_ns: Some(used.cpu_ns + service_ns.unwrap_or(0)), ..counters },
             ..Sample::default()
@@ -272,7 +272,7 @@ impl CommandSubject {
 }
 
 /// Returns the exit statuses if at least one command failed; empty if all of them succeeded.
-fn exits(ended: &[JobUsage]) -> Vec<i32> {
+fn exit_codes(ended: &[JobUsage]) -> Vec<i32> {
     let exit =
         |end: &JobUsage| end.status.code().or(end.status.signal().map(|signal| 128 + signal)).unwrap_or(-1);
     let failed = ended.iter().any(|end| !end.status.success());

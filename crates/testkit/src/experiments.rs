@@ -54,7 +54,7 @@ impl<'a> Simulation<'a> {
                 true_treatment(
                     format!("{workers} {side}"),
                     workers,
-                    &[("side", side)],
+                    &[("variant", side)],
                     self.machine.events(workers),
                 )
             })
@@ -69,7 +69,7 @@ impl<'a> Simulation<'a> {
         let mut treatments: Vec<TrueTreatment> = (0..cpus.min(8))
             .map(|cpu| true_treatment(format!("cpu {cpu}"), 1, &[("cpu", &cpu.to_string())], alone))
             .collect();
-        treatments.push(true_treatment("together", cpus as usize, &[], alone * share * f64::from(cpus)));
+        treatments.push(true_treatment("all busy", cpus as usize, &[], alone * share * f64::from(cpus)));
         self.slices("clock", "cycles", treatments, 0.05)
     }
 
@@ -209,8 +209,8 @@ impl<'a> Simulation<'a> {
         const PROCESSES: usize = 20;
         let rate = 50.0 * f64::from(self.machine.cpus);
         let treatments = vec![
-            true_treatment("free", PROCESSES, &[], rate),
-            true_treatment("bound", PROCESSES, &[], rate * self.machine.pinned),
+            true_treatment("unpinned", PROCESSES, &[], rate),
+            true_treatment("pinned", PROCESSES, &[], rate * self.machine.pinned),
         ];
         let mut experiment = self.whole_runs("affinity", "tasks", treatments, 200.0);
         for sample in &mut experiment.samples {

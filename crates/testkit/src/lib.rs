@@ -202,18 +202,18 @@ impl SyntheticMachine {
             seconds: simulation.seconds(),
             machine,
             conditions: self.conditions(),
-            missed: python.into_iter().chain(sysbench).collect(),
+            not_measured: python.into_iter().chain(sysbench).collect(),
             notes: Vec::new(),
             subject: String::new(),
             experiments,
-            spawnings: Vec::new(),
+            light_processes: Vec::new(),
         }
     }
 
     /// Returns an idle machine's state at the start.
     fn conditions(&self) -> StartConditions {
         StartConditions {
-            load: Some([0.1, 0.2, 0.15]),
+            load_average: Some([0.1, 0.2, 0.15]),
             memory_available_bytes: Some(self.memory_bytes / 4 * 3),
             swap_used_bytes: Some(0),
             cpu_pressure_percent: Some(0.5),
@@ -236,7 +236,7 @@ impl SyntheticMachine {
             verb: "bench".to_owned(),
             subject: load.to_owned(),
             seconds: simulation.seconds(),
-            missed: Vec::new(),
+            not_measured: Vec::new(),
             experiments,
             ..self.record()
         }

@@ -3,7 +3,9 @@
 use super::SyntheticMachine;
 use manycore_experiment::{
     Record,
-    spawning::{Ending, Io, Limit, Memory, Purpose, Run, Runtime, Schedulers, Spawning, Spin, Work},
+    spawning::{
+        CountLimit, Ending, Io, Memory, Purpose, Runtime, RuntimeRuns, Schedulers, SpawnRun, Spin, Work,
+    },
 };
 use manycore_stats::histogram;
 
@@ -58,31 +60,31 @@ const INTERVALS: usize = 20;
 
 impl SyntheticMachine {
     /// Returns the record that `spawn` would measure for Erlang, Go and threads. Go has twice as many
-    /// schedulers as its quota allows, threads reach a limit, and Erlang ran to its ceiling in a control
+    /// schedulers as its quota allows, threads reach a limit, and Erlang ran to its capacity in a control
     /// group with a gigabyte.
     pub fn spawn(&self, work: Work) -> Record {
         Record {
             verb: "spawn".to_owned(),
             profile: String::new(),
-            missed: Vec::new(),
+            not_measured: Vec::new(),
             experiments: Vec::new(),
-            spawnings: RUNTIMES.iter().map(|truth| self.spawning(truth, work)).collect(),
+            light_processes: RUNTIMES.iter().map(|truth| self.spawning(truth, work)).collect(),
             ..self.record()
         }
     }
 
-    fn spawning(&self, truth: &TrueRuntime, work: Work) -> Spawning {
+    fn spawning(&self, truth: &TrueRuntime, work: Work) -> RuntimeRuns {
         let counts: &[u64] = match (truth.runtime, work) {
             (Runtime::Threads, _) => &[1_000, 10_000, 30_000],
             (_, Work::Idle) => &[100_000, 1_000_000],
             _ => &[1_000],
         };
-        let mut runs: Vec<Run> = counts.iter().map(|&count| self.run(truth, work, count)).collect();
+        let mut runs: Vec<SpawnRun> = counts.iter().map(|&count| self.run(truth, work, count)).collect();
         if truth.runtime == Runtime::Beam && work == Work::Idle {
-            runs.push(Run {
-                asked: 363_000,
+            runs.push(SpawnRun {
+                requested: 363_000,
                 alive: 361_500,
-                purpose: Purpose::Ceiling,
+                purpose: Purpose::CapacityTest,
                 ending: Ending::Killed { why: "memory limit of its control group".to_owned() },
                 memory_limit_bytes: Some(1_000_000_000),
                 ..self.run(truth, work, 361_500)
@@ -106,7 +108,7 @@ impl SyntheticMachine {
             },
             _ => of_runtime(None, ""),
         };
-        Spawning {
+        RuntimeRuns {
             runtime: truth.runtime,
             version: truth.version.to_owned(),
             unit: truth.unit.to_owned(),
@@ -119,7 +121,7 @@ impl SyntheticMachine {
         }
     }
 
-    fn run(&self, truth: &TrueRuntime, work: Work, count: u64) -> Run {
+    fn run(&self, truth: &TrueRuntime, work: Work, count: u64) -> SpawnRun {
         let each = count as f64;
         let memory = |alive: f64| {
             let pss = truth.fixed + truth.bytes * alive;
@@ -127,25 +129,25 @@ impl SyntheticMachine {
                 pss_bytes: Some(pss as u64),
                 rss_bytes: (pss * 1.002) as u64 + 1_500_000,
                 kernel_bytes: Some((90_000.0 + truth.kernel * alive) as u64),
-                own_bytes: truth
+                reported_bytes: truth
                     .reported_share
                     .map(|reported_share| (truth.fixed * 0.7 + truth.bytes * reported_share * alive) as u64),
-                group_bytes: None,
+                cgroup_bytes: None,
             }
         };
         // A start takes slightly longer than its parts. The overhead matters less for many processes.
         let start_seconds = 0.004 + truth.seconds * each;
-        Run {
-            asked: count,
+        SpawnRun {
+            requested: count,
             alive: count,
             start_seconds,
-            own_start_seconds: truth.reported_share.map(|_| truth.seconds * each + 0.002),
+            reported_start_seconds: truth.reported_share.map(|_| truth.seconds * each + 0.002),
             end_seconds: Some(start_seconds * 0.4),
             before: memory(0.0),
             held: memory(each),
             spin: (work == Work::Spin).then(|| self.spin(truth.runtime)),
             io: (work == Work::Io).then(|| files(each)),
-            ..Run::default()
+            ..SpawnRun::default()
         }
     }
 
@@ -173,12 +175,12 @@ impl SyntheticMachine {
     }
 }
 
-fn limits(runtime: Runtime) -> Vec<Limit> {
-    let limit = |name: &str, room, source: &str, lift: &str| Limit {
+fn limits(runtime: Runtime) -> Vec<CountLimit> {
+    let limit = |name: &str, max_count, source: &str, raise_command: &str| CountLimit {
         name: name.to_owned(),
-        room,
+        max_count,
         source: source.to_owned(),
-        lift: lift.to_owned(),
+        raise_command: raise_command.to_owned(),
     };
     match runtime {
         Runtime::Beam => {

@@ -43,7 +43,7 @@ fn headline(plan: &PlacementPlan, machine: &Machine) -> String {
     let (cpus, online) = (brief(&plan.cpus()), brief(&machine.online));
     let cpus =
         if cpus == online { format!("all CPUs, {online}") } else { format!("CPUs {cpus} of {online}") };
-    format!("{count} worker{}, {}{host}: {cpus}", plural(count), plan.place)
+    format!("{count} worker{}, {}{host}: {cpus}", plural(count), plan.policy)
 }
 
 fn singles(plan: &PlacementPlan) -> Vec<Vec<String>> {

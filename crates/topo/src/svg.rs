@@ -122,7 +122,7 @@ fn headline(machine: &Machine) -> String {
 
 fn plan_line(plan: &PlacementPlan) -> String {
     let count = plan.workers.len();
-    format!("{count} worker{}, {}", if count == 1 { "" } else { "s" }, plan.place)
+    format!("{count} worker{}, {}", if count == 1 { "" } else { "s" }, plan.policy)
 }
 
 fn facts(machine: &Machine) -> Vec<String> {

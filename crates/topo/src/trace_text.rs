@@ -11,7 +11,7 @@ const MAX_TASKS: usize = 12;
 
 /// Renders a summary and a table of the tasks, or of the workers if there are many tasks.
 pub fn render(trace: &PlacementTrace) -> String {
-    let place = trace.plan.as_ref().map_or("none", |plan| plan.place.as_str());
+    let place = trace.plan.as_ref().map_or("none", |plan| plan.policy.as_str());
     let mut text = format!(
         "manycore: {}, placement {place}, {:.2} s",
         units::counted(trace.tasks.len(), "task"),

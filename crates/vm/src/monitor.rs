@@ -111,7 +111,7 @@ fn sort(domains: &mut [DomainUsage], key: SortKey) {
         SortKey::Wait => usage.wait_percent,
         SortKey::Switches => usage.switches_per_second,
         SortKey::Memory => Some(usage.memory_bytes as f64),
-        SortKey::Bandwidth => usage.bandwidth,
+        SortKey::Bandwidth => usage.bytes_per_second,
         SortKey::Name => None,
         SortKey::Pid => Some(-f64::from(usage.identity.pid)),
     };

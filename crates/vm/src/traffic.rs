@@ -107,28 +107,28 @@ fn add_domain_traffic(
 ) {
     let own = moment.groups.iter().filter(|group| groups.contains(&group.name));
     for (at, group) in own.enumerate() {
-        usage.bandwidth = match (at, usage.bandwidth) {
-            (0, _) => group.memory,
-            (_, sum) => sum.and_then(|sum| Some(sum + group.memory?)),
+        usage.bytes_per_second = match (at, usage.bytes_per_second) {
+            (0, _) => group.memory_bytes_per_second,
+            (_, sum) => sum.and_then(|sum| Some(sum + group.memory_bytes_per_second?)),
         };
         for domain in &group.domains {
             let name = location_name(&domain.resource, domain.domain, places);
-            let sum = usage.bandwidth_by_node.entry(name).or_insert(Some(0.0));
-            *sum = sum.and_then(|sum| Some(sum + domain.memory?));
+            let sum = usage.bytes_per_second_by_node.entry(name).or_insert(Some(0.0));
+            *sum = sum.and_then(|sum| Some(sum + domain.memory_bytes_per_second?));
         }
     }
 }
 
 /// Adds the traffic of all groups with a figure to the host's figures, and the number of groups without one.
 fn add_host_traffic(host: &mut HostUsage, moment: &UsageSnapshot, places: &DomainCpus) {
-    host.bandwidth = moment.all.memory;
-    host.groups_without_bandwidth = moment.all.groups_without_rate;
+    host.bytes_per_second = moment.all.memory_bytes_per_second;
+    host.groups_without_rate = moment.all.groups_without_rate;
     for (name, memory) in &moment.all.domains {
         let named =
             name.rsplit_once(' ').and_then(|(resource, number)| Some((resource, number.parse().ok()?)));
         let name =
             named.map_or_else(|| name.clone(), |(resource, number)| location_name(resource, number, places));
-        let sum = host.bandwidth_by_node.entry(name).or_insert(Some(0.0));
+        let sum = host.bytes_per_second_by_node.entry(name).or_insert(Some(0.0));
         *sum = sum.map(|sum| sum + memory);
     }
 }
@@ -180,12 +180,15 @@ mod tests {
         let moment = moment(&readings(0, 0), &readings(1_000_000_000, 50));
         let mut usage = DomainUsage::default();
         add_domain_traffic(&mut usage, &["a".to_owned(), "b".to_owned()], &moment, &places);
-        assert_eq!(usage.bandwidth, Some(300.0));
+        assert_eq!(usage.bytes_per_second, Some(300.0));
         let wanted = BTreeMap::from([("node 0".to_owned(), Some(200.0)), ("node 1".to_owned(), Some(100.0))]);
-        assert_eq!(usage.bandwidth_by_node, wanted);
+        assert_eq!(usage.bytes_per_second_by_node, wanted);
         let mut host = HostUsage::default();
         add_host_traffic(&mut host, &moment, &places);
-        assert_eq!((host.bandwidth, host.bandwidth_by_node["node 0"]), (Some(450.0), Some(300.0)));
+        assert_eq!(
+            (host.bytes_per_second, host.bytes_per_second_by_node["node 0"]),
+            (Some(450.0), Some(300.0))
+        );
     }
 
     #[test]
@@ -196,11 +199,11 @@ mod tests {
         before.remove("b");
         let mut host = HostUsage::default();
         add_host_traffic(&mut host, &moment(&before, &readings(1_000_000_000, 50)), &two_nodes());
-        assert_eq!((host.bandwidth, host.groups_without_bandwidth), (Some(300.0), 1));
+        assert_eq!((host.bytes_per_second, host.groups_without_rate), (Some(300.0), 1));
         // A domain's sum would be too small without a group.
         let first = moment(&MonitorReadings::new(), &readings(1, 5));
         let mut usage = DomainUsage::default();
         add_domain_traffic(&mut usage, &["a".to_owned()], &first, &two_nodes());
-        assert_eq!((usage.bandwidth, usage.bandwidth_by_node["node 1"]), (None, None));
+        assert_eq!((usage.bytes_per_second, usage.bytes_per_second_by_node["node 1"]), (None, None));
     }
 }

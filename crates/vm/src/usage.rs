@@ -20,13 +20,14 @@ pub struct DomainUsage {
     pub identity: DomainIdentity,
     /// Number of virtual CPUs; absent if no thread has the name of one.
     pub vcpus: Option<usize>,
-    /// CPU time of all its threads.
+    /// CPU time of all its threads, in percent of one CPU.
     pub cpu_percent: Option<f64>,
-    /// The part of it in the guest.
+    /// CPU time in the guest, in percent of one CPU.
     pub guest_percent: Option<f64>,
-    /// The part of it in the host's kernel.
+    /// CPU time in the host's kernel for the domain, in percent of one CPU.
     pub system_percent: Option<f64>,
-    /// Time that its virtual CPUs were ready but not running, summed over them. The guest sees it as steal.
+    /// Time that its virtual CPUs were ready but not running, in percent of the elapsed time, summed over them. The
+    /// guest sees it as steal.
     pub wait_percent: Option<f64>,
     /// Context switches of its virtual CPUs per second.
     pub switches_per_second: Option<f64>,
@@ -39,10 +40,10 @@ pub struct DomainUsage {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub memory_by_node: BTreeMap<u32, u64>,
     /// Memory traffic in bytes per second; absent if no resctrl group holds only this domain.
-    pub bandwidth: Option<f64>,
-    /// Memory traffic by node, or by cache if the kernel counts by cache.
+    pub bytes_per_second: Option<f64>,
+    /// Memory traffic in bytes per second by node, or by cache if the kernel counts by cache.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub bandwidth_by_node: BTreeMap<String, Option<f64>>,
+    pub bytes_per_second_by_node: BTreeMap<String, Option<f64>>,
     /// Usage of each virtual CPU, if it was requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub threads: Vec<VcpuUsage>,
@@ -58,13 +59,13 @@ pub struct VcpuUsage {
     pub tid: u32,
     /// Current or last host CPU.
     pub cpu: Option<u32>,
-    /// Time on a CPU.
+    /// CPU time, in percent of one CPU.
     pub cpu_percent: Option<f64>,
-    /// The part of it in the guest.
+    /// CPU time in the guest, in percent of one CPU.
     pub guest_percent: Option<f64>,
-    /// The part of it in the host's kernel.
+    /// CPU time in the host's kernel for it, in percent of one CPU.
     pub system_percent: Option<f64>,
-    /// Time that it waited for a CPU.
+    /// Time that it was ready but not running, in percent of the elapsed time.
     pub wait_percent: Option<f64>,
     /// Context switches per second.
     pub switches_per_second: Option<f64>,
@@ -83,22 +84,22 @@ pub struct HostUsage {
     pub cpus: usize,
     /// CPU time in percent of one CPU: 400 means four busy CPUs.
     pub cpu_percent: Option<f64>,
-    /// The part of it in guests.
+    /// CPU time in guests, in percent of one CPU.
     pub guest_percent: Option<f64>,
-    /// CPU time that a hypervisor below this host gave to other guests.
+    /// CPU time that a hypervisor below this host gave to other guests (steal), in percent of one CPU.
     pub steal_percent: Option<f64>,
     /// Total memory, in bytes.
     pub memory_bytes: u64,
     /// Available memory, in bytes.
     pub available_bytes: u64,
     /// Memory traffic of all groups, in bytes per second.
-    pub bandwidth: Option<f64>,
+    pub bytes_per_second: Option<f64>,
     /// Number of resctrl groups whose traffic is unknown; the real traffic is then higher.
     #[serde(skip_serializing_if = "is_zero")]
-    pub groups_without_bandwidth: usize,
-    /// Memory traffic by node or cache.
+    pub groups_without_rate: usize,
+    /// Memory traffic in bytes per second, by node or cache.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub bandwidth_by_node: BTreeMap<String, Option<f64>>,
+    pub bytes_per_second_by_node: BTreeMap<String, Option<f64>>,
 }
 
 /// Usage of the host and of all domains over one interval.
@@ -192,8 +193,8 @@ impl DomainUsage {
             exits_per_second: before.and_then(|before| per_second(before.exits?, after.exits?, wall)),
             memory_bytes: after.memory_bytes,
             memory_by_node: after.memory_by_node.clone(),
-            bandwidth: None,
-            bandwidth_by_node: BTreeMap::new(),
+            bytes_per_second: None,
+            bytes_per_second_by_node: BTreeMap::new(),
             threads: if after.vcpus.values().any(|vcpu| vcpu.cpu.is_some()) { threads } else { Vec::new() },
         }
     }
@@ -242,9 +243,9 @@ impl HostUsage {
             steal_percent: share(|host| host.steal_ns),
             memory_bytes: after.memory_bytes,
             available_bytes: after.available_bytes,
-            bandwidth: None,
-            groups_without_bandwidth: 0,
-            bandwidth_by_node: BTreeMap::new(),
+            bytes_per_second: None,
+            groups_without_rate: 0,
+            bytes_per_second_by_node: BTreeMap::new(),
         }
     }
 }

@@ -103,18 +103,18 @@ fn host(host: &HostUsage) -> String {
     }
     let used = host.memory_bytes.saturating_sub(host.available_bytes);
     text.push_str(&format!("; memory {} of {}", units::bytes(used), units::bytes(host.memory_bytes)));
-    if let Some(bandwidth) = host.bandwidth {
+    if let Some(bandwidth) = host.bytes_per_second {
         text.push_str(&format!("\ntraffic: {} to and from memory", units::rate(bandwidth)));
         let parts: Vec<String> = host
-            .bandwidth_by_node
+            .bytes_per_second_by_node
             .iter()
             .filter_map(|(place, rate)| Some(format!("{place} {}", units::rate((*rate)?))))
             .collect();
         if parts.len() > 1 {
             text.push_str(&format!(" ({})", parts.join(", ")));
         }
-        if host.groups_without_bandwidth > 0 {
-            let groups = units::counted(host.groups_without_bandwidth, "group");
+        if host.groups_without_rate > 0 {
+            let groups = units::counted(host.groups_without_rate, "group");
             text.push_str(&format!(", not counting {groups} without readable counters"));
         }
     }
@@ -134,7 +134,7 @@ struct Columns {
 
 impl Columns {
     fn new(moment: &DomainsSnapshot) -> Self {
-        let places: BTreeSet<String> = moment.host.bandwidth_by_node.keys().cloned().collect();
+        let places: BTreeSet<String> = moment.host.bytes_per_second_by_node.keys().cloned().collect();
         Self {
             has_state: moment.domains.iter().any(|domain| domain.identity.state.is_some()),
             has_vcpus: moment.domains.iter().any(|domain| !domain.threads.is_empty()),
@@ -182,8 +182,8 @@ impl Columns {
         row.extend(self.has_exits.then(|| count(domain.exits_per_second)));
         row.push(units::bytes(domain.memory_bytes));
         row.extend(self.nodes.iter().map(|node| by_node(domain, *node)));
-        row.extend(self.has_traffic.then(|| domain.bandwidth.map_or_else(dash, units::rate)));
-        let at = |place: &String| domain.bandwidth_by_node.get(place).copied().flatten();
+        row.extend(self.has_traffic.then(|| domain.bytes_per_second.map_or_else(dash, units::rate)));
+        let at = |place: &String| domain.bytes_per_second_by_node.get(place).copied().flatten();
         row.extend(self.places.iter().map(|place| at(place).map_or_else(dash, units::rate)));
         row
     }
@@ -297,17 +297,17 @@ mod tests {
                 .map(|(place, rate)| ((*place).to_owned(), Some(rate)))
                 .collect()
         };
-        moment.host.bandwidth = Some(4e9);
-        moment.host.bandwidth_by_node = places([3e9, 1e9]);
+        moment.host.bytes_per_second = Some(4e9);
+        moment.host.bytes_per_second_by_node = places([3e9, 1e9]);
         let first = &mut moment.domains[0];
-        first.bandwidth = Some(1.5e9);
-        first.bandwidth_by_node = places([1.5e9, 0.0]);
+        first.bytes_per_second = Some(1.5e9);
+        first.bytes_per_second_by_node = places([1.5e9, 0.0]);
         first.exits_per_second = Some(45_000.0);
         let vcpu =
             VcpuUsage { vcpu: 0, tid: 820, cpu: Some(17), cpu_percent: Some(99.0), ..VcpuUsage::default() };
         first.threads = vec![vcpu.clone(), VcpuUsage { vcpu: 1, tid: 821, ..vcpu }];
         insta::assert_snapshot!("wide", table(&moment));
-        moment.host.groups_without_bandwidth = 2;
+        moment.host.groups_without_rate = 2;
         let text = table(&moment);
         assert!(
             text.contains("node 1 1.00 GB/s), not counting 2 groups without readable counters\n"),

@@ -23,7 +23,7 @@ pub(super) fn find(record: &Record) -> Vec<Finding> {
             FindingKind::Warning,
             "conditions",
             "The measurement was interrupted: only what was measured before that is evaluated.".to_owned(),
-            vec![match record.spawnings.len() {
+            vec![match record.light_processes.len() {
                 0 => format!("{} experiments in the record", record.experiments.len()),
                 count => format!("{} in the record", counted(count, "runtime")),
             }],
@@ -112,7 +112,7 @@ fn during_samples(record: &Record) -> Vec<Finding> {
 fn at_start(record: &Record) -> Vec<Finding> {
     let mut findings = Vec::new();
     let cpus = record.machine.online.len() as f64;
-    if let Some([load, ..]) = record.conditions.load.filter(|load| load[0] > cpus * 0.5) {
+    if let Some([load, ..]) = record.conditions.load_average.filter(|load| load[0] > cpus * 0.5) {
         findings.push(warning(
             "The machine was busy before the measurement began.".to_owned(),
             vec![format!("load average {load:.2} on {cpus} CPUs")],

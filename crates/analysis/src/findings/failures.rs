@@ -25,7 +25,8 @@ fn failed(experiment: &Experiment, index: usize, treatment: &Treatment) -> Optio
         return None;
     }
     let mut ways: BTreeMap<i32, usize> = BTreeMap::new();
-    for exit in experiment.samples_of(index).flat_map(|sample| &sample.exits).filter(|&&exit| exit != 0) {
+    for exit in experiment.samples_of(index).flat_map(|sample| &sample.exit_codes).filter(|&&exit| exit != 0)
+    {
         *ways.entry(*exit).or_default() += 1;
     }
     let ways: Vec<String> =
@@ -69,7 +70,7 @@ mod tests {
                 treatment: index % 2,
                 wall_ns: 1_000_000 * (10 - 9 * (index as u64 % 2)),
                 work: 1.0,
-                exits: if index % 2 == 1 { vec![1] } else { Vec::new() },
+                exit_codes: if index % 2 == 1 { vec![1] } else { Vec::new() },
                 ..Sample::default()
             })
             .collect();
@@ -82,7 +83,7 @@ mod tests {
                 .iter()
                 .any(|finding| finding.text == "All 20 runs of B failed: it has no verdict.")
         );
-        record.experiments[0].samples[1].exits.clear();
+        record.experiments[0].samples[1].exit_codes.clear();
         let evaluated = Evaluation::from_record(&record);
         assert!(evaluated.comparison.is_some());
         let warning = evaluated.findings.iter().find(|finding| finding.topic == "failures").unwrap();

@@ -40,14 +40,14 @@ pub enum FindingKind {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finding {
-    /// What it is for.
+    /// The kind of finding.
     pub kind: FindingKind,
     /// Its topic: `comparison`, `conditions`, `failures`, `scaling`, `modes`, `matrix`, `affinity`,
     /// `latency`, `limits`, `stream`, `sysbench`, `contention`, `tuning`, `spawn`.
     pub topic: &'static str,
-    /// The sentence.
+    /// The finding, in one sentence or a few.
     pub text: String,
-    /// The figures behind it.
+    /// The figures on which it is based, as text.
     pub evidence: Vec<String>,
 }
 

@@ -163,7 +163,7 @@ fn slow_blas(modes: &ParallelModes, matrix: &[MatrixPoint]) -> Option<Finding> {
         );
         return Some(Finding::new(FindingKind::Advice, "matrix", text, evidence));
     }
-    let ours = matrix.iter().find(|point| point.size == 500)?.one.median;
+    let ours = matrix.iter().find(|point| point.size == 500)?.one_gflops.median;
     (ours > MIN_BLAS_RATIO * theirs).then(|| {
         evidence.push(format!("{ours:.1} GFLOPS by the built-in product of the same size"));
         let optimised = ["openblas", "mkl", "blis", "armpl", "kblas"].iter().any(|name| blas.contains(name));
@@ -247,24 +247,24 @@ fn pin(verdict: &Verdict, affinity: &PinningComparison) -> Finding {
 
 fn matrix(point: &MatrixPoint) -> Finding {
     let share = point
-        .peak
-        .map(|peak| format!(", {} of the core's peak of {peak:.0}", percent(point.one.median / peak)))
+        .peak_gflops
+        .map(|peak| format!(", {} of the core's peak of {peak:.0}", percent(point.one_gflops.median / peak)))
         .unwrap_or_default();
-    let together = match (&point.speedup, &point.all) {
+    let together = match (&point.speedup, &point.all_gflops) {
         (Some(speedup), Some(all)) => format!(
             " {} processes at once reach {:.1} GFLOPS, {:.2} times one.",
             point.processes, all.median, speedup.median
         ),
         _ => String::new(),
     };
-    let mut evidence = vec![format!("{} samples on one core", point.one.n)];
+    let mut evidence = vec![format!("{} samples on one core", point.one_gflops.n)];
     evidence.extend(point.speedup.as_ref().map(|speedup| format!("speed-up {}", times(speedup))));
     Finding::new(
-        kind_of_estimate(&point.one),
+        kind_of_estimate(&point.one_gflops),
         "matrix",
         format!(
             "One core multiplies {0} x {0} matrices at {1:.1} GFLOPS{share}.{together}",
-            point.size, point.one.median
+            point.size, point.one_gflops.median
         ),
         evidence,
     )

@@ -4,8 +4,8 @@
 use super::{Finding, FindingKind};
 use crate::{CpuBalance, LightProcessRun, LightProcesses, wording::percent};
 use manycore_experiment::spawning::{
-    Ending, Limit, Purpose, Runtime,
-    ceiling::{Bound, Ceiling, GOAL, Line, Reached, each, plural},
+    CountLimit, Ending, Purpose, Runtime,
+    capacity::{Capacity, CapacityTest, GOAL, LowestLimit, MemoryLine, each, plural},
 };
 use manycore_text::units::{count, decimal};
 
@@ -26,11 +26,11 @@ pub(super) fn find(all: &[LightProcesses]) -> Vec<Finding> {
 }
 
 fn findings_of(light: &LightProcesses) -> Vec<Finding> {
-    let ceiling = light.ceiling.iter().flat_map(|found| {
-        let reached = found.reached.iter().map(|reached| ceiling_run(light, reached));
-        std::iter::once(how_many(light, found)).chain(limit_before_memory(light, found)).chain(reached)
+    let capacity = light.capacity.iter().flat_map(|found| {
+        let tests = found.tests.iter().map(|reached| capacity_test(light, reached));
+        std::iter::once(how_many(light, found)).chain(limit_before_memory(light, found)).chain(tests)
     });
-    ceiling
+    capacity
         .chain(schedulers(light))
         .chain(runtime_disagreement(light))
         .chain(unbalanced(light))
@@ -48,33 +48,35 @@ fn of_run(light: &LightProcesses, run: &LightProcessRun) -> String {
     format!("{}: {} {}", light.name, count(run.requested), plural(&light.unit))
 }
 
-fn how_many(light: &LightProcesses, ceiling: &Ceiling) -> Finding {
-    let (memory, source) = &light.memory;
-    let bound = match &ceiling.bound {
-        Bound::Limit(first) => format!(" under {} ({} in memory)", first.name, count(ceiling.by_memory)),
-        Bound::Memory => String::new(),
+fn how_many(light: &LightProcesses, capacity: &Capacity) -> Finding {
+    let (memory, source) = (&light.memory_bytes, &light.memory_source);
+    let bound = match &capacity.lowest_limit {
+        LowestLimit::Limit(first) => {
+            format!(" under {} ({} in memory)", first.name, count(capacity.by_memory))
+        }
+        LowestLimit::Memory => String::new(),
     };
     let text = format!(
         "{}: {} {} fit{bound}. Each takes {}.",
         light.version,
-        count(ceiling.count),
+        count(capacity.count),
         plural(&light.unit),
-        each(ceiling.line.bytes),
+        each(capacity.line.bytes_each),
     );
     let holds = format!(
         "({} - {}) / {} = {} ({source})",
         decimal(*memory as f64),
-        decimal(ceiling.line.fixed_bytes),
-        each(ceiling.line.bytes),
-        count(ceiling.by_memory)
+        decimal(capacity.line.fixed_bytes),
+        each(capacity.line.bytes_each),
+        count(capacity.by_memory)
     );
-    finding(FindingKind::Answer, text, vec![holds, uncertainty(&ceiling.line)])
+    finding(FindingKind::Answer, text, vec![holds, uncertainty(&capacity.line)])
 }
 
 /// Describes the uncertainty of a fitted line.
-fn uncertainty(line: &Line) -> String {
+fn uncertainty(line: &MemoryLine) -> String {
     let how = line.measure.words();
-    match (line.spread, line.points) {
+    match (line.bytes_each_range, line.points) {
         (Some((low, high)), points) => {
             format!("{} to {} between {points} counts; {how}", each(low), each(high))
         }
@@ -83,22 +85,22 @@ fn uncertainty(line: &Line) -> String {
     }
 }
 
-fn how_to_raise(limit: &Limit) -> String {
-    format!("{} ({})", limit.lift, limit.source)
+fn how_to_raise(limit: &CountLimit) -> String {
+    format!("{} ({})", limit.raise_command, limit.source)
 }
 
 /// Reports a limit that is reached before memory is exhausted.
-fn limit_before_memory(light: &LightProcesses, ceiling: &Ceiling) -> Option<Finding> {
-    let Bound::Limit(first) = &ceiling.bound else { return None };
+fn limit_before_memory(light: &LightProcesses, capacity: &Capacity) -> Option<Finding> {
+    let LowestLimit::Limit(first) = &capacity.lowest_limit else { return None };
     let text = format!(
         "{}: {} limits the number to {} {}; memory would hold {}.",
         light.name,
         first.name,
-        count(first.room),
+        count(first.max_count),
         plural(&light.unit),
-        count(ceiling.by_memory)
+        count(capacity.by_memory)
     );
-    let below = light.limits.iter().filter(|limit| limit.room < ceiling.by_memory);
+    let below = light.limits.iter().filter(|limit| limit.max_count < capacity.by_memory);
     Some(finding(
         FindingKind::Advice,
         text,
@@ -106,7 +108,7 @@ fn limit_before_memory(light: &LightProcesses, ceiling: &Ceiling) -> Option<Find
     ))
 }
 
-fn ceiling_run(light: &LightProcesses, reached: &Reached) -> Finding {
+fn capacity_test(light: &LightProcesses, reached: &CapacityTest) -> Finding {
     let near = (reached.ratio - 1.0).abs() <= PREDICTION_TOLERANCE;
     let text = format!(
         "{}: with {}, {} {} were alive of {} predicted ({}).",
@@ -171,16 +173,17 @@ fn runtime_disagreement(light: &LightProcesses) -> Option<Finding> {
     let counted = light.runs.iter().filter(|run| run.purpose == Purpose::Count && run.rss_bytes > 0);
     let run = counted.max_by_key(|run| run.alive)?;
     let off = |ratio: &f64| (ratio - 1.0).abs() > GOAL;
-    let enough =
-        |_: &f64| run.pss_each.or(run.rss_each).unwrap_or(0.0) * run.alive as f64 >= MIN_GROWTH_BYTES;
-    let memory = run.memory_over_own.filter(off).filter(enough).map(|ratio| {
-        let [ours, own] =
-            [run.pss_each.or(run.rss_each), run.own_each].map(|bytes| each(bytes.unwrap_or(0.0)));
+    let enough = |_: &f64| {
+        run.pss_bytes_each.or(run.rss_bytes_each).unwrap_or(0.0) * run.alive as f64 >= MIN_GROWTH_BYTES
+    };
+    let memory = run.memory_over_reported.filter(off).filter(enough).map(|ratio| {
+        let [ours, own] = [run.pss_bytes_each.or(run.rss_bytes_each), run.reported_bytes_each]
+            .map(|bytes| each(bytes.unwrap_or(0.0)));
         format!("memory: {ours} each by the kernel, {own} by the runtime ({ratio:.2}x)")
     });
-    let own = run.own_start_seconds.unwrap_or(0.0);
+    let own = run.reported_start_seconds.unwrap_or(0.0);
     let long = |_: &f64| (run.start_seconds - own).abs() > FIXED_START_SECONDS;
-    let start = run.start_over_own.filter(off).filter(long).map(|ratio| {
+    let start = run.start_over_reported.filter(off).filter(long).map(|ratio| {
         format!(
             "start: {:.3} s seen from outside, {own:.3} s by the runtime ({ratio:.2}x)",
             run.start_seconds

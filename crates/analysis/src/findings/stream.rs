@@ -112,7 +112,7 @@ fn loaded_latency(streaming: &MemoryBandwidth) -> Option<Finding> {
         idle.median,
         under.median,
         worst.from,
-        gigabytes(worst.load.unwrap_or(0.0))
+        gigabytes(worst.loaded_bytes_per_second.unwrap_or(0.0))
     );
     let kind = kind_of_estimate(&idle).max(kind_of_estimate(&under));
     Some(finding(kind, text, vec![format!("idle {}, under load {}", ns(&idle), ns(&under))]))

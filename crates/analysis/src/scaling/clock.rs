@@ -34,18 +34,18 @@ pub(crate) fn evaluate(experiment: &Experiment) -> Option<Clock> {
     let alone: Vec<(CpuId, Estimate)> = (0..experiment.treatments.len())
         .filter_map(|index| Some((cpu_of(index)?, Estimate::from_samples(&each(index))?)))
         .collect();
-    let together = experiment.treatment("together");
-    let ratios: Vec<f64> = together.map_or_else(Vec::new, |together| {
+    let all_busy = experiment.treatment("all busy");
+    let ratios: Vec<f64> = all_busy.map_or_else(Vec::new, |all_busy| {
         let ratio = |sample: &Sample| {
             let same_block = experiment.samples.iter().filter(|other| other.block == sample.block);
             let alone = same_block.filter(|other| cpu_of(other.treatment).is_some());
             Some(hertz(experiment, [sample])? / hertz(experiment, alone)?)
         };
-        experiment.samples_of(together).filter_map(ratio).collect()
+        experiment.samples_of(all_busy).filter_map(ratio).collect()
     });
     (!alone.is_empty()).then(|| Clock {
         alone,
-        all_busy: together.and_then(|index| Estimate::from_samples(&each(index))),
+        all_busy: all_busy.and_then(|index| Estimate::from_samples(&each(index))),
         ratio: Estimate::from_samples(&ratios),
     })
 }

@@ -48,9 +48,9 @@ pub struct Scaling {
 pub struct ScalingPoint {
     /// Maximum number of workers at once.
     pub workers: usize,
-    /// Events counted.
+    /// Number of events.
     pub events: f64,
-    /// Seconds in which they were counted.
+    /// Seconds in which the events were counted.
     pub seconds: f64,
     /// Events per second over the slices.
     pub rate: Estimate,
@@ -135,7 +135,7 @@ fn demand(experiment: &Experiment, one: usize, record: &Record) -> Option<f64> {
         return Some(1.0);
     }
     let counters = scheduler_counters::gather(experiment, one, record);
-    let used = counters.used? / (1.0 - counters.steal.unwrap_or(0.0)).max(f64::EPSILON);
+    let used = counters.cpu_time? / (1.0 - counters.steal.unwrap_or(0.0)).max(f64::EPSILON);
     let shares = cpu_share(experiment, one, record);
     let usable = record.machine.usable();
     let busy: Vec<f64> =

@@ -84,7 +84,7 @@ fn causes(
     if let Some(faster) = cycles.or(frequency).filter(|&faster| explains(faster)) {
         causes.push(format!("the CPUs ran {} faster with all at work than with one", percent(faster)));
     }
-    let migrations = one.migrations.zip(many.migrations);
+    let migrations = one.migrations_per_second.zip(many.migrations_per_second);
     let moving = |(alone, at_once): &(f64, f64)| explains((alone - at_once) * MIGRATION_SECONDS);
     if let Some((alone, at_once)) = migrations.filter(moving) {
         causes.push(format!(

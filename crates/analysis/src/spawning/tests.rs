@@ -20,19 +20,19 @@ fn told(record: &Record, kind: FindingKind, part: &str) -> bool {
 }
 
 #[test]
-fn every_runtime_has_its_ceiling_and_what_bounds_it() {
+fn every_runtime_has_its_capacity_and_lowest_limit() {
     let all = evaluate(&guest(Work::Idle));
-    let ceilings: Vec<(u64, u64)> =
-        all.iter().map(|light| light.ceiling.as_ref().map(|c| (c.count, c.by_memory)).unwrap()).collect();
+    let capacities: Vec<(u64, u64)> =
+        all.iter().map(|light| light.capacity.as_ref().map(|c| (c.count, c.by_memory)).unwrap()).collect();
     // 70 % of 8 GiB less the fixed part, over the true bytes of each including the kernel's.
     let memory = (8u64 << 30) as f64 * 0.7;
     let holds = |fixed: f64, bytes: f64| (memory - fixed) / bytes;
     let truths = [holds(31e6, 2677.0), holds(4e6, 2715.0), holds(3e6, 26_000.0)];
-    for ((_, by_memory), truth) in ceilings.iter().zip(truths) {
+    for ((_, by_memory), truth) in capacities.iter().zip(truths) {
         assert!((*by_memory as f64 / truth - 1.0).abs() < 0.001, "{by_memory} {truth}");
     }
-    assert_eq!([ceilings[0].0, ceilings[2].0], [2_097_100, 32_384]);
-    assert_eq!(ceilings[1].0, ceilings[1].1, "nothing but memory bounds Go");
+    assert_eq!([capacities[0].0, capacities[2].0], [2_097_100, 32_384]);
+    assert_eq!(capacities[1].0, capacities[1].1, "nothing but memory bounds Go");
     let record = guest(Work::Idle);
     assert!(told(
         &record,
@@ -48,10 +48,10 @@ fn every_runtime_has_its_ceiling_and_what_bounds_it() {
 }
 
 #[test]
-fn a_run_to_the_ceiling_confirms_or_contradicts() {
+fn capacity_test_confirms_or_contradicts() {
     let mut record = guest(Work::Idle);
     assert!(told(&record, FindingKind::Fact, "beam: with 1.00 GB, 3.61e5 processes were alive of 3.61e5"));
-    record.spawnings[0].runs[2].alive = 200_000;
+    record.light_processes[0].runs[2].alive = 200_000;
     assert!(told(
         &record,
         FindingKind::Warning,
@@ -67,7 +67,7 @@ fn figures_that_differ_from_the_runtimes_are_reported() {
     let spin = guest(Work::Spin);
     assert!(!told(&spin, FindingKind::Warning, "measured figures"), "a start of milliseconds, and 3 MB");
     let mut slow = guest(Work::Idle);
-    slow.spawnings[0].runs[1].own_start_seconds = Some(1.2);
+    slow.light_processes[0].runs[1].reported_start_seconds = Some(1.2);
     assert!(told(&slow, FindingKind::Warning, "beam: 1e6 processes: measured figures"));
 }
 
@@ -122,7 +122,7 @@ fn work_on_half_of_the_cpus_is_reported() {
 #[test]
 fn fewer_than_cpus_need_not_be_even() {
     let mut record = guest(Work::Spin);
-    record.spawnings[1].runs[0].alive = 1;
+    record.light_processes[1].runs[0].alive = 1;
     assert!(!told(&record, FindingKind::Warning, "evenly"));
 }
 
@@ -138,7 +138,7 @@ fn rounds_have_a_rate_and_percentiles() {
 #[test]
 fn names_include_the_work_where_it_differs() {
     let mut record = guest(Work::Idle);
-    record.spawnings.extend(guest(Work::Spin).spawnings);
+    record.light_processes.extend(guest(Work::Spin).light_processes);
     let names: Vec<String> = evaluate(&record).into_iter().map(|light| light.name).collect();
     assert_eq!(names[0], "beam, idle");
     assert_eq!(names[3], "beam, spin");
@@ -147,7 +147,7 @@ fn names_include_the_work_where_it_differs() {
 #[test]
 fn abnormal_ends_are_reported() {
     let mut record = guest(Work::Idle);
-    record.spawnings[2].runs[2].ending =
+    record.light_processes[2].runs[2].ending =
         Ending::Refused { why: "Resource temporarily unavailable".to_owned() };
     assert!(told(
         &record,

@@ -37,7 +37,7 @@ fn a_route_combines_three_treatments() {
     assert!(near(near_by.idle_ns.unwrap().median, 90.0) && near(far.idle_ns.unwrap().median, 140.0));
     assert!(near(near_by.loaded_ns.unwrap().median, 240.0), "{near_by:?}");
     assert!(near(far.rate.unwrap().median / near_by.rate.unwrap().median, 0.6));
-    assert!(near_by.load.unwrap() > 1e9 && near_by.workers == 8);
+    assert!(near_by.loaded_bytes_per_second.unwrap() > 1e9 && near_by.workers == 8);
 }
 
 #[test]

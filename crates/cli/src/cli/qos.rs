@@ -226,7 +226,7 @@ Examples:
   manycore qos watch --group qemu-3-web1 --group /        two groups; '/' is the default group
   manycore qos watch --interval 5s --count 12 >minute     lines for a pipe or a file, twelve readings
   manycore qos watch --history yesterday.jsonl            also stores each reading as a line of JSON
-  manycore qos watch --format json | jq '.groups[] | {name, memory}'
+  manycore qos watch --format json | jq '.groups[] | {name, memory_bytes_per_second}'
 
 Rates are bytes over the time between two readings, summed over nodes (caches); a sum with a missing part is not shown. \
 A group that is new, or was removed and created again, has a rate from its second reading on. \"unavailable\" means that \

@@ -18,7 +18,7 @@ Examples:
   manycore spawn --runtime beam --counts 1e5,1e6          processes of Erlang/OTP
   manycore spawn --runtime beam,go,tokio --counts 1e6     three runtimes side by side
   manycore spawn                                          every installed runtime, 10,000 and 100,000 each
-  manycore spawn --runtime beam --ceiling=512M            how many fit into 512 MiB, predicted and observed
+  manycore spawn --runtime beam --test-capacity=512M      how many fit into 512 MiB, predicted and observed
   manycore spawn --runtime go --work spin --for 10s       do they load all CPUs evenly?
   manycore spawn --runtime beam --work io --counts 1000   files opened, written, read and closed
 
@@ -43,11 +43,11 @@ pub struct Spawn {
     /// Directory in which --work io creates a directory for its files [default: the one for temporary files]
     #[arg(long, value_name = "DIR")]
     pub scratch: Option<PathBuf>,
-    /// Also start more and more in a control group with this memory limit, until it is reached [default:
-    /// 512M]
+    /// Also test how many fit: start more and more in a control group with this memory limit, until it is
+    /// reached [default: 512M]
     #[arg(long, value_name = "MEMORY", num_args = 0..=1, require_equals = true, default_missing_value = "512M",
         value_parser = memory)]
-    pub ceiling: Option<u64>,
+    pub test_capacity: Option<u64>,
     /// Also start counts that do not fit; the limit of a control group stops them
     #[arg(long)]
     pub beyond_memory: bool,

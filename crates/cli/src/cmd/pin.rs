@@ -25,7 +25,7 @@ pub fn run(args: &PinArgs) -> Outcome {
         ));
     }
     let placement = placing::resolve(&args.placing)?;
-    let what = describe(args, &placement.plan.place);
+    let what = describe(args, &placement.plan.policy);
     let note = |text: String| {
         if !args.placing.quiet {
             output::note(&format!("manycore: {text}"));

@@ -19,7 +19,7 @@ pub fn run(args: &RunArgs) -> Outcome {
     let placement = placing::resolve(&args.placing)?;
     let (words, _) = with_workers(&args.command.command, placement.plan.workers.len());
     let subject = format_command(&words);
-    let what = format!("run --place {} -- {subject}", placement.plan.place);
+    let what = format!("run --place {} -- {subject}", placement.plan.policy);
     let signals = Signals::catch(&signals::ALL)?;
     let command = PlacedCommand { words, subject, what, wait: args.wait };
     let end = placement::run(&command, &placement, &signals)?;

@@ -49,7 +49,7 @@ fn options(args: &Spawn) -> SpawnOptions {
         },
         length: args.length,
         scratch: args.scratch.clone(),
-        memory_limit: args.ceiling,
+        memory_limit: args.test_capacity,
         beyond_memory: args.beyond_memory,
     }
 }
@@ -57,11 +57,11 @@ fn options(args: &Spawn) -> SpawnOptions {
 /// Adds the option that caused the error or resolves it.
 fn with_option(error: Error) -> Failure {
     match error {
-        Error::LimitTooLarge { .. } => Failure::input(format!("--ceiling: {error}")),
+        Error::LimitTooLarge { .. } => Failure::input(format!("--test-capacity: {error}")),
         Error::TooManyForMemory { .. } => Failure::input(format!("{error} (--beyond-memory)")),
         Error::TooManyFiles { .. } => Failure::input(format!("{error} (--scratch DIR)")),
         Error::UnknownMemory | Error::NoMemoryGroup(_) => {
-            Failure::missing(format!("--ceiling and --beyond-memory: {error}"))
+            Failure::missing(format!("--test-capacity and --beyond-memory: {error}"))
         }
         error => error.into(),
     }

@@ -15,20 +15,29 @@ pub struct Header {
     #[cfg_attr(feature = "schema", schemars(extend("const" = JOURNAL_SCHEMA)))]
     pub schema: String,
     /// `/proc/sys/kernel/random/boot_id` of the running system.
-    pub boot: String,
+    pub boot_id: String,
     /// The process namespace of the recorded ids (`/proc/self/ns/pid`).
-    pub namespace: String,
-    /// Start time in UTC.
+    pub pid_namespace: String,
+    /// Time when the journal was begun, in UTC (RFC 3339).
     pub began: String,
     /// Start time in nanoseconds of `CLOCK_MONOTONIC`, by which journals are ordered.
     pub began_ns: u64,
-    /// Process id and start time (clock ticks since boot) of the owner. Absent in files of older versions.
-    #[serde(default)]
-    pub owner: Option<(u32, u64)>,
+    /// The process that writes the journal.
+    pub owner: Option<Owner>,
     /// The request, for display: `pin --pid 812 --place close`.
     pub request: String,
     /// Whether the changes stay in force after the owner has ended, until they are undone.
     pub persistent: bool,
+}
+
+/// The process that writes a journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Owner {
+    /// Process id.
+    pub pid: u32,
+    /// Start time in clock ticks since boot, which distinguishes it from a later process with the same id.
+    pub start: u64,
 }
 
 /// One change. CPUs of tasks are as `sched_getaffinity(2)` returns them.
@@ -49,7 +58,7 @@ pub enum Change {
     Process {
         /// Process id.
         pid: u32,
-        /// Its [`manycore_linux::tasks::start_time`], which distinguishes it from a later process with the same id.
+        /// Its start time in clock ticks since boot, which distinguishes it from a later process with the same id.
         start: u64,
         /// The CPUs that undo gives to tasks which it creates from now on.
         cpus: CpuSet,
@@ -69,7 +78,7 @@ pub enum Change {
     ProcessMoved {
         /// Process id.
         pid: u32,
-        /// Its [`manycore_linux::tasks::start_time`].
+        /// Its start time in clock ticks since boot.
         start: u64,
         /// Directory of the group that it was in.
         from: PathBuf,
@@ -102,7 +111,7 @@ pub enum Change {
     TaskMoved {
         /// Thread id.
         tid: u32,
-        /// Its [`manycore_linux::tasks::start_time`].
+        /// Its start time in clock ticks since boot.
         start: u64,
         /// Directory of the group that it was in.
         from: PathBuf,
@@ -146,14 +155,16 @@ pub enum Change {
         /// The affinity to restore.
         old: CpuSet,
     },
-    /// The same for a kernel setting.
+    /// An older journal that had written the same kernel setting was undone. Its recorded original contents replace
+    /// those in this journal.
     OriginalSetting {
         /// The file.
         path: PathBuf,
         /// The contents to restore.
         old: String,
     },
-    /// The same for a limit.
+    /// An older journal that had written the same limit was undone. Its recorded original value replaces the one in
+    /// this journal.
     OriginalLimit {
         /// Directory of the group.
         path: PathBuf,

@@ -16,7 +16,7 @@ pub mod report;
 mod store;
 mod undo;
 
-pub use change::{Change, Header, JOURNAL_SCHEMA};
+pub use change::{Change, Header, JOURNAL_SCHEMA, Owner};
 pub use directory::{FOLDER_VARIABLE, ROOTS_FOLDER, folder, make_folder};
 pub use pending::{Pending, pending};
 pub use store::Journal;

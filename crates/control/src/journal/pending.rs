@@ -135,7 +135,7 @@ impl Pending {
 
     /// Whether the process that created it still runs, as far as is known.
     fn owner_may_run(&self) -> bool {
-        self.header.owner.is_none_or(|(pid, start)| tasks::is_same_process(pid, start))
+        self.header.owner.is_none_or(|owner| tasks::is_same_process(owner.pid, owner.start))
     }
 
     /// Returns the newer journals in the same directory.
@@ -151,11 +151,11 @@ impl Pending {
 
     /// Whether its ids belong to another process namespace, and so mean nothing in this one.
     pub fn is_from_other_namespace(&self) -> bool {
-        self.header.namespace != directory::namespace()
+        self.header.pid_namespace != directory::namespace()
     }
 
     /// Whether the machine was rebooted since, so that none of its changes is in force.
     pub fn is_from_earlier_boot(&self) -> bool {
-        self.header.boot != boot_id()
+        self.header.boot_id != boot_id()
     }
 }

@@ -1,7 +1,7 @@
 //! Creates journals and appends changes.
 
 use super::{
-    change::{Change, Header, JOURNAL_SCHEMA},
+    change::{Change, Header, JOURNAL_SCHEMA, Owner},
     directory::{EXTENSION, boot_id, id, make_folder, namespace},
     pending::{Pending, pending},
     undo::{self, UndoResult},
@@ -40,11 +40,12 @@ impl Journal {
         let mut journal = Self { file, path: hidden };
         let written = journal.write(&Header {
             schema: JOURNAL_SCHEMA.to_owned(),
-            boot: boot_id(),
-            namespace: namespace(),
+            boot_id: boot_id(),
+            pid_namespace: namespace(),
             began: clock::utc(),
             began_ns: clock::now_ns(),
-            owner: tasks::start_time(std::process::id()).map(|start| (std::process::id(), start)),
+            owner: tasks::start_time(std::process::id())
+                .map(|start| Owner { pid: std::process::id(), start }),
             request: printable(request),
             persistent,
         });

@@ -195,7 +195,7 @@ fn undo_waits_for_a_child_that_has_not_executed_its_program() {
     let journal = Journal::begin(folder.path(), "run", "", false).unwrap();
     journal.record(&Change::Setting { path: setting.clone(), old: "0".into(), new: "1".into() }).unwrap();
     let text = fs::read_to_string(&journal.path).unwrap();
-    let (owner, ended) = (format!("[{},", std::process::id()), "[4194305,");
+    let (owner, ended) = (format!("{{\"pid\":{},", std::process::id()), "{\"pid\":4194305,");
     assert!(text.contains(&owner), "{text}");
     // While its owner runs, only the owner undoes it.
     assert_eq!(pending(folder.path()).unwrap().0[0].undo(), None);

@@ -60,7 +60,7 @@ impl Record {
             check_experiment(experiment)
                 .map_err(|what| InvalidRecord::Experiment { id: experiment.id.clone(), what })
         })?;
-        self.spawnings.iter().try_for_each(|spawning| {
+        self.light_processes.iter().try_for_each(|spawning| {
             let runtime = spawning.runtime.name();
             spawning::check(spawning).map_err(|what| InvalidRecord::Spawning { runtime, what })
         })

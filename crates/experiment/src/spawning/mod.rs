@@ -1,9 +1,9 @@
 //! Records of light processes that were started by the hundred thousand and held.
 //!
-//! A record holds one [`Spawning`] per runtime. How many would fit, and which limits apply, is computed from
+//! A record holds one [`RuntimeRuns`] per runtime. How many would fit, and which limits apply, is computed from
 //! it.
 
-pub mod ceiling;
+pub mod capacity;
 
 use manycore_topology::cpuset::CpuSet;
 use serde::{Deserialize, Serialize};
@@ -44,7 +44,7 @@ pub enum Work {
 /// Measurement of one runtime with one kind of work: a run for each count.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Spawning {
+pub struct RuntimeRuns {
     /// The runtime.
     pub runtime: Runtime,
     /// Version as the runtime reports it: `Erlang/OTP 25 (ERTS 13.1.5)`.
@@ -56,13 +56,13 @@ pub struct Spawning {
     /// Number of schedulers, and the CPUs that the runtime may use.
     pub schedulers: Schedulers,
     /// Limits of their number, lowest first. Limits that do not apply are absent.
-    pub limits: Vec<Limit>,
+    pub limits: Vec<CountLimit>,
     /// Memory that the runtime may use, in bytes.
     pub memory_bytes: u64,
     /// Source of that figure: `memory limit of the control group`, `available memory less a tenth`.
     pub memory_source: String,
     /// The runs, in the order in which they were made.
-    pub runs: Vec<Run>,
+    pub runs: Vec<SpawnRun>,
 }
 
 /// Schedulers of a runtime, and the CPUs that it may use.
@@ -88,21 +88,21 @@ pub struct Schedulers {
 /// A limit of the number of light processes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Limit {
+pub struct CountLimit {
     /// Name: `+P`, `kernel.pid_max`, `RLIMIT_NPROC`, `vm.max_map_count`, `pids.max`.
     pub name: String,
     /// Number of light processes that it allows.
-    pub room: u64,
+    pub max_count: u64,
     /// Source of the value: the file, the option, the call.
     pub source: String,
     /// Command that raises it: `sysctl -w kernel.pid_max=4194304`.
-    pub lift: String,
+    pub raise_command: String,
 }
 
 /// Purpose of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 pub enum Purpose {
     /// Measures a requested count.
     #[default]
@@ -111,30 +111,30 @@ pub enum Purpose {
     Pilot,
     /// Tests the predicted limit: starts more and more in a control group with a memory limit, until the
     /// runtime cannot start another one.
-    Ceiling,
+    CapacityTest,
 }
 
 /// One count: started, held and ended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Run {
+pub struct SpawnRun {
     /// Number of requested light processes.
-    pub asked: u64,
+    pub requested: u64,
     /// Number that were alive at the end of the start.
     pub alive: u64,
     /// Purpose of the run.
     pub purpose: Purpose,
     /// From the first start until all were alive, on this program's clock, in seconds.
     pub start_seconds: f64,
-    /// The same on the runtime's own clock, in seconds.
-    pub own_start_seconds: Option<f64>,
+    /// From the first start until all were alive, as the runtime itself reports it, in seconds.
+    pub reported_start_seconds: Option<f64>,
     /// From the message to end until the runtime had exited, in seconds.
     pub end_seconds: Option<f64>,
-    /// How it ended.
+    /// How the run ended.
     pub ending: Ending,
-    /// Memory before the first start.
+    /// Memory of the runtime before the first light process was started.
     pub before: Memory,
-    /// Memory while all were held.
+    /// Memory of the runtime while all light processes were held.
     pub held: Memory,
     /// Memory limit that was set for this run, in bytes.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -178,17 +178,18 @@ pub enum Ending {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Memory {
-    /// Sum of `Pss` (`/proc/PID/smaps_rollup`) of its processes.
+    /// Sum of `Pss` (`/proc/PID/smaps_rollup`) of its processes, in bytes.
     pub pss_bytes: Option<u64>,
-    /// Sum of RSS (`VmRSS`) of its processes.
+    /// Sum of RSS (`VmRSS`) of its processes, in bytes.
     pub rss_bytes: u64,
-    /// Kernel memory for it that is not part of that: page tables (`VmPTE`) and kernel stacks, if known.
+    /// Kernel memory for its processes that is not in PSS or RSS: page tables (`VmPTE`) and kernel stacks, in bytes, if
+    /// known.
     pub kernel_bytes: Option<u64>,
     /// Memory that the runtime itself reports: `erlang:memory(total)`, `runtime.MemStats.Sys` less
     /// `HeapReleased`.
-    pub own_bytes: Option<u64>,
-    /// Charge of its control group, if it has one of its own.
-    pub group_bytes: Option<u64>,
+    pub reported_bytes: Option<u64>,
+    /// Charge of its control group in bytes, if it has one of its own.
+    pub cgroup_bytes: Option<u64>,
 }
 
 /// Activity of the CPUs while light processes computed.
@@ -221,7 +222,7 @@ pub struct Spin {
 pub struct Io {
     /// Duration of the measurement, in seconds.
     pub seconds: f64,
-    /// Rounds of open, write, read and close in this time.
+    /// Number of rounds of open, write, read and close during the measurement.
     pub operations: u64,
     /// Bytes that a round writes and then reads.
     pub bytes: u64,

@@ -139,7 +139,7 @@ impl FindingKey {
         }
         let named = match &data {
             DataOwner::Globals { .. } => true,
-            DataOwner::Heap { blocks } => !blocks.is_empty() && blocks.iter().all(|block| block.own),
+            DataOwner::Heap { blocks } => !blocks.is_empty() && blocks.iter().all(|block| block.is_own),
             _ => false,
         };
         let code = if named { Vec::new() } else { hot_line.frames() };

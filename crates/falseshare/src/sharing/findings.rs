@@ -82,7 +82,7 @@ pub struct Finding {
     pub layout: LineLayout,
     /// Number of cache-line transfers.
     pub transfers: u64,
-    /// Number of those transfers that are due to false sharing.
+    /// Number of transfers that are due to false sharing.
     pub false_transfers: u64,
     /// Number of lines.
     pub lines: usize,

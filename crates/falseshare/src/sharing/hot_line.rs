@@ -74,7 +74,7 @@ pub struct Allocation {
     /// allocator if there are none.
     pub callers: Vec<Frame>,
     /// Whether any of the callers belongs to the program.
-    pub own: bool,
+    pub is_own: bool,
 }
 
 /// The name and the origin of the code at an address.
@@ -191,7 +191,7 @@ impl<'a> HotLine<'a> {
                 // A Go program contains all packages, including the standard library. Only the code shows the owner.
                 variables.iter().any(|it| self.declares(it)) && (touched || !self.process.names.is_go())
             }
-            DataOwner::Heap { blocks } => touched || blocks.iter().any(|block| block.own),
+            DataOwner::Heap { blocks } => touched || blocks.iter().any(|block| block.is_own),
             _ => touched,
         }
     }
@@ -320,5 +320,5 @@ fn allocation(process: &Process, block: &HeapBlock) -> Allocation {
     if !own {
         callers.extend(calls.take(1).map(|call| code(&process.names, call, &process.program).0));
     }
-    Allocation { bytes: block.bytes, callers, own }
+    Allocation { bytes: block.bytes, callers, is_own: own }
 }

@@ -171,7 +171,7 @@ fn blocks_of_one_site_are_one_finding_and_adjacent_blocks_are_reported() {
     let [finding] = &findings.false_sharing[..] else { panic!("{findings:#?}") };
     let DataOwner::Heap { blocks } = &finding.data else { panic!("{finding:#?}") };
     assert_eq!((finding.lines, blocks.len()), (2, 2), "only touched blocks count");
-    assert!(blocks.iter().all(|block| block.own && block.callers[0].line == Some(22)), "{blocks:?}");
+    assert!(blocks.iter().all(|block| block.is_own && block.callers[0].line == Some(22)), "{blocks:?}");
     assert!(matches!(&finding.fix, Fix::Allocate(text) if text.contains("aligned_alloc(64")));
 }
 

@@ -134,10 +134,10 @@ pub enum StageReason {
 pub struct Assessment {
     /// The action that is needed.
     pub stage: Stage,
-    /// Why it is needed.
+    /// Why this action is needed.
     pub reason: StageReason,
     /// Rate at which available memory (with swap) decreases, in bytes per second.
-    pub rate: f64,
+    pub decrease_bytes_per_second: f64,
     /// Seconds until no memory is left at this rate; absent if available memory does not decrease.
     pub seconds_left: Option<f64>,
 }
@@ -150,7 +150,8 @@ pub fn assess(reading: &MemoryReading, trend: &Trend, limits: &Thresholds) -> As
     let left =
         |rate: f64| if rate >= 1.0 { reading.available_with_swap() as f64 / rate } else { f64::INFINITY };
     let (stage, reason) = stage(reading, limits, left(short_term), left(rate));
-    Assessment { stage, reason, rate, seconds_left: Some(left(rate)).filter(|left| left.is_finite()) }
+    let seconds_left = Some(left(rate)).filter(|left| left.is_finite());
+    Assessment { stage, reason, decrease_bytes_per_second: rate, seconds_left }
 }
 
 /// Returns the stage and its cause. `soon` is the number of seconds left at the short-term rate, `left` at
@@ -158,27 +159,28 @@ pub fn assess(reading: &MemoryReading, trend: &Trend, limits: &Thresholds) -> As
 fn stage(reading: &MemoryReading, limits: &Thresholds, soon: f64, left: f64) -> (Stage, StageReason) {
     let below = |amount: Amount, factor: f64| {
         let of = |total: u64| amount.bytes_of(total) as f64 * factor;
-        let swap = reading.swap_total == 0 || reading.swap_free as f64 <= of(reading.swap_total);
-        swap && reading.available as f64 <= of(reading.total)
+        let swap =
+            reading.swap_total_bytes == 0 || reading.swap_free_bytes as f64 <= of(reading.swap_total_bytes);
+        swap && reading.available_bytes as f64 <= of(reading.total_bytes)
     };
     let is_short = below(limits.term_below, TREND_ACT_FACTOR);
     let share = |share: f64| {
         reading.available_with_swap() as f64
-            <= reading.total.saturating_add(reading.swap_total) as f64 * share
+            <= reading.total_bytes.saturating_add(reading.swap_total_bytes) as f64 * share
     };
-    let term = limits.term_below.bytes_of(reading.total);
+    let term = limits.term_below.bytes_of(reading.total_bytes);
     let stalled = reading.stalled.is_some_and(|stalled| stalled >= limits.stalled);
     if below(limits.kill_below, 1.0) {
         (Stage::Kill, StageReason::Level)
     } else if is_short && soon <= limits.kill_before {
         (Stage::Kill, StageReason::Trend)
-    } else if stalled && reading.available <= term {
+    } else if stalled && reading.available_bytes <= term {
         (Stage::Kill, StageReason::Stall)
     } else if below(limits.term_below, 1.0) {
         (Stage::Term, StageReason::Level)
     } else if is_short && soon <= limits.term_before {
         (Stage::Term, StageReason::Trend)
-    } else if stalled && reading.available <= term.saturating_mul(2) {
+    } else if stalled && reading.available_bytes <= term.saturating_mul(2) {
         (Stage::Term, StageReason::Stall)
     } else if share(TREND_WARN_SHARE) && left <= limits.warn_before {
         (Stage::Warn, StageReason::Trend)
@@ -200,11 +202,11 @@ pub fn needs_last_resort(
     is_sought: bool,
 ) -> bool {
     let is_soon = assessment.seconds_left.is_some_and(|left| left <= LAST_RESORT_SECONDS);
-    let is_none = reading.available_with_swap() as f64 <= reading.total as f64 * LAST_RESORT_SHARE;
+    let is_none = reading.available_with_swap() as f64 <= reading.total_bytes as f64 * LAST_RESORT_SHARE;
     let waits = reading.stalled.is_none_or(|stalled| stalled >= LAST_RESORT_STALLED);
     let is_stalled = reading.stalled.is_some_and(|stalled| stalled >= limits.stalled);
     let is_trend = assessment.reason == StageReason::Trend;
-    let least = limits.kill_below.bytes_of(reading.total) as f64 * SEARCH_SHARE;
+    let least = limits.kill_below.bytes_of(reading.total_bytes) as f64 * SEARCH_SHARE;
     let may_act = !is_sought || is_stalled || (reading.available_with_swap() as f64) < least;
     assessment.stage == Stage::Kill && may_act && (is_trend || is_stalled || is_soon || is_none && waits)
 }
@@ -230,7 +232,7 @@ pub fn next_reading_ns(
 pub fn ns_to_level(reading: &MemoryReading, limits: &Thresholds, cpus: usize) -> u64 {
     /// Bytes per second that one CPU can allocate and clear at most.
     const FASTEST: f64 = 6e9;
-    let level = limits.term_below.bytes_of(reading.total) as f64 * TREND_ACT_FACTOR;
+    let level = limits.term_below.bytes_of(reading.total_bytes) as f64 * TREND_ACT_FACTOR;
     let spare = (reading.available_with_swap() as f64 - level).max(0.0);
     (spare / (FASTEST * cpus.max(1) as f64) * 1e9) as u64
 }
@@ -240,7 +242,7 @@ pub fn ns_to_level(reading: &MemoryReading, limits: &Thresholds, cpus: usize) ->
 pub fn has_moved(before: u64, reading: &MemoryReading, limits: &Thresholds) -> bool {
     const PART: u64 = 8;
     let now = reading.available_with_swap();
-    let distance = now.saturating_sub(limits.term_below.bytes_of(reading.total));
+    let distance = now.saturating_sub(limits.term_below.bytes_of(reading.total_bytes));
     now.abs_diff(before) > distance / PART
 }
 

@@ -131,12 +131,12 @@ impl CauseFinder {
         now: &MemoryReading,
         among: &Candidates,
     ) -> CauseFinding {
-        let least = (now.total as f64 * RECENT_SHARE) as u64;
+        let least = (now.total_bytes as f64 * RECENT_SHARE) as u64;
         let windows = table.recent_window(among.watch, now, least).zip(table.whole_window(among.watch, now));
         let Some((recent, whole)) = windows else {
             return CauseFinding::NoCause;
         };
-        let least_growth = MOST_GROWTH.min((now.total as f64 * LEAST_GROWTH) as u64);
+        let least_growth = MOST_GROWTH.min((now.total_bytes as f64 * LEAST_GROWTH) as u64);
         let weigh = GrowthWindows { recent, whole, least_growth };
         let allowed = || table.processes().iter().filter(|process| among.is_eligible(process));
         let worst = allowed()

@@ -167,8 +167,10 @@ pub struct ProcessOutlook {
     pub reading: MemoryReading,
     /// The assessment of the reading.
     pub assessment: Assessment,
-    /// Available bytes below which SIGTERM and SIGKILL are sent.
-    pub signal_levels: [u64; 2],
+    /// Available bytes below which SIGTERM is sent.
+    pub term_below_bytes: u64,
+    /// Available bytes below which SIGKILL is sent.
+    pub kill_below_bytes: u64,
     /// Seconds over which growth was observed.
     pub observed_seconds: f64,
 }

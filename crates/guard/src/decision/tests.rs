@@ -53,9 +53,9 @@ impl World {
         let used = processes.iter().map(|one| one.3).sum::<u64>() + self.files + self.hidden;
         self.now = MemoryReading {
             at_ns: at,
-            available: (1000 - used) * MIB,
-            total: 1000 * MIB,
-            shmem: self.files * MIB,
+            available_bytes: (1000 - used) * MIB,
+            total_bytes: 1000 * MIB,
+            shmem_bytes: self.files * MIB,
             ..MemoryReading::default()
         };
         self.table.mark(at, &[self.now]);

@@ -7,11 +7,11 @@ use std::{
 
 fn metrics() -> Metrics {
     let mut metrics = Metrics::new(["machine".to_owned(), "a\"b".to_owned()].into_iter());
-    let reading = MemoryReading { at_ns: 1, available: 5, total: 10, ..MemoryReading::default() };
+    let reading = MemoryReading { at_ns: 1, available_bytes: 5, total_bytes: 10, ..MemoryReading::default() };
     metrics.set_reading(
         0,
         reading,
-        Assessment { seconds_left: Some(2.5), rate: 2.0, ..Assessment::default() },
+        Assessment { seconds_left: Some(2.5), decrease_bytes_per_second: 2.0, ..Assessment::default() },
     );
     metrics.count(0, EventKind::Kill, 7, Some(0.012));
     metrics

@@ -26,7 +26,7 @@ impl Monitor {
     /// that of the process is not yet known. After [`GROUP_WAIT_NS`] the inherited one is used.
     pub(super) fn awaits_groups(&mut self, at: usize) -> bool {
         let now = now_ns();
-        let least = (self.plan.watches[at].reading.total >> 10) as u32 / 100;
+        let least = (self.plan.watches[at].reading.total_bytes >> 10) as u32 / 100;
         let is_open = |process: &ProcessEntry| process.reading.kib > least && self.plan.needs_lookup(process);
         if !self.table.processes().iter().any(is_open) {
             return false;
@@ -45,7 +45,7 @@ impl Monitor {
     /// found to hold in addition.
     pub(super) fn is_unexplained(&self, at: usize) -> bool {
         let reading = &self.plan.watches[at].reading;
-        let window = self.table.recent_window(at, reading, reading.total / 10);
+        let window = self.table.recent_window(at, reading, reading.total_bytes / 10);
         window.is_some_and(|window| self.table.unexplained(at, &window) > window.decrease / 2)
     }
 

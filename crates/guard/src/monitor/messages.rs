@@ -96,7 +96,7 @@ impl Monitor {
             let finding = self.find_cause(at);
             let watch = &self.plan.watches[at];
             let process = self.table.find(pid).copied();
-            let least = watch.reading.total / 10;
+            let least = watch.reading.total_bytes / 10;
             let window = self.table.recent_window(at, &watch.reading, least);
             let growth = process.zip(window).map(|(process, window)| {
                 let age = watch.reading.at_ns.saturating_sub(window.start_ns);

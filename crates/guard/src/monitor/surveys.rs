@@ -87,7 +87,8 @@ impl Monitor {
     /// Surveys all processes and makes this a moment from which growth is measured.
     pub(super) fn survey_all(&mut self, now: u64) {
         let Self { plan, table, scanner, .. } = self;
-        let swaps = plan.watches.iter().any(|watch| watch.reading.swap_total > watch.reading.swap_free);
+        let swaps =
+            plan.watches.iter().any(|watch| watch.reading.swap_total_bytes > watch.reading.swap_free_bytes);
         if scanner.scan_all(table, now, swaps, |process| plan.apply_rules(process)).is_err() {
             return;
         }

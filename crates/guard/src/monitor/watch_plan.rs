@@ -287,9 +287,9 @@ impl WatchState {
                 let available = limit.saturating_sub(used);
                 Some(MemoryReading {
                     at_ns: now_ns,
-                    available,
-                    total: *limit,
-                    shmem,
+                    available_bytes: available,
+                    total_bytes: *limit,
+                    shmem_bytes: shmem,
                     ..MemoryReading::default()
                 })
             }

@@ -2,6 +2,7 @@
 //! killed process does not exit.
 
 use crate::decision::{
+    assessment::{Amount, Thresholds},
     cause::{FamilyKey, Suspect, is_family_member},
     event_line::{CauseDetails, ExtraMemoryDetails, ProcessOutlook},
     process_table::{ProcessEntry, Protection},
@@ -127,10 +128,8 @@ pub fn outlook(
     };
     let is_chosen = chosen.as_ref().is_some_and(|(suspect, family)| is_member(suspect, family));
     let watch = rules.watches.get(event.watch);
-    let total = event.reading.total;
-    let signal_levels = watch.map_or([0, 0], |watch| {
-        [watch.limits.term_below.bytes_of(total), watch.limits.kill_below.bytes_of(total)]
-    });
+    let total = event.reading.total_bytes;
+    let limit = |of: fn(&Thresholds) -> Amount| watch.map_or(0, |watch| of(&watch.limits).bytes_of(total));
     let protected_by = process.and_then(|process| process.protection).map(|protection| match protection {
         Protection::Rule(rule) => format!("{} protects it", rules.protect.rule_text(rule)),
         other => other.reason().to_owned(),
@@ -152,7 +151,8 @@ pub fn outlook(
             .map(|(suspect, family)| cause_details(groups, rules, &suspect, family, event.reading.at_ns)),
         reading: event.reading,
         assessment: event.assessment,
-        signal_levels,
+        term_below_bytes: limit(|limits| limits.term_below),
+        kill_below_bytes: limit(|limits| limits.kill_below),
         observed_seconds: seen.as_secs_f64(),
     }
 }

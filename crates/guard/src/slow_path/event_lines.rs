@@ -208,7 +208,7 @@ impl SlowPath {
         who: Option<(&Suspect, Option<FamilyKey>)>,
         fill: impl FnOnce(&mut EventLine),
     ) {
-        let is_read = event.reading.total > 0;
+        let is_read = event.reading.total_bytes > 0;
         let is_former = event.rules != state.rules;
         let name = match state.former.get(event.watch).filter(|_| is_former) {
             Some(name) => name,

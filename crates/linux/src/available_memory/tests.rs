@@ -22,10 +22,10 @@ fn a_machine_tells_what_is_left_and_how_long_tasks_stalled() {
     let mut room = MachineMemory::open(place.path()).unwrap();
     let reading = room.read(1_000_000_000).unwrap();
     assert_eq!(
-        (reading.available, reading.total, reading.available_with_swap()),
+        (reading.available_bytes, reading.total_bytes, reading.available_with_swap()),
         (400 << 10, 1000 << 10, 420 << 10)
     );
-    assert_eq!((reading.shmem, reading.stalled), (7 << 10, None));
+    assert_eq!((reading.shmem_bytes, reading.stalled), (7 << 10, None));
     write(place.path(), &[("proc/pressure/memory", &pressure(1_001_000))]);
     assert_eq!(room.read(2_000_000_000).unwrap().stalled, Some(0.5));
     write(place.path(), &[("proc/pressure/memory", &pressure(1_001_000))]);
@@ -63,13 +63,16 @@ fn the_tightest_limit_of_a_group_and_those_above_counts() {
     );
     let mut room = GroupMemory::open(&place.path().join("a/b"), place.path()).unwrap();
     let reading = room.read(7).unwrap();
-    assert_eq!((reading.available, reading.total, reading.shmem, reading.at_ns), (220, 1000, 3, 7));
+    assert_eq!(
+        (reading.available_bytes, reading.total_bytes, reading.shmem_bytes, reading.at_ns),
+        (220, 1000, 3, 7)
+    );
     write(place.path(), &[("a/b/memory.max", "600")]);
-    assert_eq!(room.read(8).unwrap().available, 220, "600 - 500 + 120 is the same");
+    assert_eq!(room.read(8).unwrap().available_bytes, 220, "600 - 500 + 120 is the same");
     write(place.path(), &[("a/b/memory.max", "550")]);
     let reading = room.read(8).unwrap();
-    assert_eq!(reading.available, 170);
-    assert!(reading.swap_free <= 20, "at most memory.swap.max less what is used");
+    assert_eq!(reading.available_bytes, 170);
+    assert!(reading.swap_free_bytes <= 20, "at most memory.swap.max less what is used");
 }
 
 #[test]
@@ -89,7 +92,7 @@ fn groups_of_version_1_have_other_names_and_a_number_for_no_limit() {
     );
     let mut room = GroupMemory::open(&place.path().join("g"), place.path()).unwrap();
     let reading = room.read(7).unwrap();
-    assert_eq!((reading.available, reading.total, reading.shmem), (220, 1000, 2));
+    assert_eq!((reading.available_bytes, reading.total_bytes, reading.shmem_bytes), (220, 1000, 2));
     write(place.path(), &[("g/memory.limit_in_bytes", "9223372036854771712")]);
     assert_eq!(room.read(8), None, "no limit is set");
     assert!(GroupMemory::open(&place.path().join("none"), place.path()).is_err());
@@ -99,5 +102,5 @@ fn groups_of_version_1_have_other_names_and_a_number_for_no_limit() {
 fn this_machine_can_be_read() {
     let mut room = MachineMemory::open(Path::new("/")).unwrap();
     let reading = room.read(1).unwrap();
-    assert!(reading.available > 0 && reading.available <= reading.total);
+    assert!(reading.available_bytes > 0 && reading.available_bytes <= reading.total_bytes);
 }

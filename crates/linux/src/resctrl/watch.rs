@@ -49,16 +49,16 @@ pub struct DomainUse {
     pub domain: u32,
     /// Bytes per second to and from memory.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub memory: Option<f64>,
-    /// Why there is no `memory`, if the monitor should have one.
+    pub memory_bytes_per_second: Option<f64>,
+    /// Why there is no `memory_bytes_per_second`, if the monitor should have one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<MissingRate>,
-    /// The part of it that goes to the memory of the local NUMA node.
+    /// Bytes per second to and from the memory of the local NUMA node; part of `memory_bytes_per_second`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub local: Option<f64>,
+    pub local_bytes_per_second: Option<f64>,
     /// Bytes of the cache that hold data of the group.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub cache: Option<u64>,
+    pub cache_bytes: Option<u64>,
 }
 
 /// The usage of a group: sums over domains. A sum is absent if any domain has no figure, since it would be
@@ -71,14 +71,14 @@ pub struct GroupUse {
     /// Its owner.
     pub owner: GroupOwner,
     /// Bytes per second to and from memory.
-    pub memory: Option<f64>,
-    /// Why there is no `memory`.
+    pub memory_bytes_per_second: Option<f64>,
+    /// Why there is no `memory_bytes_per_second`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<MissingRate>,
-    /// The part of it that goes to the memory of the local NUMA node.
-    pub local: Option<f64>,
+    /// Bytes per second to and from the memory of the local NUMA node; part of `memory_bytes_per_second`.
+    pub local_bytes_per_second: Option<f64>,
     /// Bytes of caches that hold data of the group.
-    pub cache: Option<u64>,
+    pub cache_bytes: Option<u64>,
     /// The usage in each domain.
     pub domains: Vec<DomainUse>,
 }
@@ -104,13 +104,13 @@ pub struct UsageSnapshot {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UsageSum {
-    /// Bytes per second of the groups that have a figure.
-    pub memory: Option<f64>,
-    /// Bytes of caches.
-    pub cache: Option<u64>,
+    /// Bytes per second to and from memory, of the groups that have a figure.
+    pub memory_bytes_per_second: Option<f64>,
+    /// Bytes of caches that hold data of the groups.
+    pub cache_bytes: Option<u64>,
     /// Number of groups without a figure, which the sum does not include.
     pub groups_without_rate: usize,
-    /// By resource and domain: `L3 0`. Of the groups that have a figure.
+    /// Bytes per second to and from memory by resource and domain (`L3 0`), of the groups that have a figure.
     pub domains: BTreeMap<String, f64>,
 }
 
@@ -131,10 +131,10 @@ impl DomainUse {
         Self {
             resource: now.resource.clone(),
             domain: now.domain,
-            memory,
+            memory_bytes_per_second: memory,
             missing,
-            local: rate_of(|monitor| monitor.local),
-            cache: now.occupancy.and_then(Reading::bytes),
+            local_bytes_per_second: rate_of(|monitor| monitor.local),
+            cache_bytes: now.occupancy.and_then(Reading::bytes),
         }
     }
 
@@ -172,14 +172,17 @@ impl GroupUse {
             sum(with.map(|(_, domain)| of(domain)).collect())
         };
         let holding = now.monitors.iter().zip(&domains).filter(|(monitor, _)| monitor.occupancy.is_some());
-        let memory = rates(|monitor| monitor.total.is_some(), |domain| domain.memory);
+        let memory = rates(|monitor| monitor.total.is_some(), |domain| domain.memory_bytes_per_second);
         Self {
             name: if name.is_empty() { "/" } else { name }.to_owned(),
             owner: GroupOwner::from_group_name(name, None),
-            memory,
+            memory_bytes_per_second: memory,
             missing: if memory.is_none() { domains.iter().find_map(|domain| domain.missing) } else { None },
-            local: rates(|monitor| monitor.local.is_some(), |domain| domain.local),
-            cache: sum(holding.map(|(_, domain)| domain.cache).collect()),
+            local_bytes_per_second: rates(
+                |monitor| monitor.local.is_some(),
+                |domain| domain.local_bytes_per_second,
+            ),
+            cache_bytes: sum(holding.map(|(_, domain)| domain.cache_bytes).collect()),
             domains,
         }
     }
@@ -226,15 +229,17 @@ impl UsageSum {
         };
         let mut all = Self::default();
         for group in groups.iter().filter(|group| !is_inside(group)) {
-            match group.memory {
-                Some(memory) => all.memory = Some(all.memory.unwrap_or(0.0) + memory),
+            match group.memory_bytes_per_second {
+                Some(memory) => {
+                    all.memory_bytes_per_second = Some(all.memory_bytes_per_second.unwrap_or(0.0) + memory);
+                }
                 None => all.groups_without_rate += 1,
             }
-            if let Some(cache) = group.cache {
-                all.cache = Some(all.cache.unwrap_or(0) + cache);
+            if let Some(cache) = group.cache_bytes {
+                all.cache_bytes = Some(all.cache_bytes.unwrap_or(0) + cache);
             }
             for domain in &group.domains {
-                if let Some(memory) = domain.memory {
+                if let Some(memory) = domain.memory_bytes_per_second {
                     *all.domains.entry(domain.display_name()).or_default() += memory;
                 }
             }
@@ -289,24 +294,27 @@ mod tests {
             ],
         );
         let snapshot = UsageSnapshot::between(String::new(), &before, &after, |_| true);
-        let figures: Vec<_> =
-            snapshot.groups.iter().map(|group| (group.name.as_str(), group.memory)).collect();
+        let figures: Vec<_> = snapshot
+            .groups
+            .iter()
+            .map(|group| (group.name.as_str(), group.memory_bytes_per_second))
+            .collect();
         assert_eq!(figures, [("/", Some(10.0)), ("a", Some(150.0)), ("a/mon_groups/m", Some(25.0))]);
         assert_eq!(
-            (snapshot.all.memory, snapshot.all.groups_without_rate, snapshot.seconds),
+            (snapshot.all.memory_bytes_per_second, snapshot.all.groups_without_rate, snapshot.seconds),
             (Some(160.0), 0, 2.0)
         );
         assert_eq!(
             snapshot.all.domains,
             BTreeMap::from([("L3 0".to_owned(), 60.0), ("L3 1".to_owned(), 100.0)])
         );
-        assert_eq!(snapshot.groups[1].cache, Some(2 << 20));
-        assert_eq!(snapshot.groups[1].local, None);
+        assert_eq!(snapshot.groups[1].cache_bytes, Some(2 << 20));
+        assert_eq!(snapshot.groups[1].local_bytes_per_second, None);
         assert_eq!(snapshot.domains(), ["L3 0", "L3 1"]);
         // Without its parent group, a monitoring group is counted.
         let snapshot =
             UsageSnapshot::between(String::new(), &before, &after, |name| name.contains("mon_groups"));
-        assert_eq!(snapshot.all.memory, Some(25.0));
+        assert_eq!(snapshot.all.memory_bytes_per_second, Some(25.0));
     }
 
     #[test]
@@ -320,8 +328,11 @@ mod tests {
             &[("a", 1, &[Bytes(6), Unavailable]), ("anew", 4, &[Bytes(11)]), ("new", 5, &[Bytes(3)])],
         );
         let snapshot = UsageSnapshot::between(String::new(), &before, &after, |_| true);
-        let figures: Vec<_> =
-            snapshot.groups.iter().map(|group| (group.name.as_str(), group.memory, group.missing)).collect();
+        let figures: Vec<_> = snapshot
+            .groups
+            .iter()
+            .map(|group| (group.name.as_str(), group.memory_bytes_per_second, group.missing))
+            .collect();
         assert_eq!(
             figures,
             [
@@ -330,10 +341,10 @@ mod tests {
                 ("new", None, Some(MissingRate::New))
             ]
         );
-        assert_eq!((snapshot.all.memory, snapshot.all.groups_without_rate), (None, 3));
-        assert_eq!(snapshot.groups[0].domains[0].memory, Some(1.0));
+        assert_eq!((snapshot.all.memory_bytes_per_second, snapshot.all.groups_without_rate), (None, 3));
+        assert_eq!(snapshot.groups[0].domains[0].memory_bytes_per_second, Some(1.0));
         let json = serde_json::to_value(&snapshot).unwrap();
-        assert_eq!(json["groups"][0]["memory"], serde_json::Value::Null);
+        assert_eq!(json["groups"][0]["memory_bytes_per_second"], serde_json::Value::Null);
         assert_eq!(json["groups"][0]["missing"], "unavailable");
     }
 }

@@ -130,10 +130,10 @@ impl Export<'_> {
 
     /// Returns `8 workers, close, for the machine 0123456789abcdef`.
     fn title(&self) -> String {
-        let PlacementPlan { workers, place, machine, .. } = self.plan;
+        let PlacementPlan { workers, policy, machine_fingerprint, .. } = self.plan;
         let count = workers.len();
         let noun = if count == 1 { "worker" } else { "workers" };
-        format!("{count} {noun}, {place}, for the machine {machine}")
+        format!("{count} {noun}, {policy}, for the machine {machine_fingerprint}")
     }
 
     /// Returns the numactl command for the memory policy alone, for programs that cannot set one.

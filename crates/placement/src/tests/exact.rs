@@ -208,8 +208,8 @@ fn a_plan_is_a_file() {
     let plan = plan(&machine, "close", 1);
     let json = serde_json::json!({
         "schema": "manycore/plan/1",
-        "machine": machine.fingerprint(),
-        "place": "close",
+        "machine_fingerprint": machine.fingerprint(),
+        "policy": "close",
         "workers": [{"cpus": "0", "memory_nodes": [0], "why": "CPU 0: core 0 of L3 0-1, the first"}],
     });
     assert_eq!(serde_json::to_value(&plan).unwrap(), json);

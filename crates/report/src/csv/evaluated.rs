@@ -42,14 +42,14 @@ pub(super) fn scaling(named: &NamedEvaluation) -> Vec<Vec<String>> {
 
 fn counters(counters: &SchedulerCounters) -> [String; 11] {
     [
-        counters.used,
+        counters.cpu_time,
         counters.steal,
         counters.other_work,
         counters.run_delay,
         counters.throttled,
         counters.cpu_pressure,
-        counters.migrations,
-        counters.preemptions,
+        counters.migrations_per_second,
+        counters.preemptions_per_second,
         counters.frequency_khz,
         counters.rate_per_cpu_second,
         counters.thermal_events.map(|events| events as f64),
@@ -92,9 +92,9 @@ pub(super) fn modes(named: &NamedEvaluation) -> Vec<Vec<String>> {
 pub(super) fn matrix(named: &NamedEvaluation) -> Vec<Vec<String>> {
     let rows = named.evaluation.matrix.iter().map(|point| {
         let mut row = vec![point.size.to_string()];
-        row.extend(estimate(Some(&point.one)));
-        row.extend([cell(point.peak), point.processes.to_string()]);
-        row.extend(estimate(point.all.as_ref()));
+        row.extend(estimate(Some(&point.one_gflops)));
+        row.extend([cell(point.peak_gflops), point.processes.to_string()]);
+        row.extend(estimate(point.all_gflops.as_ref()));
         row.extend(estimate(point.speedup.as_ref()));
         row
     });

@@ -20,7 +20,7 @@ pub(super) fn nodes(named: &NamedEvaluation) -> Vec<Vec<String>> {
         let start = [route.from.to_string(), route.to.to_string(), route.workers.to_string()];
         let figures = [&route.rate, &route.idle_ns, &route.loaded_ns];
         let figures = figures.into_iter().flat_map(|figure| estimate(figure.as_ref()));
-        start.into_iter().chain(figures).chain([cell(route.load)]).collect()
+        start.into_iter().chain(figures).chain([cell(route.loaded_bytes_per_second)]).collect()
     };
     named.evaluation.stream.iter().flat_map(|stream| &stream.routes).map(row).collect()
 }

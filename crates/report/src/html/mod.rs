@@ -96,10 +96,10 @@ fn findings(all: &[NamedEvaluation]) -> Markup {
                 @if all.len() > 1 { h3 { (named.name) } }
                 ul.findings { @for finding in &named.evaluation.findings { (finding_html(finding)) } }
                 @if named.evaluation.findings.is_empty() { p { "None: too few measurements." } }
-                @if !named.record.missed.is_empty() {
+                @if !named.record.not_measured.is_empty() {
                     h3 { "Not measured" }
                     ul.missed {
-                        @for missed in &named.record.missed { li { strong { (missed.what) } ": " (missed.why) } }
+                        @for missed in &named.record.not_measured { li { strong { (missed.what) } ": " (missed.why) } }
                     }
                 }
             }

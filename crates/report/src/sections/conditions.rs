@@ -148,7 +148,7 @@ fn state(conditions: &StartConditions) -> Vec<(&'static str, String)> {
         rows.push(("frequency governor", format!("{governors}{turbo}")));
     }
     rows.extend(conditions.clock_source.clone().map(|source| ("clock source", source)));
-    rows.extend(conditions.load.map(|[one, five, fifteen]| {
+    rows.extend(conditions.load_average.map(|[one, five, fifteen]| {
         ("load at the start", format!("{} {} {}", factor(one), factor(five), factor(fifteen)))
     }));
     rows.extend(conditions.memory_available_bytes.map(|free| ("memory available", bytes(free))));

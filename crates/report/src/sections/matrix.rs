@@ -20,8 +20,12 @@ pub(super) fn single(named: &NamedEvaluation) -> Vec<Table> {
     );
     for point in points {
         let size = point.size.to_string();
-        one.rows.push(vec![size.clone(), number(point.one.median), interval(&point.one, number)]);
-        if let Some((together, speedup)) = point.all.as_ref().zip(point.speedup.as_ref()) {
+        one.rows.push(vec![
+            size.clone(),
+            number(point.one_gflops.median),
+            interval(&point.one_gflops, number),
+        ]);
+        if let Some((together, speedup)) = point.all_gflops.as_ref().zip(point.speedup.as_ref()) {
             all.rows.push(vec![
                 size,
                 number(together.median),
@@ -31,12 +35,12 @@ pub(super) fn single(named: &NamedEvaluation) -> Vec<Table> {
             ]);
         }
     }
-    if last.peak.is_some() {
+    if last.peak_gflops.is_some() {
         let heads = ["core's peak", "of the peak"].map(|head| (head.to_owned(), Align::Right));
         one.head.extend(heads);
         for (row, point) in one.rows.iter_mut().zip(points) {
-            row.push(optional(point.peak, number));
-            row.push(optional(point.peak.map(|peak| point.one.median / peak), percent));
+            row.push(optional(point.peak_gflops, number));
+            row.push(optional(point.peak_gflops.map(|peak| point.one_gflops.median / peak), percent));
         }
         one.notes.push("The peak is the maximum of the core's SIMD units at the measured clock.".to_owned());
     } else {
@@ -57,13 +61,13 @@ pub(super) fn side_by_side(all: &[NamedEvaluation]) -> Vec<Table> {
     };
     vec![
         column("One process on one core, in GFLOPS (95 % interval)", |point| {
-            Some(with_interval(&point.one, number, number))
+            Some(with_interval(&point.one_gflops, number, number))
         }),
         column("Share of the core's theoretical peak", |point| {
-            point.peak.map(|peak| percent(point.one.median / peak))
+            point.peak_gflops.map(|peak| percent(point.one_gflops.median / peak))
         }),
         column("One process on each core, in GFLOPS (95 % interval)", |point| {
-            point.all.as_ref().map(|all| with_interval(all, number, number))
+            point.all_gflops.as_ref().map(|all| with_interval(all, number, number))
         }),
         column("Speed-up of all cores over one (95 % interval)", |point| {
             point.speedup.as_ref().map(|speedup| with_interval(speedup, times, factor))

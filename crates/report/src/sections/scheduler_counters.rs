@@ -11,15 +11,15 @@ use manycore_render::{
 type Column = (&'static str, fn(f64) -> String, fn(&SchedulerCounters) -> Option<f64>);
 
 const COLUMNS: [Column; 11] = [
-    ("used", percent, |counters| counters.used),
+    ("used", percent, |counters| counters.cpu_time),
     ("steal", percent, |counters| counters.steal),
     ("other", percent, |counters| counters.other_work),
     ("run delay", percent, |counters| counters.run_delay),
     ("throttled", percent, |counters| counters.throttled),
     ("PSI some", percent, |counters| counters.cpu_pressure),
     ("GHz", |khz| factor(khz / 1e6), |counters| counters.frequency_khz),
-    ("migr/s", number, |counters| counters.migrations),
-    ("preempt/s", number, |counters| counters.preemptions),
+    ("migr/s", number, |counters| counters.migrations_per_second),
+    ("preempt/s", number, |counters| counters.preemptions_per_second),
     ("events/CPU s", number, |counters| counters.rate_per_cpu_second),
     (
         "thermal",

@@ -115,7 +115,11 @@ fn route(route: &NodeRoute) -> Vec<String> {
     let figures =
         [both(route.rate, gigabytes), both(route.idle_ns, nanoseconds), both(route.loaded_ns, nanoseconds)];
     let names = [format!("{} to {}", route.from, route.to), route.workers.to_string()];
-    names.into_iter().chain(figures.into_iter().flatten()).chain([optional(route.load, gigabytes)]).collect()
+    names
+        .into_iter()
+        .chain(figures.into_iter().flatten())
+        .chain([optional(route.loaded_bytes_per_second, gigabytes)])
+        .collect()
 }
 
 /// Returns one figure of every route: rows are nodes of CPUs, columns nodes of memory.

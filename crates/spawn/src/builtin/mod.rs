@@ -24,7 +24,7 @@ trait LightProcesses {
     fn description(&self) -> String;
 
     /// Returns the bytes in use by the runtime's own account.
-    fn own_bytes(&self) -> Option<u64> {
+    fn reported_bytes(&self) -> Option<u64> {
         None
     }
 
@@ -89,7 +89,7 @@ fn execute(processes: &mut dyn LightProcesses, words: &[&str]) -> Option<bool> {
     match *words {
         ["start", count, step] => start(processes, count.parse().ok()?, step.parse().ok()?),
         ["look"] => print_line(
-            &processes.own_bytes().map_or_else(|| "look".to_owned(), |own| format!("look\town={own}")),
+            &processes.reported_bytes().map_or_else(|| "look".to_owned(), |own| format!("look\town={own}")),
         ),
         ["spin", length, _] => {
             processes.spin(time(length)?, &mut || print_line("spinning"));

@@ -104,7 +104,7 @@ impl LightProcesses for Tasks {
         format!("unit=task\tschedulers={}\tversion={VERSION}", self.runtime.metrics().num_workers())
     }
 
-    fn own_bytes(&self) -> Option<u64> {
+    fn reported_bytes(&self) -> Option<u64> {
         allocator::obtained_bytes()
     }
 

@@ -1,7 +1,7 @@
 //! Limits of the address space and of memory: `mm/mmap.c` of Linux, `proc_sys_vm(5)`.
 
 use crate::limits::{MAX_FILE_BYTES, ResourceNeeds, raise, resource, status};
-use manycore_experiment::spawning::Limit;
+use manycore_experiment::spawning::CountLimit;
 use manycore_topology::{
     cgroup,
     sys_tree::{SysTree, kilobytes},
@@ -20,24 +20,34 @@ const RESOURCES: [[&str; 5]; 2] = [
     ["RLIMIT_DATA", "Max data size", "VmData", "d", "data"],
 ];
 
-pub(super) fn find(tree: &SysTree, process: &str, needs: &ResourceNeeds, stack_bytes: u64) -> Vec<Limit> {
+pub(super) fn find(
+    tree: &SysTree,
+    process: &str,
+    needs: &ResourceNeeds,
+    stack_bytes: u64,
+) -> Vec<CountLimit> {
     let resources = RESOURCES.iter().filter_map(|[name, line, used, flag, option]| {
         let (soft, used, hard) = limit_and_usage(tree, process, line, used)?;
-        let room = soft.saturating_sub(used) / stack_bytes.max(1);
+        let max_count = soft.saturating_sub(used) / stack_bytes.max(1);
         let source = format!("/proc/{process}/limits: {soft} bytes, stacks of {stack_bytes} bytes");
-        Some(Limit { name: (*name).to_owned(), room, source, lift: raise(flag, option, hard, None) })
+        Some(CountLimit {
+            name: (*name).to_owned(),
+            max_count,
+            source,
+            raise_command: raise(flag, option, hard, None),
+        })
     });
-    let commit = uncommitted(tree).map(|bytes| Limit {
+    let commit = uncommitted(tree).map(|bytes| CountLimit {
         name: "vm.overcommit_memory".to_owned(),
-        room: bytes / stack_bytes.max(1),
+        max_count: bytes / stack_bytes.max(1),
         source: format!("/proc/meminfo: {bytes} bytes to CommitLimit, stacks of {stack_bytes} bytes"),
-        lift: "sysctl -w vm.overcommit_memory=0".to_owned(),
+        raise_command: "sysctl -w vm.overcommit_memory=0".to_owned(),
     });
     resources.chain(maps(tree, process, needs)).chain(commit).collect()
 }
 
 /// Returns the limit `vm.max_map_count` of the mappings of one process.
-fn maps(tree: &SysTree, process: &str, needs: &ResourceNeeds) -> Option<Limit> {
+fn maps(tree: &SysTree, process: &str, needs: &ResourceNeeds) -> Option<CountLimit> {
     let path = "proc/sys/vm/max_map_count";
     let most: u64 = tree.number(path)?;
     let lines = |text: &str| text.lines().count().to_string();
@@ -47,11 +57,11 @@ fn maps(tree: &SysTree, process: &str, needs: &ResourceNeeds) -> Option<Limit> {
         .saturating_mul(MAPS_OF_STACK)
         .saturating_add(used)
         .saturating_add(OTHER_MAPPINGS_ALLOWANCE);
-    Some(Limit {
+    Some(CountLimit {
         name: "vm.max_map_count".to_owned(),
-        room: most.saturating_sub(used) / MAPS_OF_STACK,
+        max_count: most.saturating_sub(used) / MAPS_OF_STACK,
         source: format!("/{path}: {most}, {MAPS_OF_STACK} for each stack with its guard page"),
-        lift: format!(
+        raise_command: format!(
             "sysctl -w vm.max_map_count={}",
             wanted.max(most.saturating_mul(2)).min(i32::MAX as u64)
         ),

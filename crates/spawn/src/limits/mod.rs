@@ -1,6 +1,6 @@
 //! Limits of the number of light processes other than memory: tables of runtimes, and kernel limits.
 //!
-//! Each [`Limit`] holds the number of light processes that it still allows, after what is already in use. A
+//! Each [`CountLimit`] holds the number of light processes that it still allows, after what is already in use. A
 //! limit that is not set, or does not apply to this user, is absent. Goroutines, tokio tasks and virtual
 //! threads have no such limit while they wait. Go's limit of 10,000 threads (`debug.SetMaxThreads`) bounds
 //! how many goroutines may be in blocking calls at once, not how many may exist.
@@ -11,7 +11,7 @@ mod tasks;
 
 pub use address_space::available_memory;
 
-use manycore_experiment::spawning::{Limit, Runtime, Work};
+use manycore_experiment::spawning::{CountLimit, Runtime, Work};
 use manycore_topology::sys_tree::SysTree;
 
 /// Address space of a thread's stack: the default of Rust's standard library.
@@ -53,7 +53,7 @@ impl ResourceNeeds {
 
 /// Returns the limits of `process` (its id, or `self` for the limits of programs started by this process),
 /// lowest first.
-pub fn find(tree: &SysTree, process: &str, runtime: Runtime, needs: &ResourceNeeds) -> Vec<Limit> {
+pub fn find(tree: &SysTree, process: &str, runtime: Runtime, needs: &ResourceNeeds) -> Vec<CountLimit> {
     let mut limits = Vec::new();
     if needs.tasks {
         limits.extend(tasks::find(tree, process, needs));
@@ -64,25 +64,25 @@ pub fn find(tree: &SysTree, process: &str, runtime: Runtime, needs: &ResourceNee
     if needs.files > 0 {
         limits.extend(files::find(tree, process, runtime, needs));
     }
-    limits.sort_by_key(|limit| limit.room);
+    limits.sort_by_key(|limit| limit.max_count);
     limits
 }
 
 /// Returns the limit of an Erlang node's process table with `size` entries
 /// (`erlang:system_info(process_limit)`), of which `used` are taken (`process_count`). The size is a power of
 /// two: 262,144 by default, 1,048,576 since OTP 27.
-pub fn erlang_processes(size: u64, used: u64, count: u64) -> Limit {
+pub fn erlang_processes(size: u64, used: u64, count: u64) -> CountLimit {
     let wanted = count.saturating_add(used).checked_next_power_of_two().unwrap_or(MAX_ERLANG_PROCESSES);
-    let lift = if size >= MAX_ERLANG_PROCESSES {
+    let raise_command = if size >= MAX_ERLANG_PROCESSES {
         "impossible: +P is at its maximum; start another node".to_owned()
     } else {
         format!("erl +P {}", wanted.max(size.saturating_mul(2)).min(MAX_ERLANG_PROCESSES))
     };
-    Limit {
+    CountLimit {
         name: "+P".to_owned(),
-        room: size.saturating_sub(used),
+        max_count: size.saturating_sub(used),
         source: "erlang:system_info(process_limit)".to_owned(),
-        lift,
+        raise_command,
     }
 }
 

@@ -4,7 +4,7 @@ use crate::limits::{
     ResourceNeeds, doubled_up_to_hard_limit, has_capability, is_in_initial_user_namespace, raise, resource,
     status,
 };
-use manycore_experiment::spawning::Limit;
+use manycore_experiment::spawning::CountLimit;
 use manycore_topology::{
     cgroup::{self, GroupFolder},
     sys_tree::SysTree,
@@ -23,7 +23,7 @@ const CAP_SYS_RESOURCE: u32 = 24;
 /// Allowance for tasks of other processes, added when a limit is raised.
 const OTHER_TASKS_ALLOWANCE: u64 = 1000;
 
-pub(super) fn find(tree: &SysTree, process: &str, needs: &ResourceNeeds) -> Vec<Limit> {
+pub(super) fn find(tree: &SysTree, process: &str, needs: &ResourceNeeds) -> Vec<CountLimit> {
     let tasks = all_tasks(tree).unwrap_or(0);
     let groups = cgroup::folders_of(tree, process, "pids");
     [ids(tree, tasks), threads_max(tree, tasks, needs), of_user(tree, process, needs)]
@@ -39,42 +39,42 @@ fn all_tasks(tree: &SysTree) -> Option<u64> {
 }
 
 /// Returns the limit of process ids. After a wrap-around, ids from 300 to below `pid_max` are used.
-fn ids(tree: &SysTree, tasks: u64) -> Option<Limit> {
+fn ids(tree: &SysTree, tasks: u64) -> Option<CountLimit> {
     let path = "proc/sys/kernel/pid_max";
     let most: u64 = tree.number(path)?;
     let sees_all = tree.link("proc/self/ns/pid").is_some_and(|link| link == INITIAL_NAMESPACE);
     let reserved = |id: &u32| u64::from(*id) < RESERVED_PIDS;
     let low =
         if sees_all { tree.numbered_entries("proc", "").iter().filter(reserved).count() as u64 } else { 0 };
-    let lift = if most >= MAX_PID {
+    let raise_command = if most >= MAX_PID {
         "impossible: the kernel has no more process ids".to_owned()
     } else {
         format!("sysctl -w kernel.pid_max={MAX_PID}")
     };
-    Some(Limit {
+    Some(CountLimit {
         name: "kernel.pid_max".to_owned(),
-        room: most.saturating_sub(RESERVED_PIDS).saturating_sub(tasks.saturating_sub(low)),
+        max_count: most.saturating_sub(RESERVED_PIDS).saturating_sub(tasks.saturating_sub(low)),
         source: format!("/{path}: {most}, {tasks} tasks"),
-        lift,
+        raise_command,
     })
 }
 
-fn threads_max(tree: &SysTree, tasks: u64, needs: &ResourceNeeds) -> Option<Limit> {
+fn threads_max(tree: &SysTree, tasks: u64, needs: &ResourceNeeds) -> Option<CountLimit> {
     let path = "proc/sys/kernel/threads-max";
     let most: u64 = tree.number(path)?;
     let wanted =
         needs.count.saturating_add(tasks).saturating_add(OTHER_TASKS_ALLOWANCE).max(most.saturating_mul(2));
-    Some(Limit {
+    Some(CountLimit {
         name: "kernel.threads-max".to_owned(),
-        room: most.saturating_sub(tasks),
+        max_count: most.saturating_sub(tasks),
         source: format!("/{path}: {most}, {tasks} tasks"),
-        lift: format!("sysctl -w kernel.threads-max={wanted}"),
+        raise_command: format!("sysctl -w kernel.threads-max={wanted}"),
     })
 }
 
 /// Returns the limit `RLIMIT_NPROC`, which counts all tasks of the real user. It does not apply to root or to
 /// processes with administrative capabilities (`copy_process`).
-fn of_user(tree: &SysTree, process: &str, needs: &ResourceNeeds) -> Option<Limit> {
+fn of_user(tree: &SysTree, process: &str, needs: &ResourceNeeds) -> Option<CountLimit> {
     let (soft, hard) = resource(tree, process, "Max processes")?;
     let soft = soft?;
     let user = real_user(tree, process)?;
@@ -90,11 +90,11 @@ fn of_user(tree: &SysTree, process: &str, needs: &ResourceNeeds) -> Option<Limit
         .saturating_add(tasks)
         .saturating_add(OTHER_TASKS_ALLOWANCE)
         .max(doubled_up_to_hard_limit(soft, hard));
-    Some(Limit {
+    Some(CountLimit {
         name: "RLIMIT_NPROC".to_owned(),
-        room: soft.saturating_sub(tasks),
+        max_count: soft.saturating_sub(tasks),
         source: format!("/proc/{process}/limits: {soft}, {tasks} tasks of user {user}"),
-        lift: raise("u", "nproc", hard, Some(wanted)),
+        raise_command: raise("u", "nproc", hard, Some(wanted)),
     })
 }
 
@@ -104,21 +104,21 @@ fn real_user(tree: &SysTree, process: &str) -> Option<String> {
 }
 
 /// Returns the limit `pids.max` of one group, which counts the tasks of all groups below it.
-fn of_group(tree: &SysTree, folder: &GroupFolder) -> Option<Limit> {
+fn of_group(tree: &SysTree, folder: &GroupFolder) -> Option<CountLimit> {
     let path = format!("{}/pids.max", folder.path);
     let most: u64 = tree.number(&path)?;
     let used: u64 = tree.number(&format!("{}/pids.current", folder.path)).unwrap_or(0);
     let name = folder.path.rsplit('/').next().unwrap_or_default();
     let unit = [".slice", ".service", ".scope"].iter().any(|kind| name.ends_with(kind));
-    let lift = if unit {
+    let raise_command = if unit {
         format!("systemctl set-property --runtime {name} TasksMax=infinity")
     } else {
         format!("echo max > /{path}")
     };
-    Some(Limit {
+    Some(CountLimit {
         name: "pids.max".to_owned(),
-        room: most.saturating_sub(used),
+        max_count: most.saturating_sub(used),
         source: format!("/{path}: {most}, {used} tasks"),
-        lift,
+        raise_command,
     })
 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 const LIMITS: &str = "\
-Limit                     Soft Limit           Hard Limit           Units     \n\
+CountLimit                     Soft CountLimit           Hard CountLimit           Units     \n\
 Max data size             unlimited            unlimited            bytes     \n\
 Max processes             5000                 8000                 processes \n\
 Max open files            1024                 4096                 files     \n\
@@ -45,8 +45,8 @@ fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, SysTree) {
     (folder, tree)
 }
 
-fn rooms(limits: &[Limit]) -> Vec<(&str, u64, &str)> {
-    limits.iter().map(|limit| (&*limit.name, limit.room, &*limit.lift)).collect()
+fn rooms(limits: &[CountLimit]) -> Vec<(&str, u64, &str)> {
+    limits.iter().map(|limit| (&*limit.name, limit.max_count, &*limit.raise_command)).collect()
 }
 
 fn threads(count: u64) -> ResourceNeeds {
@@ -68,7 +68,7 @@ fn thread_limits_are_found() {
         ]
     );
     let lifted = find(&tree, "self", Runtime::Threads, &threads(6000));
-    assert_eq!(lifted[0].lift, "ulimit -u 8000", "no privilege is needed up to the hard limit");
+    assert_eq!(lifted[0].raise_command, "ulimit -u 8000", "no privilege is needed up to the hard limit");
     assert_eq!(lifted[0].source, "/proc/self/limits: 5000, 42 tasks of user 1000");
 }
 
@@ -97,15 +97,18 @@ fn light_processes_that_wait_have_no_limit_of_the_kernel() {
 fn open_file_limits_have_raise_commands() {
     let files = [("proc/sys/fs/nr_open", "1048576"), ("proc/self/fd/0", ""), ("proc/self/fd/1", "")];
     let (_folder, tree) = tree(&files);
-    let lift = |count| {
+    let raise_command = |count| {
         let needs = ResourceNeeds::new(Runtime::Tokio, "task", Work::Io, count);
         let limits = find(&tree, "self", Runtime::Tokio, &needs);
-        assert_eq!((&*limits[0].name, limits[0].room), ("RLIMIT_NOFILE", 1022));
-        limits[0].lift.clone()
+        assert_eq!((&*limits[0].name, limits[0].max_count), ("RLIMIT_NOFILE", 1022));
+        limits[0].raise_command.clone()
     };
-    assert_eq!(lift(2000), "ulimit -n 3002");
-    assert_eq!(lift(10_000), "prlimit --pid $$ --nofile=11002:11002");
-    assert_eq!(lift(2_000_000), "sysctl -w fs.nr_open=2001002; prlimit --pid $$ --nofile=2001002:2001002");
+    assert_eq!(raise_command(2000), "ulimit -n 3002");
+    assert_eq!(raise_command(10_000), "prlimit --pid $$ --nofile=11002:11002");
+    assert_eq!(
+        raise_command(2_000_000),
+        "sysctl -w fs.nr_open=2001002; prlimit --pid $$ --nofile=2001002:2001002"
+    );
 }
 
 #[test]
@@ -180,9 +183,9 @@ fn a_tenth_of_memory_is_reserved() {
 #[test]
 fn erlang_tables_have_raise_options() {
     let table = erlang_processes(262_144, 44, 1_000_000);
-    assert_eq!((&*table.name, table.room, &*table.lift), ("+P", 262_100, "erl +P 1048576"));
-    assert_eq!(erlang_processes(262_144, 44, 100_000).lift, "erl +P 524288", "always more than now");
-    assert!(erlang_processes(134_217_727, 0, 1 << 40).lift.starts_with("impossible"));
+    assert_eq!((&*table.name, table.max_count, &*table.raise_command), ("+P", 262_100, "erl +P 1048576"));
+    assert_eq!(erlang_processes(262_144, 44, 100_000).raise_command, "erl +P 524288", "always more than now");
+    assert!(erlang_processes(134_217_727, 0, 1 << 40).raise_command.starts_with("impossible"));
 }
 
 proptest! {
@@ -280,7 +283,7 @@ impl Drop for Script {
     }
 }
 
-fn room(script: &Script, name: &str) -> Option<Limit> {
+fn limit_of(script: &Script, name: &str) -> Option<CountLimit> {
     let tree = SysTree::open(Path::new("/")).unwrap();
     let needs = ResourceNeeds { count: 100, tasks: true, ..ResourceNeeds::default() };
     let limits = find(&tree, &script.id(), Runtime::Processes, &needs);
@@ -311,9 +314,9 @@ fn real_group_limit_is_exact() {
     };
     let Some(mut script) = Script::start(FORKS, &["0", "0"]) else { return };
     fs::write(group.0.join("cgroup.procs"), script.id()).unwrap();
-    let limit = room(&script, "pids.max").unwrap();
-    assert_eq!(limit.room, 24, "{limit:?}");
-    assert!(limit.lift.ends_with(&format!("{}/pids.max", group.0.display())), "{limit:?}");
+    let limit = limit_of(&script, "pids.max").unwrap();
+    assert_eq!(limit.max_count, 24, "{limit:?}");
+    assert!(limit.raise_command.ends_with(&format!("{}/pids.max", group.0.display())), "{limit:?}");
     assert_eq!(script.go_on(), "24", "as many can be started as the limit allows");
 }
 
@@ -326,8 +329,8 @@ fn real_user_limit_is_exact() {
     // A user id that no other process or run of this test has: all its tasks belong to the test.
     let user = (0x4000_0000 + std::process::id()).to_string();
     let Some(mut script) = Script::start(FORKS, &[&user, "20"]) else { return };
-    let limit = room(&script, "RLIMIT_NPROC").unwrap();
-    assert_eq!(limit.room, 19, "{limit:?}");
+    let limit = limit_of(&script, "RLIMIT_NPROC").unwrap();
+    assert_eq!(limit.max_count, 19, "{limit:?}");
     assert_eq!(script.go_on(), "19", "as many can be started as the limit allows");
 }
 
@@ -338,7 +341,7 @@ fn real_stacks_take_predicted_mappings() {
     let tree = SysTree::open(Path::new("/")).unwrap();
     let left = |script: &Script| {
         let limits = find(&tree, &script.id(), Runtime::Threads, &threads(COUNT));
-        limits.into_iter().find(|limit| limit.name == "vm.max_map_count").unwrap().room
+        limits.into_iter().find(|limit| limit.name == "vm.max_map_count").unwrap().max_count
     };
     let before = left(&script);
     assert_eq!(script.go_on(), "there");

@@ -125,8 +125,6 @@ fn the_rule_comes_from_the_record() {
         parameters.insert(name.to_owned(), value.to_owned());
         DecisionRule::from_parameters(&parameters)
     };
-    // Older records do not contain an analysis; each analysis had a third of the level.
-    assert!((set("looks", "3").level - 0.05 / 3.0).abs() < 1e-3);
     assert_eq!(set("analyses", "3").level, 0.0451);
     assert_eq!(set("analysis", "1").level, 0.0005);
     assert_eq!(set("equivalent", "0.05").margin, 0.05);

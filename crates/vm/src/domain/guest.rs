@@ -85,7 +85,7 @@ pub struct Cell {
 pub struct BoundMemory {
     /// Size in KiB.
     pub kib: u64,
-    /// Host nodes that it comes from.
+    /// Host nodes that the memory comes from.
     pub host_nodes: CpuSet,
 }
 

@@ -53,7 +53,7 @@ impl Pending {
         let mut restored = UndoResult::default();
         if !self.is_from_earlier_boot() {
             if self.is_from_other_namespace() {
-                let place = &self.header.namespace;
+                let place = &self.header.pid_namespace;
                 restored.failed.push(format!(
                     "its processes are in another process namespace ({place}): run undo there"
                 ));

@@ -123,7 +123,7 @@ impl Pending {
     /// their environment, if no group contained them and `run` was no longer there to track them.
     fn warn_untracked(&self, restored: &mut UndoResult) {
         let is_run = self.changes.iter().any(|change| matches!(change, Change::Command { .. }));
-        let by_owner = self.header.owner.is_some_and(|(pid, _)| pid == std::process::id());
+        let by_owner = self.header.owner.is_some_and(|owner| owner.pid == std::process::id());
         if is_run && !by_owner && self.groups().next().is_none() {
             restored.changed_by_others.push(
                 "no control group contained the processes of the command: daemons that started after manycore was killed, \

@@ -1,7 +1,7 @@
 //! Rejects light processes with values that cannot have been measured.
 
 use super::{MAX_COUNTER, MAX_WORKERS};
-use crate::spawning::{Io, Memory, Run, Spawning, Spin};
+use crate::spawning::{Io, Memory, RuntimeRuns, SpawnRun, Spin};
 use manycore_stats::histogram::BUCKETS;
 
 /// Shares above this are damaged. Ticks are whole numbers, so a short interval may count one more than it
@@ -11,7 +11,7 @@ const MAX_SHARE: f32 = 1.5;
 /// Maximum number of cells in a table of shares. Larger tables would only consume memory.
 const MAX_CELLS: usize = 1 << 26;
 
-pub(super) fn check(spawning: &Spawning) -> Result<(), String> {
+pub(super) fn check(spawning: &RuntimeRuns) -> Result<(), String> {
     let schedulers = &spawning.schedulers;
     let count = schedulers.count.unwrap_or(0).max(schedulers.cpus.len());
     if count > MAX_WORKERS {
@@ -30,10 +30,10 @@ pub(super) fn check(spawning: &Spawning) -> Result<(), String> {
         .try_for_each(|(index, run)| check_run(run).map_err(|what| format!("run {index}: {what}")))
 }
 
-fn check_run(run: &Run) -> Result<(), String> {
+fn check_run(run: &SpawnRun) -> Result<(), String> {
     let seconds = [
         ("start_seconds", Some(run.start_seconds)),
-        ("own_start_seconds", run.own_start_seconds),
+        ("reported_start_seconds", run.reported_start_seconds),
         ("end_seconds", run.end_seconds),
     ];
     for (name, value) in seconds {
@@ -41,7 +41,7 @@ fn check_run(run: &Run) -> Result<(), String> {
             return Err(format!("{name} is {value:?}"));
         }
     }
-    let counts = [("asked", run.asked), ("alive", run.alive)];
+    let counts = [("requested", run.requested), ("alive", run.alive)];
     let limit = [("memory_limit_bytes", run.memory_limit_bytes.unwrap_or(0))];
     let memory = figures(&run.before).into_iter().chain(figures(&run.held));
     let largest = counts.into_iter().chain(limit).chain(memory).max_by_key(|figure| figure.1);
@@ -57,8 +57,8 @@ fn figures(memory: &Memory) -> [(&'static str, u64); 5] {
         ("pss_bytes", memory.pss_bytes.unwrap_or(0)),
         ("rss_bytes", memory.rss_bytes),
         ("kernel_bytes", memory.kernel_bytes.unwrap_or(0)),
-        ("own_bytes", memory.own_bytes.unwrap_or(0)),
-        ("group_bytes", memory.group_bytes.unwrap_or(0)),
+        ("reported_bytes", memory.reported_bytes.unwrap_or(0)),
+        ("cgroup_bytes", memory.cgroup_bytes.unwrap_or(0)),
     ]
 }
 

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 const GIB: u64 = 1 << 30;
 
 fn reading(available: u64) -> MemoryReading {
-    MemoryReading { available, total: 16 * GIB, ..MemoryReading::default() }
+    MemoryReading { available_bytes: available, total_bytes: 16 * GIB, ..MemoryReading::default() }
 }
 
 /// A trend that falls by `rate` bytes a second to `room`.
@@ -48,7 +48,8 @@ fn trend_acts_before_levels_but_not_while_memory_is_plentiful() {
 /// The stage of a machine of `total` bytes that has `available` bytes left after it lost the rest at
 /// `rate`.
 fn spike(total: u64, available: u64, rate: u64) -> Stage {
-    let reading = MemoryReading { available, total, ..MemoryReading::default() };
+    let reading =
+        MemoryReading { available_bytes: available, total_bytes: total, ..MemoryReading::default() };
     assess(&reading, &falling(available, rate), &Thresholds::default()).stage
 }
 
@@ -84,7 +85,12 @@ fn last_resort_waits_for_the_holder_search() {
     let limits = Thresholds::default();
     let end = |available: u64, stalled, is_sought| {
         let total = 1000 * MIB;
-        let reading = MemoryReading { available, total, stalled: Some(stalled), ..MemoryReading::default() };
+        let reading = MemoryReading {
+            available_bytes: available,
+            total_bytes: total,
+            stalled: Some(stalled),
+            ..MemoryReading::default()
+        };
         needs_last_resort(
             &reading,
             &assess(&reading, &falling(available, 100 * MIB), &limits),
@@ -113,7 +119,8 @@ fn stalls_act_only_if_little_is_left() {
 #[test]
 fn free_swap_keeps_levels_from_acting() {
     let assessment = |swap_free| {
-        let reading = MemoryReading { swap_free, swap_total: 8 * GIB, ..reading(GIB / 2) };
+        let reading =
+            MemoryReading { swap_free_bytes: swap_free, swap_total_bytes: 8 * GIB, ..reading(GIB / 2) };
         assess(&reading, &Trend::default(), &Thresholds::default()).stage
     };
     assert_eq!(assessment(4 * GIB), Stage::Calm);
@@ -168,7 +175,7 @@ proptest! {
             let available = (total as f64 * share) as u64;
             let swap_free = (swap_total as f64 * swap_share) as u64;
             let reading = MemoryReading {
-                at_ns: 0, available, total, swap_free, swap_total, shmem: 0, stalled: Some(stalled),
+                at_ns: 0, available_bytes: available, total_bytes: total, swap_free_bytes: swap_free, swap_total_bytes: swap_total, shmem_bytes: 0, stalled: Some(stalled),
             };
             assess(&reading, &falling(reading.available_with_swap(), rate), &Thresholds::default()).stage
         };

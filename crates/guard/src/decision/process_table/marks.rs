@@ -18,7 +18,7 @@ impl ProcessTable {
         let slot = if self.marked < MARKS { self.marked } else { self.discard_mark(at_ns) };
         let mut mark = Mark { at_ns, slot, ..Mark::default() };
         for (at, reading) in readings.iter().take(WATCHES).enumerate() {
-            (mark.available[at], mark.shmem[at]) = (reading.available_with_swap(), reading.shmem);
+            (mark.available[at], mark.shmem[at]) = (reading.available_with_swap(), reading.shmem_bytes);
         }
         self.marks[self.marked.min(MARKS - 1)] = mark;
         self.marked = (self.marked + 1).min(MARKS);
@@ -102,6 +102,6 @@ fn window(mark: &Mark, watch: usize, now: &MemoryReading) -> GrowthWindow {
         slot: mark.slot,
         start_ns: mark.at_ns,
         decrease: mark.available[watch].saturating_sub(now.available_with_swap()),
-        shmem: now.shmem.saturating_sub(mark.shmem[watch]),
+        shmem: now.shmem_bytes.saturating_sub(mark.shmem[watch]),
     }
 }

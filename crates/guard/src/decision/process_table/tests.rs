@@ -11,7 +11,7 @@ fn seen(pid: u32, start: u64, kib: u32) -> ProcessReading {
 }
 
 fn reading(available: u64) -> MemoryReading {
-    MemoryReading { available, ..MemoryReading::default() }
+    MemoryReading { available_bytes: available, ..MemoryReading::default() }
 }
 
 /// Makes a survey at `at` seconds: `(pid, KiB)` of processes that started at 1.

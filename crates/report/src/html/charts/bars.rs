@@ -74,7 +74,7 @@ fn bar(name: String, mode: &ParallelMode, colour: usize) -> Bar {
 pub(super) fn matrix(all: &[NamedEvaluation]) -> Vec<ChartFigure> {
     let peaks: Vec<f64> = all
         .iter()
-        .filter_map(|named| named.evaluation.matrix.first()?.peak)
+        .filter_map(|named| named.evaluation.matrix.first()?.peak_gflops)
         .filter(|peak| *peak > 0.0)
         .collect();
     let peak = match (all, &peaks[..]) {
@@ -86,8 +86,8 @@ pub(super) fn matrix(all: &[NamedEvaluation]) -> Vec<ChartFigure> {
         all,
         ("chart-matrix-one", "GFLOPS of one process on one core"),
         peak,
-        |point| Some(point.one),
-        |point, value| match point.peak {
+        |point| Some(point.one_gflops),
+        |point, value| match point.peak_gflops {
             Some(peak) => format!("{} ({:.0} % of peak)", number(value.median), value.median / peak * 100.0),
             None => format!("{} ({})", number(value.median), interval(value, number)),
         },
@@ -101,7 +101,7 @@ pub(super) fn matrix(all: &[NamedEvaluation]) -> Vec<ChartFigure> {
         all,
         ("chart-matrix-all", "GFLOPS of one process on each core at once"),
         None,
-        |point| point.all,
+        |point| point.all_gflops,
         |point, value| {
             let speedup = point.speedup.map(|speedup| format!(" ({}x one)", factor(speedup.median)));
             format!("{}{}", number(value.median), speedup.unwrap_or_default())

@@ -72,7 +72,7 @@ fn estimates_by_pairs(experiment: &Experiment) -> Option<Vec<Estimate>> {
     compare(experiment)?;
     let side = |name: &str| {
         let is = |side: &String| side == name;
-        experiment.treatments.iter().position(|treatment| treatment.factors.get("side").is_some_and(is))
+        experiment.treatments.iter().position(|treatment| treatment.factors.get("variant").is_some_and(is))
     };
     let ratios = experiment.log_ratios(side("A")?, side("B")?);
     let growth = (ratios.len() as f64 / MIN_PAIRS as f64).powf(1.0 / (CURVE_POINTS - 1) as f64);

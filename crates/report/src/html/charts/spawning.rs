@@ -5,7 +5,7 @@ use crate::{
     html::charts::{ChartFigure, titled},
 };
 use manycore_analysis::{LightProcessRun, LightProcesses, PUBLISHED_BYTES, PUBLISHED_ON};
-use manycore_experiment::spawning::{Purpose, Spin, ceiling::plural};
+use manycore_experiment::spawning::{Purpose, Spin, capacity::plural};
 use manycore_render::{
     chart::{Bar, BarChart, Group, HeatMap, HeatRow},
     figure::{grouped, percent},
@@ -20,11 +20,12 @@ const MAX_BLOCKS: usize = 40;
 
 pub(super) fn figures(all: &[NamedEvaluation]) -> Vec<ChartFigure> {
     let maps = all.iter().enumerate().flat_map(|(index, named)| {
-        let spins = named.record.spawnings.iter().zip(&named.evaluation.light_processes).enumerate();
+        let spins = named.record.light_processes.iter().zip(&named.evaluation.light_processes).enumerate();
         spins.filter_map(move |(place, (spawning, light))| {
             let (run, spin) = spawning.runs.iter().rev().find_map(|run| Some((run, run.spin.as_ref()?)))?;
             let id = format!("chart-spawn-cpus-{}-{}", index + 1, place + 1);
-            let what = format!("{}: {} {} that compute", light.name, count(run.asked), plural(&light.unit));
+            let what =
+                format!("{}: {} {} that compute", light.name, count(run.requested), plural(&light.unit));
             Some(map(&id, &titled(&what, named, all), spin))
         })
     });
@@ -71,7 +72,7 @@ fn bytes(all: &[NamedEvaluation]) -> Option<ChartFigure> {
 fn bar(index: usize, light: &LightProcesses) -> Option<Bar> {
     let counted = light.runs.iter().filter(|run| run.purpose == Purpose::Count);
     let run: &LightProcessRun = counted.max_by_key(|run| run.alive)?;
-    let value = run.pss_each.or(run.rss_each)?;
+    let value = run.pss_bytes_each.or(run.rss_bytes_each)?;
     let words = format!("{} at {}", grouped(value), count(run.alive));
     Some(Bar { name: light.name.clone(), value, interval: None, words, colour: index })
 }

@@ -3,7 +3,7 @@
 
 use crate::sections::spawning::{Table, how_it_ended};
 use manycore_analysis::LightProcesses;
-use manycore_experiment::spawning::ceiling::{Bound, Ceiling};
+use manycore_experiment::spawning::capacity::{Capacity, LowestLimit};
 use manycore_render::{
     figure::{ABSENT, grouped, percent},
     table::Align,
@@ -11,53 +11,53 @@ use manycore_render::{
 use manycore_text::units::{count, decimal};
 
 pub(super) fn tables(all: &[LightProcesses]) -> Vec<Table> {
-    vec![ceilings(all), reached(all), limits(all), schedulers(all)]
+    vec![capacities(all), reached(all), limits(all), schedulers(all)]
 }
 
-fn evaluated(all: &[LightProcesses]) -> impl Iterator<Item = (&LightProcesses, &Ceiling)> {
-    all.iter().filter_map(|light| Some((light, light.ceiling.as_ref()?)))
+fn evaluated(all: &[LightProcesses]) -> impl Iterator<Item = (&LightProcesses, &Capacity)> {
+    all.iter().filter_map(|light| Some((light, light.capacity.as_ref()?)))
 }
 
-fn ceilings(all: &[LightProcesses]) -> Table {
+fn capacities(all: &[LightProcesses]) -> Table {
     let mut table = Table::numeric(
         "How many fit: (memory - fixed) / bytes each, and the lowest limit",
         ("runtime", Align::Left),
         &["fixed", "bytes each", "spread", "memory", "it holds", "limit", "most"],
     );
     table.rows = evaluated(all)
-        .map(|(light, ceiling)| {
-            let line = &ceiling.line;
+        .map(|(light, capacity)| {
+            let line = &capacity.line;
             vec![
                 light.name.clone(),
                 decimal(line.fixed_bytes),
-                grouped(line.bytes),
-                line.spread.map_or_else(
+                grouped(line.bytes_each),
+                line.bytes_each_range.map_or_else(
                     || "unknown".to_owned(),
                     |(low, high)| format!("{} to {}", grouped(low), grouped(high)),
                 ),
-                decimal(light.memory.0 as f64),
-                count(ceiling.by_memory),
-                match &ceiling.bound {
-                    Bound::Memory => "memory".to_owned(),
-                    Bound::Limit(limit) => limit.name.clone(),
+                decimal(light.memory_bytes as f64),
+                count(capacity.by_memory),
+                match &capacity.lowest_limit {
+                    LowestLimit::Memory => "memory".to_owned(),
+                    LowestLimit::Limit(limit) => limit.name.clone(),
                 },
-                count(ceiling.count),
+                count(capacity.count),
             ]
         })
         .collect();
-    if evaluated(all).any(|(_, ceiling)| ceiling.line.spread.is_none()) {
+    if evaluated(all).any(|(_, capacity)| capacity.line.bytes_each_range.is_none()) {
         table.notes.push(
             "Spread: the slopes between adjacent counts. Three counts are needed to see how straight the line is; \
              one or two are not enough."
                 .to_owned(),
         );
     }
-    table.notes.extend(evaluated(all).map(|(light, ceiling)| {
+    table.notes.extend(evaluated(all).map(|(light, capacity)| {
         format!(
             "{}: by {}; memory is the {}.",
             light.name,
-            ceiling.line.measure.words(),
-            light.memory.1.trim_start_matches("the ")
+            capacity.line.measure.words(),
+            light.memory_source.trim_start_matches("the ")
         )
     }));
     table
@@ -71,7 +71,7 @@ fn reached(all: &[LightProcesses]) -> Table {
     );
     table.head.push(("ended".to_owned(), Align::Left));
     let runs =
-        evaluated(all).flat_map(|(light, ceiling)| ceiling.reached.iter().map(move |run| (light, run)));
+        evaluated(all).flat_map(|(light, capacity)| capacity.tests.iter().map(move |run| (light, run)));
     table.rows = runs
         .map(|(light, run)| {
             vec![
@@ -91,7 +91,7 @@ fn limits(all: &[LightProcesses]) -> Table {
     let mut table = Table::numeric(
         "Limits below which counts must stay, lowest first",
         ("runtime", Align::Left),
-        &["limit", "room"],
+        &["limit", "allows"],
     );
     table.head[1].1 = Align::Left;
     table.head.push(("how to raise it".to_owned(), Align::Left));
@@ -99,7 +99,12 @@ fn limits(all: &[LightProcesses]) -> Table {
     // The source goes into a note: the table is too narrow for a path beside the command, which must stay
     // copyable.
     for (light, limit) in limits {
-        table.rows.push(vec![light.name.clone(), limit.name.clone(), count(limit.room), limit.lift.clone()]);
+        table.rows.push(vec![
+            light.name.clone(),
+            limit.name.clone(),
+            count(limit.max_count),
+            limit.raise_command.clone(),
+        ]);
         let source = format!("{}: {}", limit.name, limit.source);
         if !table.notes.contains(&source) {
             table.notes.push(source);

@@ -60,7 +60,7 @@ fn started(run: &LightProcessRun) -> String {
 /// Returns the bytes per light process at the largest count.
 fn bytes_each(light: &LightProcesses) -> Option<f64> {
     let run = counted(light).filter(|run| run.rss_bytes > 0).max_by_key(|run| run.alive)?;
-    run.pss_each.or(run.rss_each)
+    run.pss_bytes_each.or(run.rss_bytes_each)
 }
 
 /// Returns a table of all runtimes side by side, with the published figures.
@@ -112,8 +112,8 @@ fn times_of(all: &[LightProcesses]) -> Table {
                 count(run.requested),
                 count(run.alive),
                 started(run),
-                optional(run.own_start_seconds, seconds),
-                optional(run.start_over_own, times),
+                optional(run.reported_start_seconds, seconds),
+                optional(run.start_over_reported, times),
                 optional(run.seconds_each.map(|each| each * 1e6), number),
                 optional(run.end_seconds, seconds),
                 how_it_ended(&run.ending),
@@ -143,11 +143,11 @@ fn memory(all: &[LightProcesses]) -> Table {
                 count(run.alive),
                 optional(run.pss_bytes.map(|bytes| bytes as f64), decimal),
                 while_held(run, decimal(run.rss_bytes as f64)),
-                optional(run.pss_each, grouped),
-                optional(run.rss_each, grouped),
-                optional(run.kernel_each, grouped),
-                optional(run.own_each, grouped),
-                optional(run.memory_over_own, times),
+                optional(run.pss_bytes_each, grouped),
+                optional(run.rss_bytes_each, grouped),
+                optional(run.kernel_bytes_each, grouped),
+                optional(run.reported_bytes_each, grouped),
+                optional(run.memory_over_reported, times),
             ]
         })
         .collect();
@@ -185,7 +185,7 @@ fn lines(light: &LightProcesses) -> Vec<(String, String)> {
     add("bytes each".to_owned(), optional(bytes_each(light), grouped));
     add(
         "most that fit".to_owned(),
-        light.ceiling.as_ref().map_or_else(|| ABSENT.to_owned(), |c| count(c.count)),
+        light.capacity.as_ref().map_or_else(|| ABSENT.to_owned(), |c| count(c.count)),
     );
     lines
 }

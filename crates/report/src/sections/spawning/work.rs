@@ -18,8 +18,8 @@ const MAX_LINES: usize = 32;
 const SIGNS: [char; 9] = ['·', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 pub(super) fn tables(all: &[LightProcesses], record: &Record) -> Vec<Table> {
-    let spins = record.spawnings.iter().zip(all).flat_map(|(spawning, light)| {
-        spawning.runs.iter().filter_map(move |run| Some((light, run.asked, run.spin.as_ref()?)))
+    let spins = record.light_processes.iter().zip(all).flat_map(|(spawning, light)| {
+        spawning.runs.iter().filter_map(move |run| Some((light, run.requested, run.spin.as_ref()?)))
     });
     let mut tables = vec![balance(all)];
     tables.extend(spins.map(|(light, requested, spin)| map(light, requested, spin)));

@@ -51,7 +51,7 @@ pub struct PrintedPlan<'a> {
     #[serde(flatten)]
     pub guest: &'a GuestHardware,
     /// [`Machine::fingerprint`] of the host that the plan is for.
-    pub machine: String,
+    pub machine_fingerprint: String,
     /// Host node of each guest node, in order; empty if the guest's nodes were left unchanged.
     pub host_nodes: &'a [u32],
     /// What could not be planned, and what the plan decided, one sentence each.
@@ -61,8 +61,8 @@ pub struct PrintedPlan<'a> {
 impl DomainPlan {
     /// Combines the plan with its host and its notes as text.
     pub fn printed<'a>(&'a self, machine: &Machine, notes: &'a [String]) -> PrintedPlan<'a> {
-        let machine = machine.fingerprint();
-        PrintedPlan { guest: &self.guest, machine, host_nodes: &self.host_nodes, notes }
+        let machine_fingerprint = machine.fingerprint();
+        PrintedPlan { guest: &self.guest, machine_fingerprint, host_nodes: &self.host_nodes, notes }
     }
 }
 
