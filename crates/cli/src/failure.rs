@@ -134,8 +134,8 @@ impl From<manycore_experiment::Error> for Failure {
         match error {
             Error::Unavailable(message) => Self::Missing(message),
             Error::InvalidMetric(message) => Self::Input(message),
-            Error::Failed(message) | Error::UnreadableOutput(message) => Self::Measured(message),
             Error::Interrupted => Self::Interrupted(error.to_string()),
+            error => Self::Measured(error.to_string()),
         }
     }
 }

@@ -104,10 +104,8 @@ impl From<manycore_experiment::Error> for Error {
         use manycore_experiment::Error as Cause;
         match error {
             Cause::Unavailable(message) => Self::Unavailable(message),
-            Cause::Failed(message) | Cause::InvalidMetric(message) | Cause::UnreadableOutput(message) => {
-                Self::Failed(message)
-            }
             Cause::Interrupted => Self::Interrupted,
+            error => Self::Failed(error.to_string()),
         }
     }
 }

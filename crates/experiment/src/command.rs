@@ -15,6 +15,7 @@ use std::{
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The output and the wall time of a program.
+#[derive(Clone, Debug)]
 pub struct CommandOutput {
     /// Everything that it wrote to standard output.
     pub stdout: String,

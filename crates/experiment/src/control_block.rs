@@ -37,6 +37,7 @@ pub(crate) const NO_EXPECTED_CPU: u32 = u32::MAX;
 /// The fields by which the coordinator and one worker communicate. A slot is aligned to two cache lines,
 /// because prefetchers fetch lines in pairs.
 #[repr(C, align(128))]
+#[derive(Debug)]
 pub struct WorkerSlot {
     /// Number of the latest order; a futex. [`QUIT`] ends the worker.
     pub command: AtomicU32,
@@ -172,6 +173,7 @@ fn wake(word: &AtomicU32) {
 }
 
 /// Shared memory with one [`WorkerSlot`] for each worker.
+#[derive(Debug)]
 pub struct WorkerControlBlock {
     slots: NonNull<WorkerSlot>,
     count: usize,

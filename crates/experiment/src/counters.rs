@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 const MAX_FREQUENCIES: usize = 16;
 
 /// The counters to read on this machine.
+#[derive(Debug)]
 pub struct CounterReader {
     kernel: KernelCounters,
     /// The online CPUs, in the order of the ticks in a record.
@@ -19,6 +20,7 @@ pub struct CounterReader {
 }
 
 /// Counters at one point in time.
+#[derive(Clone, Debug)]
 pub struct CounterSnapshot {
     ns: u64,
     ticks: Vec<CpuTicks>,

@@ -4,6 +4,7 @@ use std::fmt::Display;
 
 /// Why an experiment failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// A needed right, file, program or resource is missing.
     #[error("{0}")]

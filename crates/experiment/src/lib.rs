@@ -4,6 +4,44 @@
 //! ExperimentSpec, Subject -> engine -> blocks of samples -> Record
 //! ```
 //!
+//! ```
+//! use manycore_experiment::{
+//!     engine::{self, Budget, ExperimentSpec, Subject},
+//!     record::{Method, Sample, Treatment},
+//! };
+//! use std::convert::Infallible;
+//!
+//! /// A simulated machine: each sample takes 10 ms, and the second treatment does a tenth more work in it.
+//! struct Simulated(u64);
+//!
+//! impl Subject for Simulated {
+//!     type Error = Infallible;
+//!
+//!     fn measure(&mut self, treatment: usize) -> Result<Sample, Infallible> {
+//!         let start_ns = self.0;
+//!         self.0 += 10_000_000;
+//!         Ok(Sample { start_ns, wall_ns: 10_000_000, work: [10.0, 11.0][treatment], ..Sample::default() })
+//!     }
+//!
+//!     fn now_ns(&self) -> u64 {
+//!         self.0
+//!     }
+//! }
+//!
+//! let treatment = |name: &str| Treatment { name: name.to_owned(), workers: 1, ..Treatment::default() };
+//! let spec = ExperimentSpec {
+//!     treatments: vec![treatment("old"), treatment("new")],
+//!     budget: Budget::seconds(1.0),
+//!     ..ExperimentSpec::new("example", Method::WholeRun, "events")
+//! };
+//! let (experiment, result) =
+//!     engine::run(spec, &mut Simulated(0), &mut engine::rng(1), &mut |_| false, &mut |_| {});
+//! assert!(result.is_ok());
+//! // 50 blocks of 20 ms. Each block holds both treatments once, in random order.
+//! assert_eq!(experiment.samples.len(), 100);
+//! assert!(experiment.log_ratios(0, 1).iter().all(|ratio| (ratio.exp() - 1.1).abs() < 1e-9));
+//! ```
+//!
 //! # Engine
 //!
 //! An experiment specification names treatments and a budget. A *subject* takes one sample under one treatment. The
@@ -92,16 +130,17 @@
 //!   namespace. The number of a runtime's schedulers is as it should be if it equals the number of CPUs, or the CPU
 //!   quota rounded up.
 #![deny(unsafe_code)]
+#![warn(missing_debug_implementations)]
 
 pub mod command;
-pub mod control_block;
+mod control_block;
 pub mod counters;
 pub mod engine;
-pub mod error;
+mod error;
 pub mod interrupt;
 pub mod memory_loaders;
 pub mod metric;
-pub mod new_record;
+mod new_record;
 pub mod ping_pong;
 pub mod pool_subject;
 pub mod record;
@@ -112,5 +151,9 @@ pub mod worker;
 pub mod worker_pool;
 
 pub use error::{Error, Result};
-
 pub use record::Record;
+
+/// Runs the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

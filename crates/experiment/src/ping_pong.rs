@@ -34,6 +34,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const MAX_LATENCY_NS: f64 = 100_000.0;
 
 /// The pairs that are visited, and the two threads.
+#[derive(Debug)]
 pub struct PingPongSubject {
     pairs: Vec<Pair>,
     visit: PingPongTime,

@@ -46,6 +46,7 @@ pub struct Trial {
 }
 
 /// Workers that are measured under treatments.
+#[derive(Debug)]
 pub struct PoolSubject {
     pool: WorkerPool,
     counter_reader: Rc<CounterReader>,
@@ -58,7 +59,7 @@ pub struct PoolSubject {
 }
 
 /// Histogram of event times of one treatment, while it is collected.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 struct LatencyHistogram {
     latency: EventTimes,
     buckets: BTreeMap<u32, u64>,

@@ -10,8 +10,7 @@ use crate::{
 use manycore_linux::clock;
 use manycore_stats::verdict::parameter;
 use manycore_topology::Machine;
-use rand::SeedableRng;
-use std::{rc::Rc, time::Duration};
+use std::{fmt, rc::Rc, time::Duration};
 
 /// What happens during a run.
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +54,12 @@ pub struct Session<'a> {
     listener: &'a mut dyn Listener,
 }
 
+impl fmt::Debug for Session<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        formatter.debug_struct("Session").field("record", &self.record).finish_non_exhaustive()
+    }
+}
+
 impl<'a> Session<'a> {
     /// Begins a run of `verb` on `machine`, the running machine.
     pub fn begin(
@@ -68,7 +73,7 @@ impl<'a> Session<'a> {
         Self {
             record: new_record(verb, machine, seed, &counter_reader),
             counter_reader,
-            rng: Rng::seed_from_u64(seed),
+            rng: engine::rng(seed),
             origin_ns: clock::now_ns(),
             margin,
             listener,

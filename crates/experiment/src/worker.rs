@@ -1,16 +1,36 @@
 //! The body of a worker, in a thread of this process or in a process of its own.
+//!
+//! A [`WorkerPool`](crate::worker_pool::WorkerPool) starts its worker processes from the running program, as
+//! `PROGRAM worker LOAD SLOT [OBJECT]`, with the worker control block as standard input. A program that uses worker
+//! processes answers these arguments with [`run`].
 
-use crate::control_block::{NO_EXPECTED_CPU, QUIT, WorkerSlot};
+use crate::control_block::{NO_EXPECTED_CPU, QUIT, WorkerControlBlock, WorkerSlot};
 use manycore_linux::{affinity::current_cpu, clock::now_ns};
 use manycore_workload::{Load, contention::Role};
-use std::sync::atomic::{
-    AtomicU64,
-    Ordering::{Acquire, Relaxed, Release},
+use std::{
+    io,
+    os::fd::OwnedFd,
+    sync::atomic::{
+        AtomicU64,
+        Ordering::{Acquire, Relaxed, Release},
+    },
 };
+
+/// Runs a worker process: follows the orders on the slot with this index in the control block `memory`, until the
+/// order to quit, or serves until the shared object is closed.
+///
+/// # Errors
+/// `InvalidData` if `memory` is not a control block with that slot; else those of `mmap(2)`.
+pub fn run(memory: OwnedFd, slot: usize, role: Role) -> io::Result<()> {
+    let block = WorkerControlBlock::open(memory)?;
+    let slot = block.slots().get(slot).ok_or(io::ErrorKind::InvalidData)?;
+    run_role(slot, role);
+    Ok(())
+}
 
 /// Takes part in an object: follows the orders on `slot` until the order to quit, or serves until the object
 /// is closed.
-pub fn run_role(slot: &WorkerSlot, part: Role) {
+pub(crate) fn run_role(slot: &WorkerSlot, part: Role) {
     slot.announce();
     match part {
         Role::Worker(load) => work(slot, load),

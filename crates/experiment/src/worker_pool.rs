@@ -11,6 +11,7 @@ use manycore_workload::{
     contention::{Member, Role, SharedObject},
 };
 use std::{
+    fmt,
     os::fd::AsFd,
     process::{Child, Command, Stdio},
     sync::{
@@ -31,6 +32,8 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Worker threads and processes, each with a slot in one worker control block.
+///
+/// A worker process is the running program, started with the arguments that [`crate::worker`] describes.
 pub struct WorkerPool {
     block: Arc<WorkerControlBlock>,
     handles: Vec<WorkerHandle>,
@@ -116,12 +119,12 @@ impl WorkerPool {
     }
 
     /// Returns the slots of the workers.
-    pub fn slots(&self) -> &[WorkerSlot] {
+    pub(crate) fn slots(&self) -> &[WorkerSlot] {
         self.block.slots()
     }
 
     /// Makes exactly the workers in `wanted` active, without an end. The others become idle.
-    pub fn activate(&mut self, wanted: &[usize]) {
+    pub(crate) fn activate(&mut self, wanted: &[usize]) {
         let mut next = vec![false; self.active.len()];
         for &worker in wanted {
             next[worker] = true;
@@ -138,7 +141,7 @@ impl WorkerPool {
     ///
     /// # Errors
     /// As [`WorkerPool::wait`].
-    pub fn stop_all(&mut self) -> Result {
+    pub(crate) fn stop_all(&mut self) -> Result {
         self.activate(&[]);
         let all: Vec<usize> = (0..self.active.len()).collect();
         self.wait(&all)
@@ -149,7 +152,7 @@ impl WorkerPool {
     /// # Errors
     /// [`Error::Failed`] if a worker ended, [`Error::Interrupted`] after a signal; in both cases all workers
     /// have been ordered to stop.
-    pub fn wait(&mut self, workers: &[usize]) -> Result {
+    pub(crate) fn wait(&mut self, workers: &[usize]) -> Result {
         for &worker in workers {
             while !self.block.slots()[worker].wait_idle(POLL_INTERVAL) {
                 if let Err(failure) = self.check_alive().and_then(|()| interrupt::check()) {
@@ -165,7 +168,7 @@ impl WorkerPool {
     ///
     /// # Errors
     /// [`Error::Failed`] with the number of the worker and how it ended.
-    pub fn check_alive(&mut self) -> Result {
+    pub(crate) fn check_alive(&mut self) -> Result {
         // A worker that was killed is reported before workers that failed because of it.
         let ended = |worker: usize, handle: &mut WorkerHandle| match handle {
             WorkerHandle::Thread(thread) => thread
@@ -198,7 +201,7 @@ impl WorkerPool {
     /// Sets the parameter of the load of `worker`, and the CPU that the worker compares with its own after
     /// each tick. Both take effect with its next order. If a value changes, a worker that is active without
     /// an end becomes idle.
-    pub fn configure(&mut self, worker: usize, parameter: u64, expected_cpu: Option<u32>) {
+    pub(crate) fn configure(&mut self, worker: usize, parameter: u64, expected_cpu: Option<u32>) {
         let slot = &self.block.slots()[worker];
         let expected_cpu = expected_cpu.unwrap_or(NO_EXPECTED_CPU);
         let changed = slot.parameter.swap(parameter, Relaxed) != parameter;
@@ -223,6 +226,12 @@ fn start_process(
         command.arg(object);
     }
     child::spawn(&mut command)
+}
+
+impl fmt::Debug for WorkerPool {
+    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        formatter.debug_struct("WorkerPool").field("active", &self.active).finish_non_exhaustive()
+    }
 }
 
 impl Drop for WorkerPool {

@@ -59,6 +59,7 @@
 //! See [`PerCpuCounter::approx`]: the error has a bound, which is proven there.
 //!
 //! [restartable sequences]: https://www.kernel.org/doc/html/latest/userspace-api/rseq.html
+#![warn(missing_debug_implementations)]
 
 mod area;
 mod counter;

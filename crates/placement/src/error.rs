@@ -6,6 +6,7 @@ use manycore_topology::CpuSet;
 /// A request for a placement that this machine cannot meet. The message names the request and the nearest
 /// one that can be met.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum PlacementError {
     /// There are no workers to place.
     #[error("there are no workers to place; request at least 1")]
@@ -19,9 +20,7 @@ pub enum PlacementError {
         most: usize,
     },
     /// The machine's description has more CPUs than [`crate::MAX_CPUS`].
-    #[error(
-        "the machine description has {0} CPUs, more than any real machine; create it again with 'manycore topo'"
-    )]
+    #[error("the machine description has {0} CPUs, more than any real machine; create it again")]
     TooManyCpus(usize),
     /// No CPU is online, allowed, and not isolated.
     #[error(

@@ -40,6 +40,7 @@
 //! A container or a unit is restricted to memory nodes only under the policy `bind`. Its cpuset is as hard a limit as
 //! `bind`, whereas the kernel's default policy would still use the next node when one is full.
 #![forbid(unsafe_code)]
+#![warn(missing_debug_implementations)]
 
 mod assignment;
 mod canonical;

@@ -25,6 +25,7 @@ pub enum MemoryPlacement {
 
 /// Reasons why a text is not a memory policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ParseMemoryPlacementError {
     /// The text is not one of the policies.
     #[error(

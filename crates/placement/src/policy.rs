@@ -120,6 +120,7 @@ impl fmt::Display for CpuList {
 
 /// Reasons why a text is not a placement.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ParsePolicyError {
     /// The text is not one of the policies.
     #[error(

@@ -24,6 +24,7 @@ pub enum Reserve {
 
 /// Reasons why a text is not a reserve.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ParseReserveError {
     /// The text is neither a number nor `cpus=LIST`.
     #[error("'{0}' is not a reserve; write a number of CPUs or a list, such as 2 or cpus=0-1")]

@@ -7,6 +7,7 @@
 //!
 //! `compare`, `scale`, `tune`, `eval`, `bench`, `qos prove` and `spawn` all end in a record, and all are shown by
 //! this crate.
+#![forbid(unsafe_code)]
 
 mod csv;
 mod html;

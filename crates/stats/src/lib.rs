@@ -42,6 +42,7 @@
 //! oversubscription is another regime. Its coefficients are not below 0. Their intervals are bootstrapped over raw
 //! slices.
 #![forbid(unsafe_code)]
+#![warn(missing_debug_implementations)]
 
 pub mod histogram;
 pub mod verdict;

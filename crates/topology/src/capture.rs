@@ -40,6 +40,7 @@ pub struct Capture {
 /// Reason why a text is not a capture.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {problem}")]
+#[non_exhaustive]
 pub struct CaptureError {
     /// Line number, from 1.
     pub line: usize,
@@ -133,7 +134,7 @@ impl Capture {
                 Some(version) => {
                     format!("capture version {version} is newer than this program, which reads 1")
                 }
-                None => format!("expected '{CAPTURE_SCHEMA}', as 'manycore topo --save' writes it"),
+                None => format!("expected '{CAPTURE_SCHEMA}', the first line of a capture"),
             };
             return Err(CaptureError { line: 1, problem });
         }
@@ -272,7 +273,7 @@ mod tests {
     #[test]
     fn bad_captures_name_the_line() {
         for (text, message) in [
-            ("", "line 1: expected '# manycore/capture/1', as 'manycore topo --save' writes it"),
+            ("", "line 1: expected '# manycore/capture/1', the first line of a capture"),
             ("# manycore/capture/2\n", "line 1: capture version 2 is newer than this program, which reads 1"),
             ("# manycore/capture/1\n\nfoo\n", "line 3: expected 'path = value', found 'foo'"),
             (

@@ -5,6 +5,7 @@ use std::io;
 
 /// Why a tree cannot be opened, or does not describe a machine.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The folder or file cannot be opened.
     #[error("cannot read {path}: {error}")]

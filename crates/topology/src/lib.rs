@@ -27,7 +27,8 @@
 //!
 //! `synthetic` writes the files that Linux would show for an invented machine. `pairs` selects pairs of CPUs where
 //! there is no time for all of them.
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
+#![warn(missing_debug_implementations)]
 
 pub mod capture;
 pub mod cgroup;

@@ -4,7 +4,7 @@ use crate::{
     cli::Worker,
     failure::{Failure, Outcome},
 };
-use manycore_experiment::{control_block::WorkerControlBlock, worker};
+use manycore_experiment::worker;
 use manycore_workload::{
     LoadKind,
     contention::{Role, open_role},
@@ -18,10 +18,7 @@ pub fn run(args: &Worker) -> Outcome {
     };
     let role = role(args)?.ok_or_else(started_by_hand)?;
     let memory = stdin().as_fd().try_clone_to_owned().map_err(|_| started_by_hand())?;
-    let board = WorkerControlBlock::open(memory).map_err(|_| started_by_hand())?;
-    let slot = board.slots().get(args.slot).ok_or_else(started_by_hand)?;
-    worker::run_role(slot, role);
-    Ok(())
+    worker::run(memory, args.slot, role).map_err(|_| started_by_hand())
 }
 
 /// Returns the requested work: an independent load, or one role of a load whose workers share an object.

@@ -10,12 +10,17 @@ use crate::{
     record::{EventTimes, Experiment, Method, Metric, Sample, Treatment},
 };
 use manycore_stats::verdict::parameter;
-use rand::seq::SliceRandom;
+use rand::{SeedableRng, seq::SliceRandom};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::collections::BTreeMap;
 
-/// The generator of all random orders.
+/// The generator of all random orders. See [`rng`].
 pub type Rng = Xoshiro256PlusPlus;
+
+/// Returns the generator of a seed. Equal seeds give equal orders on every platform.
+pub fn rng(seed: u64) -> Rng {
+    Rng::seed_from_u64(seed)
+}
 
 /// The specification of an experiment: what is compared, and for how long.
 #[derive(Clone, Debug)]

@@ -1,4 +1,4 @@
-//! Figures read from the output of a measured command, as requested by `--metric`.
+//! Figures read from the output of a measured command.
 //!
 //! | form | value |
 //! |---|---|
@@ -47,7 +47,7 @@ pub const READERS: [&str; 9] = [
     "spec",
 ];
 
-/// A request of `--metric`. Displayed ([`fmt::Display`]) as it was given.
+/// A request for figures. Displayed ([`fmt::Display`]) as it was given.
 #[derive(Clone, Debug)]
 pub struct MetricReader {
     given: String,

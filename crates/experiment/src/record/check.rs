@@ -17,6 +17,7 @@ const MAX_WORK: f64 = 1e30;
 
 /// Why a record cannot be evaluated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum InvalidRecord {
     /// The schema is not [`RECORD_SCHEMA`].
     #[error("schema is {0:?}, not {RECORD_SCHEMA:?}")]

@@ -6,6 +6,7 @@ use std::{fmt, str::FromStr};
 
 /// Reasons why a text is not a CPU list or mask.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ParseCpuSetError {
     /// A part is not a number or a range of numbers.
     #[error("'{0}' is not a number or range; write a list such as 0-3,8")]
