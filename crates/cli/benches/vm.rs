@@ -12,7 +12,7 @@ use manycore_topology::{
         extras::{PciDevice, add_device},
     },
 };
-use manycore_vm::domain::{AvailableMemory, LibvirtDialect, PlanRequest, TuneRequest, Version, plan};
+use manycore_vm::domain::{PlanRequest, Version, plan};
 use std::{hint::black_box, time::Instant};
 
 /// Number of runs; the first one is not counted.
@@ -69,16 +69,9 @@ fn domain() -> String {
 fn main() {
     let (machine, text) = (machine(), domain());
     let request = PlanRequest {
-        policy: "close".parse().expect("a policy"),
-        reserve: "0".parse().expect("a reserve"),
-        overcommit: false,
-        dialect: LibvirtDialect::Upstream,
         qemu: Some(Version(9, 1, 0)),
         libvirt: Some(Version(10, 1, 0)),
-        bandwidth_unit: None,
-        host_passthrough: false,
-        tune: TuneRequest::default(),
-        available: AvailableMemory::default(),
+        ..PlanRequest::new("close".parse().expect("a policy"))
     };
     let planned = plan(&text, &machine, &request).expect("a plan");
     assert_eq!((planned.guest.cells.len(), planned.guest.expanders.len()), (4, 4));

@@ -323,8 +323,8 @@ fn without_privileges_unexamined_items_are_reported() {
     assert_eq!((&seen["unexamined"], &seen["examined"]["threads"]), (&expected, &4.into()));
 }
 
-#[test]
-fn findings_read_well() {
+/// Returns the facts of a machine on which two programs are pinned to the same CPU.
+fn overlapping_programs() -> AuditFacts {
     let thread = |tid, name: &str, cpus: &str, busy| Thread {
         tid,
         name: name.to_owned(),
@@ -341,7 +341,7 @@ fn findings_read_well() {
         threads,
         ..Process::default()
     };
-    let facts = AuditFacts {
+    AuditFacts {
         online: "0-7".parse().unwrap(),
         offline: "8-9".parse().unwrap(),
         isolated: CpuSet::single(7),
@@ -362,10 +362,14 @@ fn findings_read_well() {
             managed: false,
         }],
         ..AuditFacts::default()
-    };
+    }
+}
+
+#[test]
+fn findings_read_well() {
     let audit = Audit {
         schema: AUDIT_SCHEMA.to_owned(),
-        findings: find(&facts),
+        findings: find(&overlapping_programs()),
         examined: Examined { processes: 213, threads: 1904, seconds: 1.0 },
         unexamined: vec![
             Unexamined { what: UnexaminedKind::Environment, count: 2 },

@@ -4,7 +4,7 @@
 mod common;
 
 use assert_cmd::cargo::cargo_bin;
-use common::{first_cpu, manycore};
+use common::{assert_bench_refuses, first_cpu, manycore};
 use serde_json::Value;
 use std::{
     collections::BTreeSet,
@@ -233,13 +233,7 @@ fn options_that_do_not_apply_are_refused() {
         (&["counter", "--quick", "--full"], "cannot be used with"),
         (&["guard"], "there is no load"),
     ] {
-        let folder = tempfile::tempdir().unwrap();
-        let out = folder.path().join("out");
-        let run =
-            manycore().arg("bench").args(arguments).arg("--quiet").arg("--out").arg(&out).assert().code(2);
-        let said = String::from_utf8_lossy(&run.get_output().stderr).into_owned();
-        assert!(said.contains(expected), "{arguments:?}: {said}");
-        assert!(!out.exists(), "{arguments:?}");
+        assert_bench_refuses(arguments, expected);
     }
 }
 

@@ -40,6 +40,45 @@ fn every_shell_has_completions() {
     }
 }
 
+/// The verbs with a man page, sorted.
+const VERBS: [&str; 20] = [
+    "audit",
+    "bench",
+    "compare",
+    "completions",
+    "eval",
+    "falseshare",
+    "guard",
+    "irq",
+    "pin",
+    "plan",
+    "qos",
+    "report",
+    "run",
+    "scale",
+    "schema",
+    "spawn",
+    "topo",
+    "tune",
+    "undo",
+    "vm",
+];
+
+/// Words of man pages: of the options and of the examples.
+const MAN_PAGE_WORDS: [(&str, &[&str]); 8] = [
+    ("manycore-bench.1", &["--unixbench", "manycore bench counter"]),
+    ("manycore-eval.1", &["--standard", "Examples"]),
+    ("manycore-guard.1", &["GUARD CHECK", "GUARD WHY", "--dry-run", "manycore guard why 812"]),
+    ("manycore-spawn.1", &["--test-capacity", "erlang-base", "manycore spawn --runtime beam --counts 1e5,1e6"]),
+    ("manycore-vm.1", &["VM LIST", "VM TOP", "--vcpus", "manycore vm top --sort wait"]),
+    ("manycore-qos.1", &["QOS WATCH", "--history", "manycore qos watch --interval 5s --count 12"]),
+    (
+        "manycore-vm.1",
+        &["VM PLAN", "--machine", "VM CHECK", "--guest", "manycore vm plan web1.xml --out planned.xml"],
+    ),
+    ("manycore-irq.1", &["IRQ SHOW", "--for", "IRQ PLACE", "--spread", "manycore irq place --device eth0"]),
+];
+
 #[test]
 fn man_pages_are_written_and_man_reads_them() {
     let folder = tempfile::tempdir().unwrap();
@@ -49,50 +88,10 @@ fn man_pages_are_written_and_man_reads_them() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     pages.sort();
-    let verbs = [
-        "audit",
-        "bench",
-        "compare",
-        "completions",
-        "eval",
-        "falseshare",
-        "guard",
-        "irq",
-        "pin",
-        "plan",
-        "qos",
-        "report",
-        "run",
-        "scale",
-        "schema",
-        "spawn",
-        "topo",
-        "tune",
-        "undo",
-        "vm",
-    ];
-    let expected: Vec<String> = verbs.iter().map(|verb| format!("manycore-{verb}.1")).collect();
+    let expected: Vec<String> = VERBS.iter().map(|verb| format!("manycore-{verb}.1")).collect();
     assert_eq!(pages[..pages.len() - 1], expected);
     assert_eq!(pages.last().unwrap(), "manycore.1");
-    for (page, words) in [
-        ("manycore-bench.1", ["--unixbench", "manycore bench counter"].as_slice()),
-        ("manycore-eval.1", &["--standard", "Examples"]),
-        ("manycore-guard.1", &["GUARD CHECK", "GUARD WHY", "--dry-run", "manycore guard why 812"]),
-        (
-            "manycore-spawn.1",
-            &["--test-capacity", "erlang-base", "manycore spawn --runtime beam --counts 1e5,1e6"],
-        ),
-        ("manycore-vm.1", &["VM LIST", "VM TOP", "--vcpus", "manycore vm top --sort wait"]),
-        ("manycore-qos.1", &["QOS WATCH", "--history", "manycore qos watch --interval 5s --count 12"]),
-        (
-            "manycore-vm.1",
-            &["VM PLAN", "--machine", "VM CHECK", "--guest", "manycore vm plan web1.xml --out planned.xml"],
-        ),
-        (
-            "manycore-irq.1",
-            &["IRQ SHOW", "--for", "IRQ PLACE", "--spread", "manycore irq place --device eth0"],
-        ),
-    ] {
+    for (page, words) in MAN_PAGE_WORDS {
         match Command::new("man").arg("-l").arg(folder.path().join(page)).env("MANWIDTH", "100").output() {
             Ok(run) => {
                 // man breaks and fills lines, so white space is normalised.

@@ -5,7 +5,7 @@ mod common;
 
 use common::manycore;
 use manycore_placement::PlacementPlan;
-use manycore_topology::synthetic::{MachineSpec, Numbering};
+use manycore_topology::synthetic::MachineSpec;
 use std::{fs, process::Command};
 
 fn fixture(name: &str) -> String {
@@ -183,18 +183,9 @@ fn closed_pipes_and_full_disks_are_handled() {
 
 #[test]
 fn five_hundred_workers_on_four_thousand_cpus_fit_a_screen() {
-    let spec = MachineSpec {
-        packages: 8,
-        nodes: 4,
-        caches: 4,
-        cores: 16,
-        threads: 2,
-        numbering: Numbering::Halves,
-        ..MachineSpec::default()
-    };
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("big.machine");
-    fs::write(&file, spec.capture().to_string()).unwrap();
+    fs::write(&file, MachineSpec::giant().capture().to_string()).unwrap();
     for place in ["free", "close", "spread", "spread@package"] {
         let text = stdout(&["--root", file.to_str().unwrap(), "--workers", "512", "--place", place]);
         assert!(text.lines().count() < 45, "{text}");

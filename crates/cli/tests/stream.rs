@@ -4,7 +4,7 @@
 mod common;
 
 use assert_cmd::cargo::cargo_bin;
-use common::{first_cpu, manycore};
+use common::{assert_bench_refuses, first_cpu, manycore};
 use serde_json::Value;
 use std::{
     fs,
@@ -128,18 +128,7 @@ fn invalid_options_are_refused_before_anything_is_measured() {
         (&["--workers", "0"], "--workers"),
         (&["--unixbench"], "--unixbench applies to pipe"),
     ] {
-        let folder = tempfile::tempdir().unwrap();
-        let out = folder.path().join("out");
-        let run = manycore()
-            .args(["bench", "stream", "--quiet"])
-            .args(arguments)
-            .arg("--out")
-            .arg(&out)
-            .assert()
-            .code(2);
-        let said = String::from_utf8_lossy(&run.get_output().stderr).into_owned();
-        assert!(said.contains(expected), "{arguments:?}: {said}");
-        assert!(!out.exists(), "{arguments:?}");
+        assert_bench_refuses(&[&["stream"], arguments].concat(), expected);
     }
 }
 

@@ -6,7 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use manycore_topology::{Machine, SysTree, synthetic::MachineSpec};
-use manycore_vm::domain::{self, AvailableMemory, LibvirtDialect, PlanRequest, TuneRequest, Version};
+use manycore_vm::domain::{self, PlanRequest, Version};
 use std::{
     collections::BTreeMap,
     env, fs,
@@ -101,16 +101,10 @@ fn machine(spec: &MachineSpec, arch: &str) -> Machine {
 
 fn request(policy: &str, host_passthrough: bool) -> PlanRequest {
     PlanRequest {
-        policy: policy.parse().unwrap(),
-        reserve: "0".parse().unwrap(),
-        overcommit: false,
-        dialect: LibvirtDialect::Upstream,
         qemu: Some(Version(10, 0, 0)),
         libvirt: Some(Version(11, 3, 0)),
-        bandwidth_unit: None,
         host_passthrough,
-        tune: TuneRequest::default(),
-        available: AvailableMemory::default(),
+        ..PlanRequest::new(policy.parse().unwrap())
     }
 }
 

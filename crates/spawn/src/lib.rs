@@ -27,8 +27,8 @@
 //!
 //! A runtime enters a control group of its own before it executes its program. The limit of the group is the
 //! available memory less a tenth, and the runtime is the first process that the kernel kills. Where no group can be
-//! created, only the prediction protects the machine, and a note says so; the options that exceed the prediction
-//! (`--force`, `--test-capacity`) are then refused.
+//! created, only the prediction protects the machine, and a note says so; a run that may exceed the prediction (one
+//! that is forced, or one that tests the capacity) is then refused.
 //!
 //! To find the capacity, one and a half times the predicted number is started. The capacity is the last number that the
 //! runtime reported before the kernel killed it, exact to one part in a thousand.

@@ -83,6 +83,20 @@ struct SyntheticCpu {
 }
 
 impl MachineSpec {
+    /// Returns a machine with 4,096 CPUs: 8 packages of 4 nodes, each with 4 last-level caches of 16 cores with 2
+    /// threads.
+    pub fn giant() -> Self {
+        Self {
+            packages: 8,
+            nodes: 4,
+            caches: 4,
+            cores: 16,
+            threads: 2,
+            numbering: Numbering::Halves,
+            ..Self::default()
+        }
+    }
+
     /// Returns the number of CPUs, including offline ones.
     pub fn cpus(&self) -> usize {
         self.layout().len()
@@ -323,16 +337,7 @@ mod tests {
 
     #[test]
     fn four_thousand_cpus_are_read() {
-        let spec = MachineSpec {
-            packages: 8,
-            nodes: 4,
-            caches: 4,
-            cores: 16,
-            threads: 2,
-            numbering: Numbering::Halves,
-            ..MachineSpec::default()
-        };
-        let found = machine(&spec);
+        let found = machine(&MachineSpec::giant());
         assert_eq!((found.online.len(), found.cores.len(), found.caches_at(3).count()), (4096, 2048, 128));
         assert_eq!(found.cores[2047].cpus.to_string(), "2047,4095");
     }

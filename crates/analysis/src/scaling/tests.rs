@@ -13,7 +13,6 @@ type Truth = fn(f64) -> (f64, f64);
 /// Returns ten rounds of `counts` copies while other work keeps `others` CPUs busy. The value is that of
 /// `metric`, or the wall time.
 fn record(counts: &[usize], truth: Truth, others: f64, metric: Option<(Direction, Truth)>) -> Record {
-    let ticks = |seconds: f64| (seconds * 100.0).round() as u32;
     let sample = |block: usize, treatment: usize, workers: usize| {
         // Up to 0.8 % of deterministic noise that differs between samples.
         let wobble = 1.0 + ((block * 7 + treatment * 3) % 5) as f64 / 500.0;
@@ -25,21 +24,17 @@ fn record(counts: &[usize], truth: Truth, others: f64, metric: Option<(Direction
             Some((Direction::Higher, _)) => value * seconds,
             Some((Direction::Lower, _)) => workers as f64 * seconds / value,
         };
-        let busy = f64::midpoint(cpu, others * seconds).min(seconds);
+        let per_worker = vec![seconds; workers];
+        let wall_ns = (seconds * 1e9) as u64;
+        let counters = counters(seconds, cpu, others);
         Sample {
             block,
             treatment,
-            wall_ns: (seconds * 1e9) as u64,
+            wall_ns,
             work,
-            per_worker: vec![seconds; workers],
+            per_worker,
             values: vec![value],
-            counters: CounterDelta {
-                span_ns: (seconds * 1e9) as u64,
-                cpu_ns: Some((cpu * 1e9) as u64),
-                busy_ticks: vec![ticks(busy); 2],
-                steal_ticks: vec![0; 2],
-                ..CounterDelta::default()
-            },
+            counters,
             ..Sample::default()
         }
     };
@@ -62,6 +57,18 @@ fn record(counts: &[usize], truth: Truth, others: f64, metric: Option<(Direction
     let record = Record { verb: "scale".to_owned(), experiments: vec![experiment], ..base };
     record.check().unwrap();
     record
+}
+
+/// Returns the counters of a sample that used `cpu` seconds of CPU time, beside others that use a share of two CPUs.
+fn counters(seconds: f64, cpu: f64, others: f64) -> CounterDelta {
+    let busy = f64::midpoint(cpu, others * seconds).min(seconds);
+    CounterDelta {
+        span_ns: (seconds * 1e9) as u64,
+        cpu_ns: Some((cpu * 1e9) as u64),
+        busy_ticks: vec![(busy * 100.0).round() as u32; 2],
+        steal_ticks: vec![0; 2],
+        ..CounterDelta::default()
+    }
 }
 
 fn scaling(record: &Record) -> Scaling {
@@ -132,7 +139,7 @@ fn limits_are_only_those_that_the_record_shows() {
     }
 }
 
-/// `--workers 1,3,6` on two CPUs: no point has as many workers as CPUs.
+/// 1, 3 and 6 workers on two CPUs: no point has as many workers as CPUs.
 #[test]
 fn worker_counts_need_not_include_the_cpu_count() {
     let texts = texts(&record(&[1, 3, 6], SLEEPS, 0.0, None));

@@ -28,6 +28,16 @@ pub fn manycore() -> Command {
     Command::new(assert_cmd::cargo::cargo_bin!("manycore"))
 }
 
+/// Asserts that `bench` refuses these arguments with this message, and measures nothing.
+pub fn assert_bench_refuses(arguments: &[&str], expected: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let run = manycore().arg("bench").args(arguments).arg("--quiet").arg("--out").arg(&out).assert().code(2);
+    let said = text(&run.get_output().stderr);
+    assert!(said.contains(expected), "{arguments:?}: {said}");
+    assert!(!out.exists(), "{arguments:?}");
+}
+
 /// Writes `record` as `NAME.json` into `folder`.
 pub fn save(folder: &TempDir, name: &str, record: &Record) -> PathBuf {
     write(folder.path(), &format!("{name}.json"), &serde_json::to_vec(record).unwrap())

@@ -179,6 +179,20 @@ fn two_portions_of_one_cache_are_refused() {
     assert_eq!(lines(&both("l3code=0x3", "l3data=0xc"), &parted), ["L3CODE:0=3;1=3", "L3DATA:0=c;1=c"]);
 }
 
+/// Checks that a value that is written is within the bounds of its control.
+fn check_bounds(bounds: &ValueRange, value: u64, dialect: Dialect) -> Result<(), TestCaseError> {
+    match *bounds {
+        ValueRange::Number { minimum, maximum, .. } => {
+            prop_assert!(value <= maximum && (value >= minimum || dialect == Dialect::OpenEuler510));
+        }
+        ValueRange::Mask { full, min_bits, sparse } => {
+            prop_assert!(value & !full == 0 && value.count_ones() >= min_bits);
+            prop_assert!(sparse || is_contiguous(value));
+        }
+    }
+    Ok(())
+}
+
 proptest! {
     #[test]
     fn written_values_are_valid(
@@ -214,20 +228,13 @@ proptest! {
                     let in_force = control.bounds.rounded(value);
                     prop_assert_eq!(write.expected[domain], in_force);
                     prop_assert_eq!(control.bounds.rounded(in_force), in_force);
+                    check_bounds(&control.bounds, value, dialect)?;
                     match control.bounds {
-                        ValueRange::Number { minimum, maximum, .. } => {
-                            prop_assert!(value <= maximum && (value >= minimum || dialect == Dialect::OpenEuler510));
-                            if which == 1 && dialect == Dialect::AmdPqos {
-                                prop_assert!(value * AMD_UNIT <= rate.max(AMD_UNIT), "never more than requested");
-                            }
+                        ValueRange::Number { .. } if which == 1 && dialect == Dialect::AmdPqos => {
+                            prop_assert!(value * AMD_UNIT <= rate.max(AMD_UNIT), "never more than requested");
                         }
-                        ValueRange::Mask { full, min_bits, sparse } => {
-                            prop_assert!(value & !full == 0 && value.count_ones() >= min_bits);
-                            prop_assert!(sparse || is_contiguous(value));
-                            if which == 3 {
-                                prop_assert_eq!(value.count_ones(), ways);
-                            }
-                        }
+                        ValueRange::Mask { .. } if which == 3 => prop_assert_eq!(value.count_ones(), ways),
+                        _ => {}
                     }
                 }
             }

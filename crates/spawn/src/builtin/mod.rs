@@ -35,11 +35,9 @@ trait LightProcesses {
     /// How many are alive, and why there are no more.
     fn start(&mut self, count: u64, report: &mut dyn FnMut(u64)) -> Result<(), (u64, String)>;
 
-    /// Makes all compute for `time`. `begun` is called when all have been started.
-    fn spin(&mut self, time: Duration, begun: &mut dyn FnMut());
-
-    /// Makes all work on files for `time` and completes the rounds that have begun.
-    fn files(&mut self, time: Duration, files: Files, begun: &mut dyn FnMut()) -> work::WorkResult;
+    /// Makes all compute for `time`, or work on files and complete the rounds that have begun. `begun` is called when
+    /// all have been started.
+    fn work(&mut self, files: Option<Files>, time: Duration, begun: &mut dyn FnMut()) -> work::WorkResult;
 
     /// Ends all light processes.
     fn end(&mut self);
@@ -92,13 +90,13 @@ fn execute(processes: &mut dyn LightProcesses, words: &[&str]) -> Option<bool> {
             &processes.reported_bytes().map_or_else(|| "look".to_owned(), |own| format!("look\town={own}")),
         ),
         ["spin", length, _] => {
-            processes.spin(time(length)?, &mut || print_line("spinning"));
+            processes.work(None, time(length)?, &mut || print_line("spinning"));
             print_line("spun");
         }
         ["io", length, bytes, folder] => {
             let files = Files { folder: PathBuf::from(folder), bytes: bytes.parse().ok()? };
             let began = Instant::now();
-            let done = processes.files(time(length)?, files, &mut || print_line("working"));
+            let done = processes.work(Some(files), time(length)?, &mut || print_line("working"));
             print_line(&done.line(began.elapsed()));
         }
         ["end"] => {

@@ -74,17 +74,6 @@ impl Processes {
             }
         }
     }
-
-    fn work(&mut self, time: Duration, files: Option<Files>, begun: &mut dyn FnMut()) -> WorkResult {
-        let until_ns = now_ns() + time.as_nanos() as u64;
-        let _ = self.order.write_all(WorkOrder { until_ns, files }.line().as_bytes());
-        // Must come before the children start: they would occupy all CPUs.
-        begun();
-        self.begin.1 = None;
-        let mut done = WorkResult::default();
-        self.read_answers(&mut done);
-        done
-    }
 }
 
 impl WorkOrder {
@@ -223,12 +212,15 @@ impl LightProcesses for Processes {
         refused.map_or(Ok(()), |why| Err((self.children.len() as u64, why)))
     }
 
-    fn spin(&mut self, time: Duration, begun: &mut dyn FnMut()) {
-        self.work(time, None, begun);
-    }
-
-    fn files(&mut self, time: Duration, files: Files, begun: &mut dyn FnMut()) -> WorkResult {
-        self.work(time, Some(files), begun)
+    fn work(&mut self, files: Option<Files>, time: Duration, begun: &mut dyn FnMut()) -> WorkResult {
+        let until_ns = now_ns() + time.as_nanos() as u64;
+        let _ = self.order.write_all(WorkOrder { until_ns, files }.line().as_bytes());
+        // Must come before the children start: they would occupy all CPUs.
+        begun();
+        self.begin.1 = None;
+        let mut done = WorkResult::default();
+        self.read_answers(&mut done);
+        done
     }
 
     fn end(&mut self) {

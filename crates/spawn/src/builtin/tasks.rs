@@ -2,16 +2,15 @@
 
 use crate::builtin::{
     LightProcesses, wait,
-    work::{self, FileStats, Files, WorkResult},
+    work::{self, Files, SharedWork, WorkResult, Worker},
 };
 use manycore_linux::allocator;
 use std::{
     io,
     sync::{
-        Arc, OnceLock,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
     },
-    thread,
     time::Duration,
 };
 use tokio::{
@@ -31,10 +30,7 @@ struct Shared {
     begin: Notify,
     /// Ends all tasks.
     end: Notify,
-    /// The work: on files, or computing only (`None`).
-    work: OnceLock<Option<(Files, FileStats)>>,
-    stop: AtomicBool,
-    working: AtomicU64,
+    work: SharedWork,
 }
 
 pub(super) struct Tasks {
@@ -46,17 +42,6 @@ impl Tasks {
     pub(super) fn new() -> io::Result<Self> {
         let runtime = Builder::new_multi_thread().enable_time().build()?;
         Ok(Self { runtime, shared: Arc::default() })
-    }
-
-    fn work(&self, what: Option<(Files, FileStats)>, time: Duration, begun: &mut dyn FnMut()) {
-        let shared = &self.shared;
-        shared.working.store(shared.alive.load(Relaxed), Relaxed);
-        let _ = shared.work.set(what);
-        shared.begin.notify_waiters();
-        begun();
-        thread::sleep(time);
-        shared.stop.store(true, Relaxed);
-        wait(|| shared.working.load(Relaxed) == 0);
     }
 }
 
@@ -76,7 +61,7 @@ async fn run_task(number: u64, shared: Arc<Shared>) {
     });
     if begins.await {
         work_on(number, &shared).await;
-        shared.working.fetch_sub(1, Relaxed);
+        shared.work.leave();
         end.await;
     }
     shared.alive.fetch_sub(1, Relaxed);
@@ -84,16 +69,10 @@ async fn run_task(number: u64, shared: Arc<Shared>) {
 
 /// Works in pieces and yields after each: tokio does not preempt tasks.
 async fn work_on(number: u64, shared: &Shared) {
-    let mut data = Vec::new();
-    let mut x = number as u32;
-    while !shared.stop.load(Relaxed) {
-        match shared.work.get() {
-            Some(Some((files, stats))) => {
-                if !files.round(number, &mut data, stats) {
-                    tokio::time::sleep(work::PAUSE).await;
-                }
-            }
-            _ => x = work::compute_piece(x),
+    let mut worker = Worker::new(number);
+    while let Some(succeeded) = worker.next_piece(&shared.work) {
+        if !succeeded {
+            tokio::time::sleep(work::PAUSE).await;
         }
         yield_now().await;
     }
@@ -117,14 +96,12 @@ impl LightProcesses for Tasks {
         Ok(())
     }
 
-    fn spin(&mut self, time: Duration, begun: &mut dyn FnMut()) {
-        self.work(None, time, begun);
-    }
-
-    fn files(&mut self, time: Duration, files: Files, begun: &mut dyn FnMut()) -> WorkResult {
-        self.work(Some((files, FileStats::new())), time, begun);
-        let work = self.shared.work.get().and_then(Option::as_ref);
-        work.map(|(_, stats)| stats.done()).unwrap_or_default()
+    fn work(&mut self, files: Option<Files>, time: Duration, begun: &mut dyn FnMut()) -> WorkResult {
+        let (shared, alive) = (&self.shared, self.shared.alive.load(Relaxed));
+        shared.work.run(files, alive, time, || {
+            shared.begin.notify_waiters();
+            begun();
+        })
     }
 
     fn end(&mut self) {

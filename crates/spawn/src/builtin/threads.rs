@@ -2,11 +2,11 @@
 
 use crate::builtin::{
     LightProcesses, wait,
-    work::{self, FileStats, Files, WorkResult},
+    work::{self, Files, SharedWork, WorkResult, Worker},
 };
 use std::{
     sync::{
-        Arc, OnceLock,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     thread::{self, JoinHandle},
@@ -18,11 +18,8 @@ use std::{
 struct Shared {
     alive: AtomicU64,
     begin: AtomicBool,
-    stop: AtomicBool,
     end: AtomicBool,
-    /// The work: on files, or computing only (`None`).
-    work: OnceLock<Option<(Files, FileStats)>>,
-    working: AtomicU64,
+    work: SharedWork,
 }
 
 #[derive(Default)]
@@ -35,18 +32,6 @@ impl Threads {
     fn wake(&self) {
         self.threads.iter().for_each(|thread| thread.thread().unpark());
     }
-
-    fn work(&self, what: Option<(Files, FileStats)>, time: Duration, begun: &mut dyn FnMut()) {
-        let shared = &self.shared;
-        shared.working.store(self.threads.len() as u64, Relaxed);
-        let _ = shared.work.set(what);
-        shared.begin.store(true, Relaxed);
-        self.wake();
-        begun();
-        thread::sleep(time);
-        shared.stop.store(true, Relaxed);
-        wait(|| shared.working.load(Relaxed) == 0);
-    }
 }
 
 fn run_thread(number: u64, shared: &Shared) {
@@ -55,25 +40,19 @@ fn run_thread(number: u64, shared: &Shared) {
         thread::park();
     }
     if shared.begin.load(Relaxed) {
-        work_on(number, shared);
-        shared.working.fetch_sub(1, Relaxed);
+        work_on(number, &shared.work);
+        shared.work.leave();
     }
     while !shared.end.load(Relaxed) {
         thread::park();
     }
 }
 
-fn work_on(number: u64, shared: &Shared) {
-    let mut data = Vec::new();
-    let mut x = number as u32;
-    while !shared.stop.load(Relaxed) {
-        match shared.work.get() {
-            Some(Some((files, stats))) => {
-                if !files.round(number, &mut data, stats) {
-                    thread::sleep(work::PAUSE);
-                }
-            }
-            _ => x = work::compute_piece(x),
+fn work_on(number: u64, work: &SharedWork) {
+    let mut worker = Worker::new(number);
+    while let Some(succeeded) = worker.next_piece(work) {
+        if !succeeded {
+            thread::sleep(work::PAUSE);
         }
     }
 }
@@ -101,14 +80,12 @@ impl LightProcesses for Threads {
         refused.map_or(Ok(()), |why| Err((alive, why)))
     }
 
-    fn spin(&mut self, time: Duration, begun: &mut dyn FnMut()) {
-        self.work(None, time, begun);
-    }
-
-    fn files(&mut self, time: Duration, files: Files, begun: &mut dyn FnMut()) -> WorkResult {
-        self.work(Some((files, FileStats::new())), time, begun);
-        let work = self.shared.work.get().and_then(Option::as_ref);
-        work.map(|(_, stats)| stats.done()).unwrap_or_default()
+    fn work(&mut self, files: Option<Files>, time: Duration, begun: &mut dyn FnMut()) -> WorkResult {
+        self.shared.work.run(files, self.threads.len() as u64, time, || {
+            self.shared.begin.store(true, Relaxed);
+            self.wake();
+            begun();
+        })
     }
 
     fn end(&mut self) {

@@ -1,5 +1,6 @@
 //! The work of a built-in light process, in pieces. It can be stopped between pieces.
 
+use crate::builtin::wait;
 use manycore_stats::histogram::{BUCKETS, bucket};
 use std::{
     fmt::Write as _,
@@ -9,9 +10,10 @@ use std::{
     os::unix::fs::FileExt,
     path::PathBuf,
     sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        Mutex, OnceLock, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
+    thread,
     time::{Duration, Instant},
 };
 
@@ -42,6 +44,23 @@ pub struct FileStats {
     times: Vec<AtomicU64>,
     failed: AtomicU64,
     why: Mutex<String>,
+}
+
+/// The work of light processes that share memory.
+#[derive(Default)]
+pub struct SharedWork {
+    /// Work on files, or computing only (`None`).
+    what: OnceLock<Option<(Files, FileStats)>>,
+    stop: AtomicBool,
+    /// Number of light processes that have not left the work.
+    working: AtomicU64,
+}
+
+/// The state of one light process while it works.
+pub struct Worker {
+    number: u64,
+    data: Vec<u8>,
+    x: u32,
 }
 
 /// The results when all have ended.
@@ -78,6 +97,50 @@ impl Files {
         let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
         file.write_all(data)?;
         file.read_exact_at(data, 0)
+    }
+}
+
+impl SharedWork {
+    /// Gives `working` light processes their work for `time` and waits until all have left it. `begin` starts them.
+    pub fn run(
+        &self,
+        files: Option<Files>,
+        working: u64,
+        time: Duration,
+        begin: impl FnOnce(),
+    ) -> WorkResult {
+        self.working.store(working, Relaxed);
+        let what = self.what.get_or_init(|| files.map(|files| (files, FileStats::new())));
+        begin();
+        thread::sleep(time);
+        self.stop.store(true, Relaxed);
+        wait(|| self.working.load(Relaxed) == 0);
+        what.as_ref().map(|(_, stats)| stats.done()).unwrap_or_default()
+    }
+
+    /// Reports that a light process has ended its work.
+    pub fn leave(&self) {
+        self.working.fetch_sub(1, Relaxed);
+    }
+}
+
+impl Worker {
+    pub fn new(number: u64) -> Self {
+        Self { number, data: Vec::new(), x: number as u32 }
+    }
+
+    /// Does the next piece of work. Returns whether it succeeded, and `None` once the work has ended.
+    pub fn next_piece(&mut self, work: &SharedWork) -> Option<bool> {
+        if work.stop.load(Relaxed) {
+            return None;
+        }
+        match work.what.get() {
+            Some(Some((files, stats))) => Some(files.round(self.number, &mut self.data, stats)),
+            _ => {
+                self.x = compute_piece(self.x);
+                Some(true)
+            }
+        }
     }
 }
 

@@ -29,6 +29,24 @@ pub struct PlanRequest {
     pub available: AvailableMemory,
 }
 
+impl PlanRequest {
+    /// Returns a request with this policy: no reserve, libvirt's own XML, no optional features and no limits.
+    pub fn new(policy: Policy) -> Self {
+        Self {
+            policy,
+            reserve: Reserve::Nothing,
+            overcommit: false,
+            dialect: LibvirtDialect::Upstream,
+            qemu: None,
+            libvirt: None,
+            bandwidth_unit: None,
+            host_passthrough: false,
+            tune: TuneRequest::default(),
+            available: AvailableMemory::default(),
+        }
+    }
+}
+
 /// Memory that is available on a host now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AvailableMemory {

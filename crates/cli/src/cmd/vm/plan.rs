@@ -8,7 +8,7 @@ use crate::{
 };
 use manycore_vm::{
     Error,
-    domain::{AvailableMemory, LibvirtDialect, PlanRequest, TuneRequest},
+    domain::{LibvirtDialect, PlanRequest, TuneRequest},
     planning::{self, PlanTarget},
     text,
 };
@@ -59,7 +59,6 @@ pub fn run(args: &Args) -> Outcome {
 
 fn request(args: &Args) -> PlanRequest {
     PlanRequest {
-        policy: args.policy.clone(),
         reserve: args.reserve.clone(),
         overcommit: args.overcommit,
         dialect: match args.dialect {
@@ -68,7 +67,6 @@ fn request(args: &Args) -> PlanRequest {
         },
         qemu: args.qemu,
         libvirt: args.libvirt,
-        bandwidth_unit: None,
         host_passthrough: args.host_passthrough,
         tune: TuneRequest {
             bandwidth: args.bandwidth,
@@ -77,6 +75,6 @@ fn request(args: &Args) -> PlanRequest {
             priority: args.priority,
             cache: args.cache.clone(),
         },
-        available: AvailableMemory::default(),
+        ..PlanRequest::new(args.policy.clone())
     }
 }

@@ -81,16 +81,9 @@ pub(super) fn machine(packages: u32, nodes: u32, clusters: u32, cores: u32, thre
 /// Returns the request of a command line with only this policy.
 pub(super) fn request(policy: &str) -> PlanRequest {
     PlanRequest {
-        policy: policy.parse().unwrap(),
-        reserve: "0".parse().unwrap(),
-        overcommit: false,
-        dialect: LibvirtDialect::Upstream,
         qemu: Some(Version(9, 1, 0)),
         libvirt: Some(Version(10, 1, 0)),
-        bandwidth_unit: None,
-        host_passthrough: false,
-        tune: TuneRequest::default(),
-        available: AvailableMemory::default(),
+        ..PlanRequest::new(policy.parse().unwrap())
     }
 }
 
