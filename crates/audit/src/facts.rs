@@ -119,7 +119,7 @@ pub struct Interrupt {
     pub name: String,
     /// Interrupts per second by CPU; CPUs without any are left out.
     pub per_second: BTreeMap<CpuId, f64>,
-    /// The name of its device for `irq place --device`; absent if there is none, or if the kernel manages the
+    /// The name of its device, by which `irq place` finds it; absent if there is none, or if the kernel manages the
     /// affinity of the interrupt itself.
     pub device: Option<String>,
     /// Whether the kernel manages the affinity of the interrupt itself.

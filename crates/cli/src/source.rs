@@ -70,7 +70,12 @@ pub fn machine_and_files(source: &Source) -> Outcome<(Machine, Capture)> {
 }
 
 fn tree(source: &Source) -> Outcome<SysTree> {
-    SysTree::open(source.machine.as_ref().unwrap_or(&source.root)).map_err(Failure::input)
+    SysTree::open(source.machine.as_ref().unwrap_or(&source.root)).map_err(|error| match error {
+        manycore_topology::Error::NotACapture { .. } => {
+            Failure::input(format!("{error} ('manycore topo --save' writes captures)"))
+        }
+        error => Failure::input(error),
+    })
 }
 
 fn read(tree: &SysTree) -> Outcome<Machine> {

@@ -100,7 +100,7 @@ fn a_root_without_sysfs_is_refused() {
     assert_fails(
         &["--root", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")],
         2,
-        "line 1: expected '# manycore/capture/1'",
+        "line 1: expected '# manycore/capture/1', the first line of a capture ('manycore topo --save' writes captures)",
     );
 }
 

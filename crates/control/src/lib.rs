@@ -60,7 +60,7 @@
 //! wait for a grace period of the kernel, which takes 10 ms and more. In version 1, a thread that writes itself into
 //! `tasks` does not wait; in version 2, `clone3` starts the command in the group. The group has no limits and no
 //! controller that would change anything. In version 2, the same group later becomes the cpuset. The CPU time of the
-//! group is what `--check` compares the observed CPU time with. Without a group, that is the CPU time of all children
+//! group is what a check compares the observed CPU time with. Without a group, that is the CPU time of all children
 //! that were waited for and of all live descendants, because this process is their subreaper.
 //!
 //! The command starts with its affinity set, and enters a cpuset (`cpuset`) after 100 ms, because entering one costs

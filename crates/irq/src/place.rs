@@ -31,17 +31,17 @@ pub enum Target {
     OneEach(CpuSet),
 }
 
-/// Moves the interrupts of `device`, and returns the CPUs in force.
+/// Moves the interrupts of `device`, and returns the CPUs in force. The journal names the `request`.
 ///
 /// # Errors
 /// There is no such device or CPU, or no interrupt could be moved.
-pub fn place(device: &str, target: &Target) -> Result<InterruptMoves> {
+pub fn place(device: &str, target: &Target, request: &str) -> Result<InterruptMoves> {
     let tree = SysTree::open(Path::new(ROOT))?;
     let machine = manycore_topology::read(&tree)?;
     let all = affinity::read(&tree, &machine, &counts(&tree)?)?;
     let interrupts = of_device(all, &machine, device)?;
     let requested = requested(target, &machine, interrupts.len())?;
-    let mut interrupt_mover = InterruptMover { device, journal: None };
+    let mut interrupt_mover = InterruptMover { request, journal: None };
     let moves: Result<Vec<InterruptMove>> = interrupts
         .iter()
         .zip(requested)
@@ -89,7 +89,7 @@ fn distribute(lists: &[CpuSet], count: usize) -> Vec<CpuSet> {
 
 /// Moves interrupts. The journal is created with the first change, so a run that changes nothing leaves none.
 struct InterruptMover<'a> {
-    device: &'a str,
+    request: &'a str,
     journal: Option<Journal>,
 }
 
@@ -135,10 +135,7 @@ impl InterruptMover<'_> {
         let cannot = |error| Error::Journal { folder: folder.display().to_string(), error };
         let journal = match self.journal.take() {
             Some(journal) => journal,
-            None => {
-                let request = format!("irq place --device {}", self.device);
-                Journal::begin(&folder, "irq", &request, true).map_err(cannot)?
-            }
+            None => Journal::begin(&folder, "irq", self.request, true).map_err(cannot)?,
         };
         self.journal.insert(journal).record(change).map_err(cannot)
     }

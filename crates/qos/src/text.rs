@@ -23,8 +23,12 @@ const COMMON_OPTIONS: [&str; 7] = ["rw", "relatime", "noatime", "nosuid", "nodev
 /// Number of tasks of a group that are listed; the rest is only counted.
 const MAX_TASKS: usize = 40;
 
-/// Returns what can be set and the groups as text; `tasks` are listed if the state holds a single group.
-pub fn state(state: &QosState, tasks: Option<&[u32]>) -> String {
+/// Returns the option that sets a line of `schemata`, if there is one.
+pub type OptionOfLine = fn(&str) -> Option<&'static str>;
+
+/// Returns what can be set and the groups as text; `tasks` are listed if the state holds a single group. `option`
+/// names the option of each line.
+pub fn state(state: &QosState, tasks: Option<&[u32]>, option: OptionOfLine) -> String {
     let capabilities = &state.capabilities;
     let options: Vec<&str> =
         state.options.iter().map(String::as_str).filter(|option| !COMMON_OPTIONS.contains(option)).collect();
@@ -37,7 +41,7 @@ pub fn state(state: &QosState, tasks: Option<&[u32]>) -> String {
         if capabilities.controls.is_empty() {
             text.push_str("  Nothing: resctrl only monitors here.\n");
         } else {
-            text.push_str(&controls(capabilities).text());
+            text.push_str(&controls(capabilities, option).text());
         }
         text.push_str(&groups_in_use(state));
         text.push_str("\nGroups\n\n");
@@ -70,11 +74,12 @@ fn groups_in_use(state: &QosState) -> String {
     if parts.is_empty() { String::new() } else { format!("\n  In use: {}.\n", parts.join(", ")) }
 }
 
-fn controls(capabilities: &Capabilities) -> Table {
+fn controls(capabilities: &Capabilities, option: OptionOfLine) -> Table {
     let row = |(name, control): (&String, &ControlLine)| {
         vec![
             name.clone(),
-            meaning(name).to_owned(),
+            option(name)
+                .map_or_else(|| meaning(name).to_owned(), |option| format!("{} ({option})", meaning(name))),
             domains(capabilities, name, control),
             range(capabilities, name, control),
         ]
@@ -84,19 +89,17 @@ fn controls(capabilities: &Capabilities) -> Table {
     table(&columns, capabilities.controls.iter().map(row).collect())
 }
 
-/// Describes a line of `schemata`, with the option of `qos set` that writes it.
+/// Describes a line of `schemata`.
 fn meaning(line: &str) -> &'static str {
     match line {
-        "L2" | "L2PBM" => "portion of the L2 (--cache l2=)",
-        "L3" | "L3PBM" => "portion of the L3 (--cache l3=)",
-        "L2CODE" => "the same for code (--cache l2code=)",
-        "L3CODE" => "the same for code (--cache l3code=)",
-        "L2DATA" => "the same for data (--cache l2data=)",
-        "L3DATA" => "the same for data (--cache l3data=)",
-        "MB" | "MBMAX" => "maximum bandwidth (--bandwidth)",
-        "MBMIN" => "minimum bandwidth (--min-bandwidth)",
-        "MBHDL" => "maximum is a hard limit (--hardlimit)",
-        "MBPRI" => "bandwidth priority (--priority)",
+        "L2" | "L2PBM" => "portion of the L2",
+        "L3" | "L3PBM" => "portion of the L3",
+        "L2CODE" | "L3CODE" => "the same for code",
+        "L2DATA" | "L3DATA" => "the same for data",
+        "MB" | "MBMAX" => "maximum bandwidth",
+        "MBMIN" => "minimum bandwidth",
+        "MBHDL" => "maximum is a hard limit",
+        "MBPRI" => "bandwidth priority",
         "SMBA" => "maximum bandwidth of slow memory",
         "L3PRI" | "L2PRI" => "priority of cache lines",
         "L3MAX" => "maximum share of the L3",

@@ -66,7 +66,7 @@ pub fn run(
 fn measure(options: &Options, comparison: &Comparison, study: &mut Study, names: &[String; 2]) -> Result {
     let pair: f64 = study.warm_up_and_time(options.warmups)?.iter().sum();
     let budget = study.budget(options, "a pair", pair)?;
-    // A fixed number of pairs is always measured in full, unless --precision may end it earlier.
+    // A fixed number of pairs is always measured in full, unless a requested precision may end it earlier.
     let analyses = match (options.rounds, comparison.precision) {
         (Some(_), None) => 1,
         (Some(pairs), Some(_)) => analyses_for(pairs as f64),

@@ -5,7 +5,7 @@ use manycore_topology::{cpuset::CpuId, distance::TopologyDistance, machine::Mach
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// Maximum number of pairs, as in `eval --quick`.
+/// Maximum number of pairs, as in the profile `quick`.
 const MAX_PAIRS: usize = 3000;
 
 /// Returns the nanoseconds from `a` to `b` where only their distance matters.

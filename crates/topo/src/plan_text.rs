@@ -5,18 +5,34 @@ use manycore_render::table::{Align, Table, WIDTH, wrap};
 use manycore_topology::{CpuSet, Machine};
 use std::collections::BTreeMap;
 
-/// More workers than this are grouped, unless `--all` is given.
+/// More workers than this are grouped.
 const MAX_LINES: usize = 32;
 
 /// Maximum length of a list of CPUs or workers in the table, in characters.
 const MAX_LIST_CHARS: usize = 22;
 
-/// Renders the whole report. With `all`, every worker has its own line.
-pub fn render(plan: &PlacementPlan, machine: &Machine, left_out: &UnusedCpus, all: bool) -> String {
+/// The lines of the table.
+#[derive(Clone, Copy, Debug)]
+pub enum WorkerLines<'a> {
+    /// One for each worker.
+    Each,
+    /// One for equal workers, if there are many. The hint says how each gets its own.
+    Grouped {
+        /// Added to the sentence that workers are grouped.
+        hint: &'a str,
+    },
+}
+
+/// Renders the whole report.
+pub fn render(plan: &PlacementPlan, machine: &Machine, left_out: &UnusedCpus, lines: WorkerLines) -> String {
     let one_place = plan.workers.windows(2).all(|pair| pair[0].cpus == pair[1].cpus);
-    let grouped = !all && (plan.workers.len() > MAX_LINES || one_place && plan.workers.len() > 1);
-    let rows = if grouped { groups(plan) } else { singles(plan) };
-    let worker = if grouped { ("workers", Align::Left) } else { ("worker", Align::Right) };
+    let many = plan.workers.len() > MAX_LINES || one_place && plan.workers.len() > 1;
+    let hint = match lines {
+        WorkerLines::Grouped { hint } if many => Some(hint),
+        _ => None,
+    };
+    let rows = if hint.is_some() { groups(plan) } else { singles(plan) };
+    let worker = if hint.is_some() { ("workers", Align::Left) } else { ("worker", Align::Right) };
     let mut table = Table::numeric("", worker, &["CPUs", "memory", "why"]);
     table.head.iter_mut().skip(1).for_each(|(_, align)| *align = Align::Left);
     table.rows = rows;
@@ -24,8 +40,8 @@ pub fn render(plan: &PlacementPlan, machine: &Machine, left_out: &UnusedCpus, al
     text.push('\n');
     text.push_str(&table.text());
     text.push('\n');
-    if grouped {
-        text.push_str("Equal workers are grouped; --all lists each worker.\n");
+    if let Some(hint) = hint {
+        text.push_str(&format!("Equal workers are grouped; {hint}.\n"));
     }
     text.push_str(&paragraph(&sharing(plan)));
     let facts = facts(plan, machine, left_out);

@@ -51,7 +51,7 @@ const DASH_REASONS: [(&str, &str); 10] = [
     ("exits/s", "debugfs cannot be read, or the domain does not run on KVM"),
     ("node", "the memory by node cannot be read (try again as root)"),
     ("on node", "the memory by node cannot be read (try again as root)"),
-    ("traffic", "no resctrl group holds only this domain: 'manycore qos set --domain' creates one"),
+    ("traffic", "no resctrl group holds only this domain: 'manycore qos set' creates one"),
 ];
 
 /// Returns an explanation of '-' for each column that has one.

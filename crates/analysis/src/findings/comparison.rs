@@ -88,10 +88,7 @@ fn inconclusive(
     };
     let more = comparison.pairs_needed.map(|pairs| {
         let seconds = pairs as f64 * comparison.pair_seconds;
-        format!(
-            "; about {pairs} pairs in total ({}) would give an answer (--pairs {pairs})",
-            duration(seconds)
-        )
+        format!("; about {pairs} pairs in total ({}) would give an answer", duration(seconds))
     });
     format!(
         "Inconclusive: {} ({}x; 95 %: {bounds}){}.",

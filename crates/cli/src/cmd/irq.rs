@@ -36,7 +36,7 @@ fn place(args: &IrqPlace) -> Outcome {
         None if args.spread => place::Target::OneEach(cpus()),
         None => place::Target::Cpus(cpus()),
     };
-    let moves = place::place(&args.device, &target)?;
+    let moves = place::place(&args.device, &target, &format!("irq place --device {}", args.device))?;
     match args.format {
         Format::Text => output::print(&text::moves(&moves))?,
         Format::Json => output::print(&output::json(&moves)?)?,

@@ -7,7 +7,10 @@ use crate::{
     output, source,
 };
 use manycore_placement::{Export, ExportFormat, PlacementPlan, UnusedCpus};
-use manycore_topo::{plan_text, svg};
+use manycore_topo::{
+    plan_text::{self, WorkerLines},
+    svg,
+};
 use manycore_topology::Machine;
 
 /// Makes the plan, writes the picture if requested, then prints the plan.
@@ -22,7 +25,11 @@ pub fn run(args: &Args) -> Outcome {
     // The text is made before any file is written, so that an error leaves no files.
     let text = match (args.export, args.format) {
         (Some(format), _) => export(args, format, &machine, &plan, &left_out)?,
-        (None, Format::Text) => plan_text::render(&plan, &machine, &left_out, args.all),
+        (None, Format::Text) => {
+            let grouped = WorkerLines::Grouped { hint: "--all lists each worker" };
+            let lines = if args.all { WorkerLines::Each } else { grouped };
+            plan_text::render(&plan, &machine, &left_out, lines)
+        }
         (None, Format::Json) => output::json(&plan)?,
     };
     if let Some(path) = &args.svg {

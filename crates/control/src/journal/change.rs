@@ -24,7 +24,7 @@ pub struct Header {
     pub began_ns: u64,
     /// The process that writes the journal.
     pub owner: Option<Owner>,
-    /// The request, for display: `pin --pid 812 --place close`.
+    /// The request, for display.
     pub request: String,
     /// Whether the changes stay in force after the owner has ended, until they are undone.
     pub persistent: bool,

@@ -43,7 +43,7 @@ impl CpuTimeTotal {
 mod tests {
     use super::CpuTimeTotal;
 
-    /// Regression test: `pin --check` had no total. It observed 0.2 s of 1.7 s and reported that the plan
+    /// Regression test: a check of `pin` had no total. It observed 0.2 s of 1.7 s and reported that the plan
     /// held.
     #[test]
     fn processes_that_ended_between_scans_are_in_the_total() {

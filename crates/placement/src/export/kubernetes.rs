@@ -129,7 +129,8 @@ fn kubelet(export: &Export, demand: &PodRequest) -> String {
     ));
     if export.reserved.is_empty() {
         text + &comments(&[
-            "The static policy does not start without reserved CPUs: plan with --reserve, or set".to_owned(),
+            "The static policy does not start without reserved CPUs: reserve CPUs in the plan, or set"
+                .to_owned(),
             "kubeReserved. reservedSystemCPUs: \"LIST\"".to_owned(),
         ])
     } else {

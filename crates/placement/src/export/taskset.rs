@@ -13,9 +13,9 @@ impl PlacementPlan {
 }
 
 pub(super) fn text(export: &Export) -> String {
-    let memory = export.memory_by_numactl().map(|_| {
-        comments(&[format!("taskset cannot set a memory policy ({}); use --as numactl", export.memory)])
-    });
+    let memory = export
+        .memory_by_numactl()
+        .map(|_| comments(&[format!("taskset cannot set a memory policy ({}); numactl can", export.memory)]));
     memory.unwrap_or_default() + &export.lines(|worker| words(&worker.cpus))
 }
 

@@ -58,7 +58,7 @@ fn each_worker_has_a_line_and_equal_workers_share_one() {
 fn unsupported_features_become_comments() {
     let machine = two_packages();
     for (format, memory, comment) in [
-        (ExportFormat::Taskset, "bind", "# taskset cannot set a memory policy (bind); use --as numactl"),
+        (ExportFormat::Taskset, "bind", "# taskset cannot set a memory policy (bind); numactl can"),
         (
             ExportFormat::Docker,
             "interleave=1",

@@ -35,7 +35,7 @@ fn one(proof: &EnforcementCheck, capabilities: &Capabilities) -> String {
         LimitResult::Holds => ("HOLDS", None),
         LimitResult::Fails(why) => ("DOES NOT HOLD", Some(why.as_str())),
         LimitResult::Inconclusive => {
-            ("INCONCLUSIVE", Some("too few pairs or too much noise: increase --seconds"))
+            ("INCONCLUSIVE", Some("too few pairs or too much noise: measure for longer"))
         }
         LimitResult::CannotShow(why) => ("CANNOT BE SHOWN", Some(why.as_str())),
     };

@@ -48,13 +48,14 @@ fn files() -> Files {
 
 #[test]
 fn groups_as_text() {
+    let option: OptionOfLine = |line| (line == "MB").then_some("an option");
     let created = BTreeMap::from([("/sys/fs/resctrl/held".into(), "qos-7".to_owned())]);
-    let mut shown = state(&files().state(&created), None);
+    let mut shown = state(&files().state(&created), None, option);
     assert!(shown.lines().all(|line| line.chars().count() <= 110), "{shown}");
     insta::assert_snapshot!("qos_of_a_host", shown);
     let mut one = files().state(&created);
     one.groups.retain(|group| group.name == "qemu-3-web1");
-    shown = state(&one, Some(&[812, 813]));
+    shown = state(&one, Some(&[812, 813]), option);
     insta::assert_snapshot!("qos_of_a_group", shown);
 }
 

@@ -15,7 +15,24 @@ use manycore_qos::{show::show, text};
 pub fn run(args: &QosShow) -> Outcome {
     let (state, tasks) = show(args.resctrl.resctrl.as_deref(), args.group.as_deref())?;
     match args.format {
-        Format::Text => output::print(&text::state(&state, tasks.as_deref())),
+        Format::Text => output::print(&text::state(&state, tasks.as_deref(), option_of_line)),
         Format::Json => output::print(&output::json(&state)?),
     }
+}
+
+/// Returns the option of `qos set` that writes a line of `schemata`.
+fn option_of_line(line: &str) -> Option<&'static str> {
+    Some(match line {
+        "L2" | "L2PBM" => "--cache l2=",
+        "L3" | "L3PBM" => "--cache l3=",
+        "L2CODE" => "--cache l2code=",
+        "L3CODE" => "--cache l3code=",
+        "L2DATA" => "--cache l2data=",
+        "L3DATA" => "--cache l3data=",
+        "MB" | "MBMAX" => "--bandwidth",
+        "MBMIN" => "--min-bandwidth",
+        "MBHDL" => "--hardlimit",
+        "MBPRI" => "--priority",
+        _ => return None,
+    })
 }
