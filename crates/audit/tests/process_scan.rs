@@ -9,9 +9,9 @@ use manycore_topology::{CpuSet, SysTree, capture::Capture};
 use std::collections::BTreeMap;
 
 /// Returns the files of a machine with these CPUs, some of them offline, in nodes of four CPUs.
-struct World(Capture);
+struct SyntheticFiles(Capture);
 
-impl World {
+impl SyntheticFiles {
     fn new(online: &str, offline: &str, nodes: u32) -> Self {
         let mut world = Self(Capture::default());
         let all = CpuSet::union_of([&online.parse().unwrap(), &offline.parse().unwrap()]);
@@ -84,7 +84,7 @@ impl World {
 
 #[test]
 fn offline_cpus_of_a_pin_are_seen() {
-    let mut world = World::new("0-5", "6-7", 1);
+    let mut world = SyntheticFiles::new("0-5", "6-7", 1);
     world.process(20, 1, "odd) name", &["4-7", "0-7"]);
     let (scan, findings) = world.audit(None);
     assert_eq!((scan.processes.len(), scan.threads()), (2, 3));
@@ -100,7 +100,7 @@ fn offline_cpus_of_a_pin_are_seen() {
 
 #[test]
 fn kernel_threads_are_left_out() {
-    let mut world = World::new("0-3", "", 1);
+    let mut world = SyntheticFiles::new("0-3", "", 1);
     world.process(20, 2, "ksoftirqd/0", &["0"]);
     world.stat("20", 2, "ksoftirqd/0", 0x0420_8040);
     world.process(21, 2, "other", &["0"]);
@@ -111,7 +111,7 @@ fn kernel_threads_are_left_out() {
 
 #[test]
 fn only_the_memory_of_pinned_processes_is_read() {
-    let mut world = World::new("0-7", "", 2);
+    let mut world = SyntheticFiles::new("0-7", "", 2);
     world.process(20, 1, "pinned", &["0-1"]);
     world.process(30, 1, "free", &["0-7"]);
     world.process(40, 1, "secret", &["0-1"]);
@@ -128,7 +128,7 @@ fn only_the_memory_of_pinned_processes_is_read() {
 
 #[test]
 fn a_container_without_visible_control_groups_has_no_pins() {
-    let mut world = World::new("0-7", "", 1);
+    let mut world = SyntheticFiles::new("0-7", "", 1);
     world.process(1, 0, "init", &["5"]);
     world.process(20, 1, "a", &["5"]);
     world.process(30, 1, "b", &["5"]);
@@ -138,7 +138,7 @@ fn a_container_without_visible_control_groups_has_no_pins() {
 
 #[test]
 fn groups_and_quotas_of_processes_are_followed() {
-    let mut world = World::new("0-7", "", 1);
+    let mut world = SyntheticFiles::new("0-7", "", 1);
     world.file("proc/self/mountinfo", "3 0 0:3 / /cg rw - cgroup2 cgroup2 rw");
     for (name, cpus) in [("one", "0-3"), ("two", "3-5")] {
         world.file(&format!("cg/docker/{name}/cpuset.cpus.effective"), cpus);
@@ -167,7 +167,7 @@ fn groups_and_quotas_of_processes_are_followed() {
 #[test]
 fn a_scope_includes_all_descendants() {
     let descendants = || {
-        let mut world = World::new("0-3", "", 1);
+        let mut world = SyntheticFiles::new("0-3", "", 1);
         for (pid, parent) in [(20, 1), (30, 20), (40, 30), (50, 1)] {
             world.process(pid, parent, "p", &["0-3"]);
         }

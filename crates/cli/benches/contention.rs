@@ -33,14 +33,14 @@ const SAMPLE: Duration = Duration::from_millis(500);
 const SECONDS: f64 = 60.0;
 
 /// Our load (treatment 0) and the program in C (1).
-struct Both<'a> {
+struct BothPrograms<'a> {
     ours: PoolSubject,
     program: &'a Path,
     load: &'a str,
     cpus: CpuSet,
 }
 
-impl Subject for Both<'_> {
+impl Subject for BothPrograms<'_> {
     type Error = manycore_experiment::Error;
 
     fn measure(&mut self, treatment: usize) -> manycore_experiment::Result<Sample> {
@@ -107,7 +107,7 @@ fn ratio(program: &Path, load: &str, cpus: &CpuSet, object: Arc<dyn SharedObject
     let counter_reader = Rc::new(CounterReader::new(&common::machine()));
     let pool = WorkerPool::with_shared_object(object).expect("workers");
     let ours = PoolSubject::new(pool, counter_reader, mode, vec![trial], now_ns());
-    let mut both = Both { ours, program, load, cpus: cpus.clone() };
+    let mut both = BothPrograms { ours, program, load, cpus: cpus.clone() };
     let experiment = common::compare(&["ours", "C"], &mut both, seconds);
     Estimate::from_samples(&experiment.log_ratios(1, 0)).expect("pairs").map(f64::exp)
 }

@@ -71,13 +71,13 @@ int main(int argc, char **argv) {
 const VISIT: PingPongTime =
     PingPongTime { length: Duration::from_millis(4), timeout: Duration::from_secs(1) };
 
-struct Both<'a> {
+struct BothPrograms<'a> {
     ours: PingPongSubject,
     theirs: &'a Path,
     pair: Pair,
 }
 
-impl Subject for Both<'_> {
+impl Subject for BothPrograms<'_> {
     type Error = Error;
 
     fn measure(&mut self, treatment: usize) -> Result<Sample> {
@@ -118,7 +118,7 @@ fn main() {
     for (distance, pair) in examples {
         let ours =
             PingPongSubject::new(vec![pair], VISIT, Rng::seed_from_u64(1), 0, u64::MAX).expect("threads");
-        let mut both = Both { ours, theirs: &program, pair };
+        let mut both = BothPrograms { ours, theirs: &program, pair };
         let experiment = common::compare(&["manycore", "C"], &mut both, 10.0);
         let figures = |treatment: usize| -> Vec<f64> {
             experiment.samples_of(treatment).map(|sample| sample.wall_ns as f64 / 1000.0).collect()

@@ -24,7 +24,7 @@ with open('/proc/self/maps') as maps:
     print('openblas' in maps.read(), seconds)
 ";
 
-struct All {
+struct AllPrograms {
     python: PathBuf,
     load: Box<dyn Load>,
     size: u64,
@@ -34,7 +34,7 @@ struct All {
     kernels: Vec<Option<&'static str>>,
 }
 
-impl Subject for All {
+impl Subject for AllPrograms {
     type Error = Error;
 
     fn measure(&mut self, treatment: usize) -> Result<Sample> {
@@ -50,7 +50,7 @@ impl Subject for All {
     }
 }
 
-impl All {
+impl AllPrograms {
     fn openblas(&self, kernel: Option<&str>) -> Result<f64> {
         let mut command = Command::new(&self.python);
         command.args(["-c", SCRIPT, &self.size.to_string(), &self.repeats.to_string()]);
@@ -91,7 +91,7 @@ fn main() {
     for (size, repeats, seconds) in [(500, 40, 30.0), (1000, 8, 60.0), (2000, 2, 150.0)] {
         let mut load = LoadKind::Product.load();
         load.prepare(size);
-        let mut all = All { python: python.clone(), load, size, repeats, kernels: kernels.clone() };
+        let mut all = AllPrograms { python: python.clone(), load, size, repeats, kernels: kernels.clone() };
         let names: Vec<&str> =
             kernels.iter().map(|kernel| kernel.unwrap_or("default kernel")).chain(["manycore"]).collect();
         let experiment = common::compare(&names, &mut all, seconds);

@@ -24,12 +24,12 @@ const SLICES_EACH: usize = 10;
 /// Length of an uninterrupted run: the same as that of the slices of a sample.
 const RUN_NS: u64 = 500_000_000;
 
-struct Both {
+struct BothPrograms {
     live: PoolSubject,
     cpu: CpuSet,
 }
 
-impl Both {
+impl BothPrograms {
     fn sliced(&mut self) -> manycore_experiment::Result<Sample> {
         let mut sum = Sample::default();
         for slice in 0..SLICES_EACH {
@@ -63,7 +63,7 @@ impl Both {
     }
 }
 
-impl Subject for Both {
+impl Subject for BothPrograms {
     type Error = manycore_experiment::Error;
 
     fn measure(&mut self, treatment: usize) -> manycore_experiment::Result<Sample> {
@@ -80,7 +80,7 @@ fn main() {
     let mut load = LoadKind::Prime.load();
     load.prepare(DEFAULT_MAX_PRIME);
     let unit_per_tick = 1.0 / load.ticks_per_event() as f64;
-    // Both variants use one CPU, the coordinator another one: two CPUs of a guest may differ in speed.
+    // BothPrograms variants use one CPU, the coordinator another one: two CPUs of a guest may differ in speed.
     let cpus: Vec<CpuSet> = machine.allowed.cpus.iter().map(CpuSet::single).collect();
     let [coordinator, .., cpu] = &cpus[..] else { return println!("SKIPPED: needs two CPUs") };
     affinity::restrict(0, coordinator).expect("a CPU of ours");
@@ -100,7 +100,7 @@ fn main() {
     let live =
         PoolSubject::new(pool, Rc::new(CounterReader::new(&machine)), slices(&machine), trials, now_ns());
     let experiment =
-        common::compare(&["uninterrupted", "sliced"], &mut Both { live, cpu: cpu.clone() }, 60.0);
+        common::compare(&["uninterrupted", "sliced"], &mut BothPrograms { live, cpu: cpu.clone() }, 60.0);
     let ratio = Estimate::from_samples(&experiment.log_ratios(0, 1)).expect("pairs").map(f64::exp);
     println!("events per second, sliced over uninterrupted: {}", common::show(&ratio));
 }

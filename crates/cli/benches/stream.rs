@@ -67,22 +67,22 @@ fn main() -> ExitCode {
     let mut counts = vec![1, cpus.len()];
     counts.dedup();
     for count in counts {
-        let field = Field::new(&machine, &cpus[..count], array);
-        field.beside_c(seconds);
-        field.beside_likwid(seconds);
+        let field = StreamWorkers::new(&machine, &cpus[..count], array);
+        field.compare_with_c(seconds);
+        field.compare_with_likwid(seconds);
     }
     ExitCode::SUCCESS
 }
 
 /// Our workers on some CPUs, and the bytes of an array of either program.
-struct Field<'a> {
+struct StreamWorkers<'a> {
     machine: &'a Machine,
     cpus: &'a [CpuId],
     array: u64,
     streams: Streams,
 }
 
-impl<'a> Field<'a> {
+impl<'a> StreamWorkers<'a> {
     fn new(machine: &'a Machine, cpus: &'a [CpuId], array: u64) -> Self {
         let mut streams = Streams::new();
         // With several nodes, memory of the first one, to which the other programs are bound, too.
@@ -113,7 +113,7 @@ impl<'a> Field<'a> {
         self.cpus.iter().copied().collect::<CpuSet>().to_string()
     }
 
-    fn beside_c(&self, seconds: f64) {
+    fn compare_with_c(&self, seconds: f64) {
         let folder = tempfile::tempdir().expect("a folder");
         let program = folder.path().join("stream");
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/stream.c");
@@ -121,14 +121,14 @@ impl<'a> Field<'a> {
         let options = ["-O3", "-fopenmp", "-fno-tree-loop-distribute-patterns", "-o"];
         let built = Command::new("gcc").args(options).arg(&program).arg(source).status();
         assert!(built.is_ok_and(|status| status.success()), "gcc builds stream.c");
-        let mut program = Started::new(&program, &self.list(), self.cpus.len(), self.array);
+        let mut program = PeerProcess::new(&program, &self.list(), self.cpus.len(), self.array);
         for kernel in [Kernel::Copy, Kernel::Scale, Kernel::Add, Kernel::Triad] {
             let theirs = |time: Duration| program.rate(kernel.name(), time);
             self.compare(work(kernel, Stores::Ordinary), "C", Box::new(theirs), seconds);
         }
     }
 
-    fn beside_likwid(&self, seconds: f64) {
+    fn compare_with_likwid(&self, seconds: f64) {
         let Ok(known) = command::run(Command::new("likwid-bench").arg("-a")) else {
             println!("SKIPPED: likwid-bench is not installed");
             return;
@@ -164,7 +164,7 @@ impl<'a> Field<'a> {
     }
 
     fn compare(&self, work: Work, name: &str, theirs: Box<dyn FnMut(Duration) -> f64 + '_>, seconds: f64) {
-        let mut both = Both { ours: self.ours(work), theirs };
+        let mut both = BothPrograms { ours: self.ours(work), theirs };
         let experiment = common::compare(&["ours", name], &mut both, seconds);
         let rate = |treatment| median(&experiment.rates(treatment)).unwrap_or(0.0) / 1e9;
         let ratio = Estimate::from_samples(&experiment.log_ratios(1, 0)).expect("pairs").map(f64::exp);
@@ -181,13 +181,13 @@ impl<'a> Field<'a> {
 }
 
 /// The program in C, which waits for orders.
-struct Started {
+struct PeerProcess {
     program: Child,
     to: ChildStdin,
     from: BufReader<ChildStdout>,
 }
 
-impl Started {
+impl PeerProcess {
     fn new(program: &Path, cpus: &str, threads: usize, array: u64) -> Self {
         let mut program = Command::new("taskset")
             .args(["-c", cpus])
@@ -213,7 +213,7 @@ impl Started {
     }
 }
 
-impl Drop for Started {
+impl Drop for PeerProcess {
     fn drop(&mut self) {
         let _ = self.program.kill();
         let _ = self.program.wait();
@@ -221,12 +221,12 @@ impl Drop for Started {
 }
 
 /// Our load (treatment 0) and the other program (1).
-struct Both<'a> {
+struct BothPrograms<'a> {
     ours: PoolSubject,
     theirs: Box<dyn FnMut(Duration) -> f64 + 'a>,
 }
 
-impl Subject for Both<'_> {
+impl Subject for BothPrograms<'_> {
     type Error = manycore_experiment::Error;
 
     fn measure(&mut self, treatment: usize) -> manycore_experiment::Result<Sample> {

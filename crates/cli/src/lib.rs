@@ -20,7 +20,7 @@ pub mod live;
 pub mod load;
 pub mod measuring;
 pub mod output;
-pub mod placing;
+pub mod placement_args;
 pub mod progress;
 pub mod schemas;
 pub mod signals;

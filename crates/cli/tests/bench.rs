@@ -19,7 +19,7 @@ use std::{
 /// Tests that create System V objects check those of the whole machine, so only one of them runs at a time.
 static SYSV: Mutex<()> = Mutex::new(());
 
-fn alone() -> std::sync::MutexGuard<'static, ()> {
+fn exclusive() -> std::sync::MutexGuard<'static, ()> {
     SYSV.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
@@ -36,7 +36,7 @@ fn objects() -> BTreeSet<String> {
 }
 
 /// Waits until all objects that were not in `before` are removed.
-fn gone(before: &BTreeSet<String>) {
+fn wait_until_removed(before: &BTreeSet<String>) {
     let deadline = Instant::now() + Duration::from_secs(30);
     while !objects().is_subset(before) {
         assert!(Instant::now() < deadline, "left behind: {:?}", objects().difference(before));
@@ -94,7 +94,7 @@ fn signal(pid: i32, name: &str) {
 
 #[test]
 fn every_load_is_measured_evaluated_and_leaves_nothing() {
-    let _alone = alone();
+    let _alone = exclusive();
     let before = objects();
     for load in ["counter", "lock", "queue", "sem", "sem-sysv", "msg", "pipe"] {
         let folder = tempfile::tempdir().unwrap();
@@ -138,7 +138,7 @@ fn every_load_is_measured_evaluated_and_leaves_nothing() {
         manycore().arg("report").arg(folder.path().join("record.json")).assert().success();
     }
     // Other programs on this machine may create some for a moment, too.
-    gone(&before);
+    wait_until_removed(&before);
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn a_section_of_eval_is_measured_alone_and_on_some_cpus() {
 
 #[test]
 fn no_signal_leaves_an_object_behind() {
-    let _alone = alone();
+    let _alone = exclusive();
     let before = objects();
     for load in ["sem-sysv", "msg"] {
         // KILL last: only the cleanup process can remove the objects then.
@@ -172,7 +172,7 @@ fn no_signal_leaves_an_object_behind() {
             assert!(!objects().is_subset(&before), "{load} has an object while it runs");
             signal(child.id() as i32, name);
             assert_eq!(child.wait().unwrap().code(), code, "{load} {name}");
-            gone(&before);
+            wait_until_removed(&before);
             let deadline = Instant::now() + Duration::from_secs(30);
             while workers.iter().any(|worker| Path::new(&format!("/proc/{worker}/cwd/.")).exists()) {
                 assert!(Instant::now() < deadline, "{load} {name}: a worker is still running");
@@ -184,7 +184,7 @@ fn no_signal_leaves_an_object_behind() {
 
 #[test]
 fn a_killed_worker_is_reported() {
-    let _alone = alone();
+    let _alone = exclusive();
     let before = objects();
     for load in ["sem-sysv", "msg", "pipe"] {
         let folder = tempfile::tempdir().unwrap();
@@ -196,7 +196,7 @@ fn a_killed_worker_is_reported() {
         assert_eq!(run.status.code(), Some(4), "{load}: {said}");
         assert!(said.contains("signal: 9 (SIGKILL)"), "{load}: {said}");
         assert!(began.elapsed() < Duration::from_secs(30), "{load} hung for {:?}", began.elapsed());
-        gone(&before);
+        wait_until_removed(&before);
     }
 }
 
@@ -289,7 +289,7 @@ fn pipes_are_measured_beside_a_context1() {
 
 #[test]
 fn a_system_limit_is_reported_with_its_fix() {
-    let _alone = alone();
+    let _alone = exclusive();
     let folder = tempfile::tempdir().unwrap();
     // In a namespace of its own, so that the limit affects no other process.
     let script = "echo 0 > /proc/sys/kernel/msgmni || exit 77; exec \"$0\" bench msg --quiet --out \"$1\"";

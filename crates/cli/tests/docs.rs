@@ -69,7 +69,10 @@ const MAN_PAGE_WORDS: [(&str, &[&str]); 8] = [
     ("manycore-bench.1", &["--unixbench", "manycore bench counter"]),
     ("manycore-eval.1", &["--standard", "Examples"]),
     ("manycore-guard.1", &["GUARD CHECK", "GUARD WHY", "--dry-run", "manycore guard why 812"]),
-    ("manycore-spawn.1", &["--test-capacity", "erlang-base", "manycore spawn --runtime beam --counts 1e5,1e6"]),
+    (
+        "manycore-spawn.1",
+        &["--test-capacity", "erlang-base", "manycore spawn --runtime beam --counts 1e5,1e6"],
+    ),
     ("manycore-vm.1", &["VM LIST", "VM TOP", "--vcpus", "manycore vm top --sort wait"]),
     ("manycore-qos.1", &["QOS WATCH", "--history", "manycore qos watch --interval 5s --count 12"]),
     (

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{
-    memory_group::{Group, Take, eat},
+    memory_group::{AllocationPattern, Group, eat},
     running_guard::Guard,
 };
 use std::{
@@ -89,10 +89,10 @@ fn wait_for_line(child: &mut Child) {
 #[test]
 fn growing_process_is_ended_and_larger_one_survives() {
     let Some(group) = Group::new("grows", 256) else { return };
-    let mut big = group.eat(Take::held(120));
+    let mut big = group.eat(AllocationPattern::at_once(120));
     wait_for_line(&mut big);
     let mut guard = Guard::start(&["--cgroup", &group.path]);
-    let mut small = group.eat(Take::endless(50));
+    let mut small = group.eat(AllocationPattern::endless(50));
     let sent = guard.wait("term");
     assert_eq!(sent["cause"]["pid"], small.id());
     assert!(sent["cause"]["bytes"].as_u64().unwrap() < 130 << 20);
@@ -119,7 +119,7 @@ fn named_processes_are_watched_from_their_start() {
     fs::write(&rules, format!("[[processes]]\nname = \"{name}\"\nlimit = \"100M\"\ngrace = \"1s\"\n"))
         .unwrap();
     let mut guard = Guard::start(&["--config", rules.to_str().unwrap()]);
-    let words = Take::endless(150).deaf().words();
+    let words = AllocationPattern::endless(150).ignoring_sigterm().words();
     let mut child = group.start(&program, &words.iter().map(String::as_str).collect::<Vec<_>>());
     let killed = guard.wait("kill");
     assert_eq!(killed["cause"]["pid"], child.id());
@@ -134,7 +134,7 @@ fn named_processes_are_watched_from_their_start() {
 fn process_that_ignores_sigterm_is_killed() {
     let Some(group) = Group::new("deaf", 200) else { return };
     let mut guard = Guard::start(&["--cgroup", &group.path]);
-    let mut deaf = group.eat(Take::endless(100).deaf());
+    let mut deaf = group.eat(AllocationPattern::endless(100).ignoring_sigterm());
     let killed = guard.wait("kill");
     assert_eq!(killed["cause"]["pid"], deaf.id());
     guard.wait("exited");
@@ -148,7 +148,7 @@ fn forked_memory_hogs_are_ended_together() {
         return;
     }
     let Some(group) = Group::new("bomb", 400) else { return };
-    let mut big = group.eat(Take::held(100));
+    let mut big = group.eat(AllocationPattern::at_once(100));
     wait_for_line(&mut big);
     let mut guard = Guard::start(&["--cgroup", &group.path]);
     let script = "import os, time\nos.setsid() if os.getpgrp() != os.getpid() else None\nwhile True:\n if os.fork() == 0:\n  x = bytearray(3 << 20)\n  time.sleep(1000)\n time.sleep(0.005)";
@@ -167,15 +167,15 @@ fn dry_run_sends_no_signal() {
     let Some(group) = Group::new("dry", 200) else { return };
     let rules = rules_for(&group, LEVELS);
     let mut guard = Guard::start(&["--dry-run", "--config", rules.path().to_str().unwrap()]);
-    let mut eater = group.eat(Take::held(160));
+    let mut hog = group.eat(AllocationPattern::at_once(160));
     let line = guard.wait("term");
-    assert_eq!((line["dry_run"].as_bool(), &line["cause"]["pid"]), (Some(true), &eater.id().into()));
+    assert_eq!((line["dry_run"].as_bool(), &line["cause"]["pid"]), (Some(true), &hog.id().into()));
     // The reading of the guard itself is between both limits.
     let available = line["reading"]["available_bytes"].as_u64().unwrap();
     assert!((10_000_000..=70 << 20).contains(&available), "{line:#}");
-    wait_for_line(&mut eater);
-    drop(eater.stdin.take());
-    assert!(eater.wait().unwrap().success());
+    wait_for_line(&mut hog);
+    drop(hog.stdin.take());
+    assert!(hog.wait().unwrap().success());
     guard.end();
 }
 
@@ -184,11 +184,11 @@ fn protected_process_is_never_ended() {
     let Some(group) = Group::new("spared", 200) else { return };
     let rules = rules_for(&group, &format!("{LEVELS}[protect]\nnames = [\"eat\"]\n"));
     let mut guard = Guard::start(&["--config", rules.path().to_str().unwrap()]);
-    let mut eater = group.eat(Take::held(160));
-    wait_for_line(&mut eater);
+    let mut hog = group.eat(AllocationPattern::at_once(160));
+    wait_for_line(&mut hog);
     guard.wait("no_cause");
-    drop(eater.stdin.take());
-    assert!(eater.wait().unwrap().success());
+    drop(hog.stdin.take());
+    assert!(hog.wait().unwrap().success());
     let (_, lines) = guard.end();
     assert!(lines.iter().all(|line| line["event"] != "kill" && line["event"] != "term"), "{lines:#?}");
 }
@@ -221,9 +221,9 @@ fn group_created_later_is_watched() {
         let group = Group::new("later", 64).unwrap();
         guard.wait_for_note("can be read");
         // The guard notices a process that enters a group within a second.
-        let mut eater = group.eat(Take::endless(16));
-        assert_eq!(guard.wait("exited")["cause"]["pid"], eater.id());
-        assert!(!eater.wait().unwrap().success());
+        let mut hog = group.eat(AllocationPattern::endless(16));
+        assert_eq!(guard.wait("exited")["cause"]["pid"], hog.id());
+        assert!(!hog.wait().unwrap().success());
         guard.wait("over");
     }
     guard.end();
@@ -237,17 +237,17 @@ fn growing_process_is_frozen_until_shortage_is_over() {
     let text = "warn_before = \"1h\"\nterm_before = \"1s\"\nkill_before = \"1s\"\nslow = \"freeze\"\n";
     let rules = rules_for(&group, text);
     let mut guard = Guard::start(&["--config", rules.path().to_str().unwrap()]);
-    let mut eater = group.eat(Take::endless(10));
-    freezer.take(eater.id());
+    let mut hog = group.eat(AllocationPattern::endless(10));
+    freezer.take(hog.id());
     let told = guard.wait("slow");
-    assert_eq!(told["cause"]["pid"], eater.id(), "{told:#}");
+    assert_eq!(told["cause"]["pid"], hog.id(), "{told:#}");
     assert!(freezer.is_frozen(), "{told:#}");
     // It is thawed when the guard ends.
     let (status, lines) = guard.end();
     assert!(status.success() && !freezer.is_frozen(), "{lines:#?}");
     assert!(lines.iter().any(|line| line["event"] == "release"), "{lines:#?}");
-    eater.kill().unwrap();
-    eater.wait().unwrap();
+    hog.kill().unwrap();
+    hog.wait().unwrap();
 }
 
 #[test]
@@ -267,7 +267,7 @@ fn blocked_reader_does_not_stop_the_guard() {
         .unwrap();
     common::place::soon("a guard with its socket", || state.path().join("guard.sock").exists());
     for _ in 0..2 {
-        assert!(!group.eat(Take::endless(60)).wait().unwrap().success());
+        assert!(!group.eat(AllocationPattern::endless(60)).wait().unwrap().success());
     }
     assert!(Command::new("kill").arg(guard.id().to_string()).status().unwrap().success());
     assert!(guard.wait().unwrap().success());
@@ -277,7 +277,7 @@ fn blocked_reader_does_not_stop_the_guard() {
 #[test]
 fn running_guard_answers_queries() {
     let Some(group) = Group::new("why", 300) else { return };
-    let mut held = group.eat(Take::held(60));
+    let mut held = group.eat(AllocationPattern::at_once(60));
     wait_for_line(&mut held);
     let guard = Guard::start(&["--cgroup", &group.path]);
     let why = |pid: u32| {

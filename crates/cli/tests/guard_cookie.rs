@@ -36,9 +36,9 @@ fn home() -> TempDir {
 }
 
 /// A process of [`USER`] that was started with the command line of a node.
-struct Claimant(Child);
+struct FakeNode(Child);
 
-impl Claimant {
+impl FakeNode {
     fn start(home: &Path, words: &[&str]) -> Self {
         let mut command = Command::new("sh");
         command.args(["-c", "echo ready; read end", "beam.smp"]).args(words);
@@ -56,7 +56,7 @@ impl Claimant {
     }
 }
 
-impl Drop for Claimant {
+impl Drop for FakeNode {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -81,7 +81,7 @@ fn a_cookie_that_is_a_link_to_dev_zero_is_not_read() {
     }
     let home = home();
     symlink("/dev/zero", home.path().join(".erlang.cookie")).unwrap();
-    let (code, said) = Claimant::start(home.path(), &["-sname", "x"]).why();
+    let (code, said) = FakeNode::start(home.path(), &["-sname", "x"]).why();
     assert!(code == Some(2) && said.contains("it is a link, expected a regular file"), "{code:?}: {said}");
 }
 
@@ -93,20 +93,20 @@ fn a_file_of_root_is_not_read_as_a_cookie() {
     let (home, other) = (home(), tempfile::tempdir().unwrap());
     let cookie = home.path().join(".erlang.cookie");
     fs::write(&cookie, "SECRET").unwrap();
-    let (code, said) = Claimant::start(home.path(), &["-sname", "x"]).why();
+    let (code, said) = FakeNode::start(home.path(), &["-sname", "x"]).why();
     assert!(
         code == Some(2) && said.contains("belongs to user 0") && !said.contains("SECRET"),
         "{code:?}: {said}"
     );
     fs::set_permissions(&cookie, fs::Permissions::from_mode(0o400)).unwrap();
-    let (code, said) = Claimant::start(home.path(), &["-sname", "x"]).why();
+    let (code, said) = FakeNode::start(home.path(), &["-sname", "x"]).why();
     assert!(code == Some(2) && said.contains("denied"), "{code:?}: {said}");
     // A directory on the path may be a link. The user's own permissions limit what it can reach.
     fs::write(other.path().join(".erlang.cookie"), "SECRET").unwrap();
     fs::set_permissions(other.path(), fs::Permissions::from_mode(0o700)).unwrap();
     let link = home.path().join("link");
     symlink(other.path(), &link).unwrap();
-    let (code, said) = Claimant::start(&link, &["-sname", "x"]).why();
+    let (code, said) = FakeNode::start(&link, &["-sname", "x"]).why();
     assert!(code == Some(2) && said.contains("denied") && !said.contains("SECRET"), "{code:?}: {said}");
 }
 
@@ -120,7 +120,7 @@ fn the_host_in_a_name_leads_to_no_other_epmd() {
         Err(error) => return eprintln!("SKIPPED: no epmd of our own can listen on 127.0.0.77: {error}"),
     };
     epmd.set_nonblocking(true).unwrap();
-    let claimant = Claimant::start(home().path(), &["-name", "x@127.0.0.77", "-setcookie", "ABC"]);
+    let claimant = FakeNode::start(home().path(), &["-name", "x@127.0.0.77", "-setcookie", "ABC"]);
     let (code, said) = claimant.why();
     assert!(code == Some(2) && said.contains("epmd on this machine"), "{code:?}: {said}");
     assert_eq!(epmd.accept().unwrap_err().kind(), ErrorKind::WouldBlock, "epmd has received a connection");
@@ -149,7 +149,7 @@ fn a_node_of_another_user_is_queried_as_that_user() {
     let mut line = String::new();
     BufReader::new(erl.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
     let (code, said) = why(erl.id());
-    let own = Claimant::start(home.path(), &["-sname", &name]).why();
+    let own = FakeNode::start(home.path(), &["-sname", &name]).why();
     let _ = erl.kill();
     erl.wait().unwrap();
     assert_eq!(line, "ready\n");

@@ -98,7 +98,7 @@ fn python(group: &Group, script: &str) -> Child {
 
 /// Runs a memory hog beside an unrelated process. Returns what the guard reported that the hog held when it
 /// got the first signal.
-fn who_is_ended(name: &str, eater: &str) -> Option<String> {
+fn holder_of_ended_process(name: &str, hog: &str) -> Option<String> {
     let able = Command::new("python3").args(["-c", "import os; os.memfd_create('x')"]).output();
     if !able.is_ok_and(|out| out.status.success()) {
         eprintln!("SKIPPED: python3 is not installed, or has no memfd_create");
@@ -108,26 +108,26 @@ fn who_is_ended(name: &str, eater: &str) -> Option<String> {
     let mut innocent = python(&group, INNOCENT);
     started(&mut innocent);
     let guard = Guard::start(&group, "");
-    let mut eater = python(&group, eater);
+    let mut hog = python(&group, hog);
     let (line, seen) = guard.wait(&["term", "kill"]);
-    assert_eq!(line["cause"]["pid"], eater.id(), "{line:#} after {seen:#?}");
+    assert_eq!(line["cause"]["pid"], hog.id(), "{line:#} after {seen:#?}");
     assert!(innocent.try_wait().unwrap().is_none(), "the unrelated process has ended");
-    ended(&mut eater);
+    ended(&mut hog);
     ended(&mut innocent);
     Some(line["cause"]["extra_memory"]["what"].as_str().unwrap_or_default().to_owned())
 }
 
 #[test]
 fn a_memfd_belongs_to_the_process_that_writes_it() {
-    let eater = "import os, time\nf, b = os.memfd_create('x'), b'x' * (1 << 20)\nwhile True:\n os.write(f, b)\n time.sleep(0.01)";
-    let Some(what) = who_is_ended("memfd", eater) else { return };
+    let hog = "import os, time\nf, b = os.memfd_create('x'), b'x' * (1 << 20)\nwhile True:\n os.write(f, b)\n time.sleep(0.01)";
+    let Some(what) = holder_of_ended_process("memfd", hog) else { return };
     assert!(what.contains("shared memory"), "{what}");
 }
 
 #[test]
 fn pipes_belong_to_the_process_that_fills_them() {
-    let eater = "import fcntl, os, time\nkeep = []\nwhile True:\n keep.append(os.pipe())\n fcntl.fcntl(keep[-1][1], 1031, 1 << 20)\n os.write(keep[-1][1], b'x' * (1 << 20))\n time.sleep(0.01)";
-    let Some(what) = who_is_ended("pipes", eater) else { return };
+    let hog = "import fcntl, os, time\nkeep = []\nwhile True:\n keep.append(os.pipe())\n fcntl.fcntl(keep[-1][1], 1031, 1 << 20)\n os.write(keep[-1][1], b'x' * (1 << 20))\n time.sleep(0.01)";
+    let Some(what) = holder_of_ended_process("pipes", hog) else { return };
     assert!(what.contains("pipes"), "{what}");
 }
 
@@ -136,11 +136,11 @@ fn a_file_in_memory_belongs_to_its_writer_and_not_to_another_writing_process() {
     let folder = tempfile::tempdir_in("/dev/shm");
     let Ok(folder) = folder else { return eprintln!("SKIPPED: no directory can be created in /dev/shm") };
     let path = folder.path().join("file");
-    let eater = format!(
+    let hog = format!(
         "import time\nf, b = open('{}', 'wb', buffering=0), b'x' * (1 << 20)\nwhile True:\n f.write(b)\n time.sleep(0.01)",
         path.display()
     );
-    let Some(what) = who_is_ended("file", &eater) else { return };
+    let Some(what) = holder_of_ended_process("file", &hog) else { return };
     assert!(what.contains("files in memory"), "{what}");
 }
 

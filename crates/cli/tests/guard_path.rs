@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::memory_group::{Group, Take};
+use common::memory_group::{AllocationPattern, Group};
 use manycore_guard::{
     channel::{Sender, WakeUp, channel},
     event::{EventDetail, MonitorEvent, SlowPathMessage},
@@ -21,7 +21,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-struct Counting;
+struct CountingAllocator;
 
 thread_local! {
     static CALLS: Cell<u64> = const { Cell::new(0) };
@@ -29,7 +29,7 @@ thread_local! {
 
 // SAFETY: all calls are passed on unchanged to the system's allocator. The counter is a plain cell of the
 // thread that needs no allocation and no destructor.
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         CALLS.set(CALLS.get() + 1);
         // SAFETY: the caller fulfils the contract of `GlobalAlloc`.
@@ -44,7 +44,7 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// Finds the control groups of processes, as the slow path does. Returns all other events.
 fn identify(
@@ -122,9 +122,9 @@ fn nothing_is_allocated_between_a_reading_and_the_signal() {
     let mut watch = Watch::of(&group);
     watch.tick();
     // It takes most of the memory at once.
-    let mut eater = group.eat(Take::held(170));
+    let mut hog = group.eat(AllocationPattern::at_once(170));
     let mut line = String::new();
-    BufReader::new(eater.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    BufReader::new(hog.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert_eq!(line, "1\n");
     let (mut calls, mut told) = (0, Vec::new());
     let end = Instant::now() + Duration::from_secs(10);
@@ -134,10 +134,10 @@ fn nothing_is_allocated_between_a_reading_and_the_signal() {
         told.extend(events);
         assert!(Instant::now() < end, "{told:#?}");
         // A zombie has exited.
-        let _ = eater.try_wait();
+        let _ = hog.try_wait();
     }
     let is_kill = |event: &MonitorEvent| matches!(event.what, EventDetail::Sent(sent) if sent.is_kill && sent.count == 1);
     assert!(told.iter().any(is_kill), "{told:?}");
     assert_eq!(calls, 0, "calls of the allocator");
-    eater.wait().unwrap();
+    hog.wait().unwrap();
 }

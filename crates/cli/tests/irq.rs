@@ -219,9 +219,9 @@ fn movable() -> Vec<(u32, String)> {
 }
 
 /// Restores the CPUs of interrupts, however the test ends.
-struct Restore(Vec<(u32, String)>);
+struct RestoreAffinities(Vec<(u32, String)>);
 
-impl Restore {
+impl RestoreAffinities {
     fn of(irqs: &[u32]) -> Self {
         Self(irqs.iter().map(|&irq| (irq, fs::read_to_string(affinity(irq)).unwrap())).collect())
     }
@@ -231,7 +231,7 @@ impl Restore {
     }
 }
 
-impl Drop for Restore {
+impl Drop for RestoreAffinities {
     fn drop(&mut self) {
         for (irq, text) in &self.0 {
             let _ = fs::write(affinity(*irq), text.trim());
@@ -251,7 +251,7 @@ fn route() -> Option<(String, Ipv4Addr)> {
 }
 
 /// Returns how many of these interrupts a CPU has taken.
-fn taken(irqs: &[u32], cpu: CpuId) -> u64 {
+fn interrupts_taken(irqs: &[u32], cpu: CpuId) -> u64 {
     let counts = now();
     let ours = counts.rows.iter().filter(|row| row.irq().is_some_and(|irq| irqs.contains(&irq)));
     ours.map(|row| counts.by_cpu(row).get(&cpu).copied().unwrap_or(0)).sum()
@@ -275,7 +275,7 @@ fn interrupts_move_to_the_requested_cpus_and_back() {
     if !irqs.iter().all(|irq| movable.contains(irq)) {
         return eprintln!("SKIPPED: the interrupts of {interface} cannot be moved");
     }
-    let before = Restore::of(&irqs);
+    let before = RestoreAffinities::of(&irqs);
     // One CPU after the other: the interrupts have to move to at least one of them.
     for cpu in now().cpus.into_iter().take(2) {
         let list = cpu.to_string();
@@ -286,7 +286,7 @@ fn interrupts_move_to_the_requested_cpus_and_back() {
         assert!(moved["journal"].is_string(), "{moved}");
         let again = irq(state.path(), &["place", "--device", &interface, "--cpus", &list]);
         assert!(String::from_utf8(again.stdout).unwrap().contains("nothing was changed"));
-        if !come(&irqs, cpu, gateway) {
+        if !interrupts_reach(&irqs, cpu, gateway) {
             eprintln!("SKIPPED: no packet to {gateway} makes {interface} interrupt CPU {cpu}");
         }
     }
@@ -303,14 +303,14 @@ fn interrupts_move_to_the_requested_cpus_and_back() {
 
 /// Sends packets until `cpu` has taken interrupts for them. Each interrupt may occur once more on its old CPU
 /// before it moves.
-fn come(irqs: &[u32], cpu: CpuId, gateway: Ipv4Addr) -> bool {
+fn interrupts_reach(irqs: &[u32], cpu: CpuId, gateway: Ipv4Addr) -> bool {
     const ENOUGH: u64 = 20;
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
-    let (before, deadline) = (taken(irqs, cpu), Instant::now() + Duration::from_secs(10));
+    let (before, deadline) = (interrupts_taken(irqs, cpu), Instant::now() + Duration::from_secs(10));
     while Instant::now() < deadline {
         // An error is the gateway's answer to an earlier packet.
         let _ = socket.send_to(b"manycore", (gateway, 9));
-        if taken(irqs, cpu) >= before + ENOUGH {
+        if interrupts_taken(irqs, cpu) >= before + ENOUGH {
             return true;
         }
     }
@@ -329,7 +329,7 @@ fn interrupts_are_distributed_one_cpu_each() {
         return eprintln!("SKIPPED: no interrupt that can be moved, or only one CPU");
     };
     // Several interrupts may have that name.
-    let _restore = Restore::of(&movable.iter().map(|(irq, _)| *irq).collect::<Vec<_>>());
+    let _restore = RestoreAffinities::of(&movable.iter().map(|(irq, _)| *irq).collect::<Vec<_>>());
     let state = tempfile::tempdir().unwrap();
     let list = format!("{},{}", cpus[0], cpus[1]);
     let dealt = json(state.path(), &["place", "--device", name, "--cpus", &list, "--spread"]);

@@ -12,19 +12,19 @@ use std::{fs, process::Command};
 #[test]
 fn a_process_is_moved_with_its_later_children_and_moved_back() {
     let Some(cpus) = two_cpus() else { return };
-    let (house, mut shell) = (TestHome::new(), KillOnDrop::shell());
+    let (home, mut shell) = (TestHome::new(), KillOnDrop::shell());
     let before = shell.child();
     let (pid, place) = (shell.pid().to_string(), format!("cpus={}", last(&cpus)));
     let pin = KillOnDrop(
-        house.command(&["pin", "--pid", &pid, "--place", &place, "--workers", "1"]).spawn().unwrap(),
+        home.command(&["pin", "--pid", &pid, "--place", &place, "--workers", "1"]).spawn().unwrap(),
     );
     soon("the pin", || is_on(shell.pid(), &last(&cpus)) && is_on(before, &last(&cpus)));
     let after = shell.child();
     soon("the pin of a child", || is_on(after, &last(&cpus)));
-    let listed = house.run(&["undo", "--list"]);
+    let listed = home.run(&["undo", "--list"]);
     assert!(String::from_utf8_lossy(&listed.stdout).contains("running: pin --pid"));
     // A change is not undone by another process while its owner runs.
-    let left = house.run(&["undo"]);
+    let left = home.run(&["undo"]);
     assert!(String::from_utf8_lossy(&left.stdout).contains("still running, left unchanged"));
     assert!(is_on(shell.pid(), &last(&cpus)));
     pin.signal(Signal::INT);
@@ -33,69 +33,69 @@ fn a_process_is_moved_with_its_later_children_and_moved_back() {
     for pid in [shell.pid(), before, after] {
         assert!(is_on(pid, &cpus), "{pid}");
     }
-    assert!(house.is_clean());
+    assert!(home.is_clean());
 }
 
 #[test]
 fn undo_restores_what_a_killed_run_left() {
     let Some(cpus) = two_cpus() else { return };
-    let (house, mut shell) = (TestHome::new(), KillOnDrop::shell());
+    let (home, mut shell) = (TestHome::new(), KillOnDrop::shell());
     let (pid, place) = (shell.pid().to_string(), format!("cpus={}", last(&cpus)));
     for turn in 0..10 {
         let mut pin = KillOnDrop(
-            house.command(&["pin", "--pid", &pid, "--place", &place, "--workers", "1"]).spawn().unwrap(),
+            home.command(&["pin", "--pid", &pid, "--place", &place, "--workers", "1"]).spawn().unwrap(),
         );
         soon("the pin", || is_on(shell.pid(), &last(&cpus)));
         pin.signal(Signal::KILL);
         pin.0.wait().unwrap();
         let orphan = shell.child();
         assert!(is_on(orphan, &last(&cpus)));
-        let undo = house.run(&["undo"]);
+        let undo = home.run(&["undo"]);
         assert_eq!(undo.status.code(), Some(0), "{}", String::from_utf8_lossy(&undo.stderr));
         for pid in tasks::with_descendants(&[shell.pid()]) {
             assert!(is_on(pid, &cpus), "{pid} in turn {turn}: {}", String::from_utf8_lossy(&undo.stdout));
         }
-        assert!(house.is_clean());
+        assert!(home.is_clean());
     }
 }
 
 #[test]
 fn once_stays_until_undone() {
     let Some(cpus) = two_cpus() else { return };
-    let (house, shell) = (TestHome::new(), KillOnDrop::shell());
+    let (home, shell) = (TestHome::new(), KillOnDrop::shell());
     let (pid, place) = (shell.pid().to_string(), format!("cpus={}", last(&cpus)));
-    let said = house.stderr_of(0, &["pin", "--pid", &pid, "--place", &place, "--workers", "1", "--once"]);
+    let said = home.stderr_of(0, &["pin", "--pid", &pid, "--place", &place, "--workers", "1", "--once"]);
     assert!(said.contains("1 task moved") && said.contains("'manycore undo pin-"), "{said}");
     assert!(is_on(shell.pid(), &last(&cpus)));
-    let listed = house.run(&["undo", "--list"]);
+    let listed = home.run(&["undo", "--list"]);
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
     assert!(listed.contains("stays until undone"), "{listed}");
     let name = listed.split_whitespace().next().unwrap();
-    assert!(house.stderr_of(2, &["undo", "pin-0"]).contains("no journal named pin-0"));
-    let undone = house.run(&["undo", name, "--format", "json"]);
+    assert!(home.stderr_of(2, &["undo", "pin-0"]).contains("no journal named pin-0"));
+    let undone = home.run(&["undo", name, "--format", "json"]);
     let undone: Value = serde_json::from_slice(&undone.stdout).unwrap();
     assert_eq!(undone["undone"][0]["restored"]["tasks"], 1);
-    assert!(is_on(shell.pid(), &cpus) && house.is_clean());
+    assert!(is_on(shell.pid(), &cpus) && home.is_clean());
 }
 
 #[test]
 fn journals_of_other_users_are_refused() {
     use std::os::unix::fs::chown;
-    let house = TestHome::new();
-    fs::create_dir(house.path("journals")).unwrap();
-    if chown(house.path("journals"), Some(65534), None).is_err() {
+    let home = TestHome::new();
+    fs::create_dir(home.path("journals")).unwrap();
+    if chown(home.path("journals"), Some(65534), None).is_err() {
         return eprintln!("SKIPPED: needs root");
     }
-    assert!(house.stderr_of(3, &["undo"]).contains("belongs to user 65534"));
+    assert!(home.stderr_of(3, &["undo"]).contains("belongs to user 65534"));
 }
 
 #[test]
 fn unprivileged_user_places_own_processes() {
-    let house = TestHome::new();
+    let home = TestHome::new();
     let Some(cpus) = two_cpus() else { return };
     let program = assert_cmd::cargo::cargo_bin!("manycore");
     let place = format!("cpus={}", last(&cpus));
-    let journals = house.path("own");
+    let journals = home.path("own");
     fs::create_dir(&journals).unwrap();
     let mut user = Command::new("setpriv");
     user.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(program);
@@ -104,7 +104,7 @@ fn unprivileged_user_places_own_processes() {
     if std::os::unix::fs::chown(&journals, Some(65534), Some(65534)).is_err() {
         return eprintln!("SKIPPED: needs root");
     }
-    fs::set_permissions(house.0.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    fs::set_permissions(home.0.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let run = user.output().unwrap();
     let said = String::from_utf8_lossy(&run.stderr).into_owned();
     if said.contains("Permission denied") && said.contains("setpriv") {
@@ -128,12 +128,12 @@ fn unprivileged_user_places_own_processes() {
 #[test]
 fn pins_of_one_process_end_in_any_order() {
     let Some(cpus) = two_cpus() else { return };
-    let (house, shell) = (TestHome::new(), KillOnDrop::shell());
+    let (home, shell) = (TestHome::new(), KillOnDrop::shell());
     let pid = shell.pid().to_string();
     for hold in ["affinity", "auto"] {
         for place in [last(&cpus).to_string(), cpus.first().unwrap().to_string()] {
             let place = format!("cpus={place}");
-            let run = house.run(&[
+            let run = home.run(&[
                 "pin",
                 "--pid",
                 &pid,
@@ -154,29 +154,29 @@ fn pins_of_one_process_end_in_any_order() {
                 String::from_utf8_lossy(&run.stderr)
             );
         }
-        let listed = house.run(&["undo", "--list", "--format", "json"]);
+        let listed = home.run(&["undo", "--list", "--format", "json"]);
         let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
         let oldest =
             listed["pending"].as_array().unwrap().last().unwrap()["name"].as_str().unwrap().to_owned();
-        assert_eq!(house.run(&["undo", &oldest]).status.code(), Some(0));
-        assert_eq!(house.run(&["undo"]).status.code(), Some(0));
-        assert!(is_on(shell.pid(), &cpus) && house.is_clean(), "{hold}");
+        assert_eq!(home.run(&["undo", &oldest]).status.code(), Some(0));
+        assert_eq!(home.run(&["undo"]).status.code(), Some(0));
+        assert!(is_on(shell.pid(), &cpus) && home.is_clean(), "{hold}");
     }
 }
 
 #[test]
 fn kernel_threads_and_zombies_are_not_pinned() {
-    let house = TestHome::new();
+    let home = TestHome::new();
     match tasks::all().into_iter().find(|&pid| tasks::is_kernel(pid)) {
         Some(pid) => {
-            assert!(house.stderr_of(2, &["pin", "--pid", &pid.to_string()]).contains("kernel thread"));
+            assert!(home.stderr_of(2, &["pin", "--pid", &pid.to_string()]).contains("kernel thread"));
         }
         None => eprintln!("SKIPPED: no kernel thread is seen in this process namespace"),
     }
     let mut child = Command::new("true").spawn().unwrap();
     let pid = child.id();
     soon("the end of a child", || !tasks::is_alive(pid));
-    assert!(house.stderr_of(2, &["pin", "--pid", &pid.to_string(), "--once"]).contains("has ended"));
+    assert!(home.stderr_of(2, &["pin", "--pid", &pid.to_string(), "--once"]).contains("has ended"));
     child.wait().unwrap();
-    assert!(house.is_clean());
+    assert!(home.is_clean());
 }

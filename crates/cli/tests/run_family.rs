@@ -38,8 +38,8 @@ fn has_python() -> bool {
 }
 
 /// Returns the id of the daemon once it runs this program.
-fn daemon(house: &TestHome, name: &str) -> u32 {
-    let read = || fs::read_to_string(house.path("daemon")).ok()?.parse::<u32>().ok();
+fn daemon(home: &TestHome, name: &str) -> u32 {
+    let read = || fs::read_to_string(home.path("daemon")).ok()?.parse::<u32>().ok();
     soon("a daemon", || read().is_some_and(|pid| tasks::name(pid).as_deref() == Some(name)));
     read().unwrap()
 }
@@ -49,17 +49,17 @@ fn end(pid: u32) {
 }
 
 /// Returns a command that runs this Python program on the last CPU under `run`.
-fn python(house: &TestHome, cpus: &CpuSet, options: &[&str], program: &str) -> Command {
+fn python(home: &TestHome, cpus: &CpuSet, options: &[&str], program: &str) -> Command {
     let place = format!("cpus={}", last(cpus));
     let program = format!("{DAEMON}{program}");
     let fixed = ["run", "--place", &place, "--workers", "1"];
-    house.command(&[&fixed[..], options, &["--", "python3", "-c", &program]].concat())
+    home.command(&[&fixed[..], options, &["--", "python3", "-c", &program]].concat())
 }
 
 #[test]
 fn zombies_are_not_running_tasks() {
     let (Some(cpus), true) = (two_cpus(), has_python()) else { return };
-    let house = TestHome::new();
+    let home = TestHome::new();
     // The zombies are not reaped and stay until their parent ends.
     let program = "
 for i in range(13):
@@ -67,11 +67,11 @@ for i in range(13):
         os._exit(0)
     os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
 ";
-    let run = python(&house, &cpus, &[], program).output().unwrap();
+    let run = python(&home, &cpus, &[], program).output().unwrap();
     let said = String::from_utf8_lossy(&run.stderr).into_owned();
     assert_eq!(run.status.code(), Some(0), "{said}");
     assert!(!said.contains("keep creating new tasks") && !said.contains("left running"), "{said}");
-    assert!(house.is_clean());
+    assert!(home.is_clean());
 
     // Zombies of a program that keeps running.
     let program = "
@@ -82,19 +82,19 @@ print(flush=True)
 import time
 time.sleep(1000)
 ";
-    let mut run = KillOnDrop(python(&house, &cpus, &[], program).spawn().unwrap());
+    let mut run = KillOnDrop(python(&home, &cpus, &[], program).spawn().unwrap());
     run.line();
     let python = tasks::children(run.pid())[0];
     let zombies = || tasks::children(python).into_iter().filter(|pid| !tasks::is_alive(*pid)).count();
     soon("zombies", || zombies() == 13);
     run.signal(Signal::KILL);
     run.0.wait().unwrap();
-    let undo = house.run(&["undo"]);
+    let undo = home.run(&["undo"]);
     let told = String::from_utf8_lossy(&undo.stdout).into_owned();
     end(python);
     assert_eq!(undo.status.code(), Some(0), "{told}");
     assert!(told.contains("1 task: CPUs restored"), "{told}");
-    assert!(house.is_clean());
+    assert!(home.is_clean());
 }
 
 #[test]
@@ -102,17 +102,17 @@ fn a_daemon_gets_its_cpus_back() {
     let (Some(cpus), true) = (two_cpus(), has_python()) else { return };
     for options in [&[][..], &["--hold", "affinity"]] {
         for _ in 0..6 {
-            let house = TestHome::new();
+            let home = TestHome::new();
             // The command ends while its daemon is still being created.
             let program = "daemon(['/bin/sleep', '1000'])";
-            let run = python(&house, &cpus, options, program).output().unwrap();
-            let sleeper = daemon(&house, "sleep");
+            let run = python(&home, &cpus, options, program).output().unwrap();
+            let sleeper = daemon(&home, "sleep");
             let now = affinity::of_thread(sleeper).unwrap();
             end(sleeper);
             let said = String::from_utf8_lossy(&run.stderr).into_owned();
             assert_eq!((run.status.code(), &now), (Some(0), &cpus), "{options:?}: {said}");
             assert!(said.contains("left running, with their former CPUs: "), "{said}");
-            assert!(house.is_clean());
+            assert!(home.is_clean());
         }
     }
 }
@@ -121,23 +121,23 @@ fn a_daemon_gets_its_cpus_back() {
 fn undo_finds_daemon_created_after_sigkill() {
     let (Some(cpus), true) = (two_cpus(), has_python()) else { return };
     for options in [&["--wait"][..], &["--wait", "--hold", "affinity"]] {
-        let house = TestHome::new();
-        let fifo = house.path("go");
+        let home = TestHome::new();
+        let fifo = home.path("go");
         rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0)
             .unwrap();
         // The daemon's parents end before any scan finds it.
         let program = "print(flush=True)\nopen('go').read()\ndaemon(['/bin/sleep', '1000'])";
-        let mut run = KillOnDrop(python(&house, &cpus, options, program).spawn().unwrap());
+        let mut run = KillOnDrop(python(&home, &cpus, options, program).spawn().unwrap());
         run.line();
         let python = tasks::children(run.pid())[0];
         run.signal(Signal::KILL);
         run.0.wait().unwrap();
         fs::write(&fifo, "").unwrap();
-        let sleeper = daemon(&house, "sleep");
+        let sleeper = daemon(&home, "sleep");
         soon("the end of its parent", || !tasks::is_alive(python));
         let had_group =
             fs::read_to_string(format!("/proc/{sleeper}/cgroup")).unwrap().contains("manycore-run");
-        let undo = house.run(&["undo"]);
+        let undo = home.run(&["undo"]);
         let told = String::from_utf8_lossy(&undo.stdout).into_owned();
         let is_free = is_on(sleeper, &cpus);
         end(sleeper);
@@ -148,7 +148,7 @@ fn undo_finds_daemon_created_after_sigkill() {
             (had_group, !had_group),
             "{options:?}: {told}"
         );
-        assert!(house.is_clean());
+        assert!(home.is_clean());
     }
 }
 
@@ -158,20 +158,20 @@ fn cpu_time_of_daemons_counts_and_unobserved_time_prevents_a_verdict() {
     for options in
         [&["--wait", "--out", "stay.json"][..], &["--wait", "--out", "stay.json", "--hold", "affinity"]]
     {
-        let house = TestHome::new();
+        let home = TestHome::new();
         let burn = "import time\nwhile time.process_time() < 0.5: pass";
         let program = format!("import sys\ndaemon([sys.executable, '-c', {burn:?}])\nos.wait()");
-        let run = python(&house, &cpus, options, &program).output().unwrap();
+        let run = python(&home, &cpus, options, &program).output().unwrap();
         let said = String::from_utf8_lossy(&run.stderr).into_owned();
         assert_eq!(run.status.code(), Some(0), "{said}");
-        let stay = house.stay();
+        let stay = home.stay();
         let all = stay["cpu_ns"].as_u64().unwrap();
         let of = |task: &serde_json::Value| task["cpu_ns"].as_u64().unwrap();
         let seen: u64 = stay["tasks"].as_array().unwrap().iter().map(of).sum();
         assert!(all > 500_000_000 && seen > 250_000_000, "{all} {seen}: {said}");
     }
-    let house = TestHome::new();
+    let home = TestHome::new();
     let script = "for i in 1 2 3 4 5 6 7 8 9 10; do /bin/true; done";
-    let said = house.stderr_of(1, &["run", "--check=100%", "--place", "cpus=0", "--", "sh", "-c", script]);
+    let said = home.stderr_of(1, &["run", "--check=100%", "--place", "cpus=0", "--", "sh", "-c", script]);
     assert!(said.contains("not shown that the plan held"), "{said}");
 }

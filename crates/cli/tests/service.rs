@@ -5,7 +5,7 @@ mod common;
 
 use common::{
     first_cpu, last_cpu,
-    study::{Bench, end_of, findings, has, running, signal, unique, until, words},
+    study::{WorkFolder, end_of, findings, has, running, signal, unique, until, words},
 };
 use std::{collections::BTreeSet, fs, net::TcpListener};
 
@@ -31,7 +31,7 @@ fn a_service_keeps_running_while_its_placement_is_switched() {
     if !has("python3") {
         return;
     }
-    let (bench, port) = (Bench::new(), free_port());
+    let (work, port) = (WorkFolder::new(), free_port());
     let [first, last] = [first_cpu(), last_cpu()].map(|cpu| format!("cpus={cpu}"));
     let server = format!(
         "python3 -c \"import http.server as s, os; open('pids','a').write(str(os.getpid())); \
@@ -41,17 +41,17 @@ fn a_service_keeps_running_while_its_placement_is_switched() {
     let load = "grep Cpus_allowed_list /proc/$(cat pids)/status >> places";
     let place = ["--a", &first, "--b", &last, "--pairs", "3", "--timeout", "10s"];
     let service = ["--service", &server, "--ready-port", &port, "--", "sh", "-c", load];
-    let judged = bench.judged(&with(&[&["compare"], &place, &service]));
-    let places = fs::read_to_string(bench.path("places")).unwrap();
+    let judged = work.evaluated(&with(&[&["compare"], &place, &service]));
+    let places = fs::read_to_string(work.path("places")).unwrap();
     let seen: BTreeSet<&str> = places.lines().map(|line| line.split_whitespace().nth(1).unwrap()).collect();
     assert_eq!(seen, BTreeSet::from([&first[5..], &last[5..]]), "{places}");
     assert_eq!(places.lines().count(), 10);
-    let pid: u32 = fs::read_to_string(bench.path("pids")).unwrap().parse().unwrap();
+    let pid: u32 = fs::read_to_string(work.path("pids")).unwrap().parse().unwrap();
     assert!(!fs::exists(format!("/proc/{pid}")).unwrap());
     assert!(!findings(&judged).contains("left a process running"), "{judged}");
-    let metrics = bench.record()["experiments"][0]["metrics"].to_string();
+    let metrics = work.record()["experiments"][0]["metrics"].to_string();
     assert!(metrics.contains("service_cpu"), "{metrics}");
-    assert!(!bench.report().is_empty());
+    assert!(!work.report().is_empty());
 }
 
 #[test]
@@ -59,33 +59,33 @@ fn redis_is_measured_in_both_placements() {
     if !has("redis-server") || !has("redis-benchmark") {
         return;
     }
-    let (bench, port) = (Bench::new(), free_port());
+    let (work, port) = (WorkFolder::new(), free_port());
     let server = format!("redis-server --port {port} --save '' --appendonly no");
     let load = ["redis-benchmark", "-p", &port, "-q", "-t", "get", "-n", "2000"];
     let service = ["--service", &server, "--ready-port", &port, "--metric", "redis-benchmark", "--"];
     let first = format!("cpus={}", first_cpu());
-    let judged = bench.judged(&with(&[&["compare", "--pairs", "2", "--a", &first], &service, &load]));
+    let judged = work.evaluated(&with(&[&["compare", "--pairs", "2", "--a", &first], &service, &load]));
     assert!(judged["comparison"]["metrics"].to_string().contains("service_cpu"), "{judged}");
     assert!(running(&port).is_empty());
 }
 
 #[test]
 fn a_service_is_ended_when_its_load_fails() {
-    let (bench, time) = (Bench::new(), unique());
+    let (work, time) = (WorkFolder::new(), unique());
     let server = shell(&format!("touch up; exec sleep {time}"));
-    let said = bench.refused(4, &with(&[&["compare", "--service", &server], &READY, &["--", "false"]]));
+    let said = work.refused(4, &with(&[&["compare", "--service", &server], &READY, &["--", "false"]]));
     assert!(said.contains("false failed (exit status: 1)"), "{said}");
     assert!(running(&time).is_empty());
-    let said = bench.refused(3, &with(&[&["compare", "--service", &server], &["--", "no-such-load"]]));
+    let said = work.refused(3, &with(&[&["compare", "--service", &server], &["--", "no-such-load"]]));
     assert!(said.contains("no-such-load"), "{said}");
     assert!(running(&time).is_empty());
 }
 
 #[test]
 fn a_service_is_ended_by_ctrl_c() {
-    let (bench, time, load) = (Bench::new(), unique(), unique());
+    let (work, time, load) = (WorkFolder::new(), unique(), unique());
     let server = shell(&format!("touch up; sleep {time} & wait"));
-    let child = bench.start(&with(&[&["compare", "--service", &server], &READY, &["--", "sleep", &load]]));
+    let child = work.start(&with(&[&["compare", "--service", &server], &READY, &["--", "sleep", &load]]));
     until("the load", || !running(&load).is_empty());
     signal(child.id(), "INT");
     let (ended, said, _) = end_of(child);
@@ -95,9 +95,9 @@ fn a_service_is_ended_by_ctrl_c() {
 
 #[test]
 fn a_service_that_is_not_up_yet_is_ended_by_ctrl_c() {
-    let (bench, time) = (Bench::new(), unique());
+    let (work, time) = (WorkFolder::new(), unique());
     let server = format!("sleep {time}");
-    let child = bench.start(&["compare", "--service", &server, "--ready", "false", "--", "true"]);
+    let child = work.start(&["compare", "--service", &server, "--ready", "false", "--", "true"]);
     until("the service", || !running(&time).is_empty());
     signal(child.id(), "INT");
     assert_eq!(end_of(child).0, Some(130));
@@ -106,23 +106,24 @@ fn a_service_that_is_not_up_yet_is_ended_by_ctrl_c() {
 
 #[test]
 fn a_service_that_ends_in_the_middle_is_reported_with_its_last_line() {
-    let bench = Bench::new();
+    let work = WorkFolder::new();
     let server = shell("touch up; until test -e enough; do sleep 0.01; done; echo out of memory >&2; exit 9");
     let load = "echo >> runs; test $(wc -l < runs) -le 7 || touch enough; sleep 0.1";
     let arguments = with(&[&["compare", "--service", &server], &READY, &["--", "sh", "-c", load]]);
-    let run = bench.run(&arguments);
+    let run = work.run(&arguments);
     assert_eq!(run.status.code(), Some(4), "{}", words(&run));
     assert!(words(&run).contains("ended (exit status: 9): out of memory"), "{}", words(&run));
-    assert!(bench.record()["experiments"][0]["samples"].as_array().unwrap().len() >= 2);
-    assert!(!bench.report().is_empty());
+    assert!(work.record()["experiments"][0]["samples"].as_array().unwrap().len() >= 2);
+    assert!(!work.report().is_empty());
 }
 
 #[test]
 fn a_service_that_ends_at_once_or_does_not_exist_is_reported() {
     let server = shell("echo no such port >&2; exit 1");
-    let said = Bench::new().refused(4, &["compare", "--service", &server, "--ready-port", "1", "--", "true"]);
+    let said =
+        WorkFolder::new().refused(4, &["compare", "--service", &server, "--ready-port", "1", "--", "true"]);
     assert!(said.contains("ended (exit status: 1): no such port"), "{said}");
-    let said = Bench::new().refused(3, &["compare", "--service", "no-such-service", "--", "true"]);
+    let said = WorkFolder::new().refused(3, &["compare", "--service", "no-such-service", "--", "true"]);
     assert!(said.contains("cannot start the service no-such-service"), "{said}");
 }
 
@@ -131,7 +132,7 @@ fn a_port_in_use_is_refused() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port().to_string();
     let arguments = ["compare", "--service", "sleep 1000", "--ready-port", &port, "--", "true"];
-    let said = Bench::new().refused(2, &arguments);
+    let said = WorkFolder::new().refused(2, &arguments);
     assert!(said.contains(&format!("port {port} is already in use")), "{said}");
 }
 
@@ -143,7 +144,7 @@ fn a_service_that_does_not_become_ready_is_ended() {
         let time = unique();
         let server = format!("sleep {time}");
         let start = ["compare", "--timeout", "300ms", "--service", &server];
-        let said = Bench::new().refused(4, &with(&[&start, &ready, &["--", "true"]]));
+        let said = WorkFolder::new().refused(4, &with(&[&start, &ready, &["--", "true"]]));
         assert!(said.contains("is not ready after 0.3 s"), "{said}");
         assert!(running(&time).is_empty() && running(&probe).is_empty());
     }
@@ -151,11 +152,11 @@ fn a_service_that_does_not_become_ready_is_ended() {
 
 #[test]
 fn a_service_in_the_background_is_measured_and_ended() {
-    let (bench, time) = (Bench::new(), unique());
+    let (work, time) = (WorkFolder::new(), unique());
     let server = shell(&format!("setsid sleep {time} & touch up"));
     let load = "pgrep -f \"sleep $0\" > /dev/null; ls /proc/*/cmdline | wc -l > all; sleep 0.02";
     let start = ["compare", "--pairs", "3", "--service", &server];
-    let judged = bench.judged(&with(&[&start, &READY, &["--", "sh", "-c", load]]));
+    let judged = work.evaluated(&with(&[&start, &READY, &["--", "sh", "-c", load]]));
     assert!(!findings(&judged).contains("left a process running"), "{judged}");
     assert!(running(&time).is_empty());
 }
@@ -164,23 +165,23 @@ fn a_service_in_the_background_is_measured_and_ended() {
 /// that run.
 #[test]
 fn a_service_that_goes_into_the_background_late_is_not_ended_as_a_leftover() {
-    let (bench, time) = (Bench::new(), unique());
+    let (work, time) = (WorkFolder::new(), unique());
     let wait = "until test -e first; do sleep 0.01; done";
     let server = shell(&format!("echo $$ > launcher; touch up; {wait}; setsid sleep {time} &"));
     let load = "touch first; while kill -0 $(cat launcher) 2> /dev/null; do sleep 0.01; done";
     let start = ["compare", "--pairs", "2", "--service", &server];
-    let judged = bench.judged(&with(&[&start, &READY, &["--", "sh", "-c", load]]));
+    let judged = work.evaluated(&with(&[&start, &READY, &["--", "sh", "-c", load]]));
     assert!(!findings(&judged).contains("left a process running"), "{judged}");
     assert!(running(&time).is_empty());
 }
 
 #[test]
 fn leftovers_of_the_load_are_distinguished_from_the_service() {
-    let (bench, time, stray) = (Bench::new(), unique(), unique());
+    let (work, time, stray) = (WorkFolder::new(), unique(), unique());
     let server = shell(&format!("setsid sleep {time} & touch up"));
     let load = format!("setsid sleep {stray} & exit 0");
     let start = ["compare", "--pairs", "2", "--service", &server];
-    let judged = bench.judged(&with(&[&start, &READY, &["--", "sh", "-c", &load]]));
+    let judged = work.evaluated(&with(&[&start, &READY, &["--", "sh", "-c", &load]]));
     assert!(findings(&judged).contains("left a process running ("), "{judged}");
     assert!(running(&time).is_empty() && running(&stray).is_empty());
 }
@@ -190,44 +191,44 @@ fn nginx_in_the_background_is_found_and_ended() {
     if !has("nginx") {
         return;
     }
-    let (bench, port) = (Bench::new(), free_port());
-    let folder = bench.0.path().display().to_string();
+    let (work, port) = (WorkFolder::new(), free_port());
+    let folder = work.0.path().display().to_string();
     let configuration = format!(
         "pid {folder}/pid; error_log stderr; worker_processes 2; events {{}} \
          http {{ access_log off; server {{ listen 127.0.0.1:{port}; root {folder}; }} }}"
     );
-    fs::write(bench.path("nginx.conf"), configuration).unwrap();
+    fs::write(work.path("nginx.conf"), configuration).unwrap();
     let server = format!("/usr/sbin/nginx -c {folder}/nginx.conf");
     // It binds its port before it goes into the background, so the first run may begin before that.
     let load = "until test -s pid; do sleep 0.01; done; cp pid seen; kill -0 $(cat pid)";
     let start = ["compare", "--pairs", "3", "--service", &server, "--ready-port", &port];
     let first = format!("cpus={}", first_cpu());
-    let judged = bench.judged(&with(&[&start, &["--a", &first, "--", "sh", "-c", load]]));
+    let judged = work.evaluated(&with(&[&start, &["--a", &first, "--", "sh", "-c", load]]));
     assert!(!findings(&judged).contains("left a process running"), "{judged}");
-    let pid = fs::read_to_string(bench.path("seen")).unwrap();
+    let pid = fs::read_to_string(work.path("seen")).unwrap();
     assert!(!fs::exists(format!("/proc/{}", pid.trim())).unwrap());
 }
 
 #[test]
 fn processes_left_by_the_shell_of_a_service_get_sigterm_too() {
-    let bench = Bench::new();
+    let work = WorkFolder::new();
     let server = "trap 'touch asked; exit' TERM\necho $$ > pid\ntouch up\nwhile :; do sleep 0.01; done\n";
-    fs::write(bench.path("server"), server).unwrap();
+    fs::write(work.path("server"), server).unwrap();
     // The outer shell ends on SIGTERM without passing it on to the inner one.
     let server = shell("sh server; exit 5");
-    bench.judged(&with(&[&["compare", "--pairs", "1", "--service", &server], &READY, &["--", "true"]]));
-    assert!(bench.path("asked").exists(), "it was killed");
-    let pid = fs::read_to_string(bench.path("pid")).unwrap();
+    work.evaluated(&with(&[&["compare", "--pairs", "1", "--service", &server], &READY, &["--", "true"]]));
+    assert!(work.path("asked").exists(), "it was killed");
+    let pid = fs::read_to_string(work.path("pid")).unwrap();
     assert!(!fs::exists(format!("/proc/{}", pid.trim())).unwrap());
 }
 
 #[test]
 fn memory_policies_are_refused_for_services() {
-    let (bench, time) = (Bench::new(), unique());
+    let (work, time) = (WorkFolder::new(), unique());
     let server = shell(&format!("touch up; exec sleep {time}"));
     let start = ["compare", "--b-memory", "local", "--service", &server];
-    let said = bench.refused(2, &with(&[&start, &READY, &["--", "true"]]));
+    let said = work.refused(2, &with(&[&start, &READY, &["--", "true"]]));
     assert!(said.contains("memory policies do not work with --service"), "{said}");
-    assert!(!bench.path("up").exists(), "the service was started needlessly");
+    assert!(!work.path("up").exists(), "the service was started needlessly");
     assert!(running(&time).is_empty());
 }

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::study::{Bench, has, words};
+use common::study::{WorkFolder, has, words};
 use serde_json::Value;
 use std::{
     fs,
@@ -27,12 +27,12 @@ fn is_here(programs: &[&str]) -> bool {
 
 /// Runs the command, which must succeed, and returns the only spawning of the record.
 fn spawned(arguments: &[&str]) -> Value {
-    let bench = Bench::new();
-    let run = bench.run(&[&["spawn"], arguments].concat());
+    let work = WorkFolder::new();
+    let run = work.run(&[&["spawn"], arguments].concat());
     assert_eq!(run.status.code(), Some(0), "{arguments:?}: {}", words(&run));
-    let record = bench.record();
+    let record = work.record();
     assert_eq!(record["verb"], "spawn");
-    let again = bench.run(&["report", "out/record.json"]);
+    let again = work.run(&["report", "out/record.json"]);
     assert_eq!(again.status.code(), Some(0), "{}", words(&again));
     record["light_processes"][0].clone()
 }
@@ -137,15 +137,15 @@ fn io_work_leaves_no_files() {
 
 #[test]
 fn open_file_limit_is_reported() {
-    let bench = Bench::new();
+    let work = WorkFolder::new();
     let line = format!(
         "ulimit -n 40; exec {} spawn --out out --runtime threads --counts 200 --work io --for 300ms",
         assert_cmd::cargo::cargo_bin!("manycore").display()
     );
     let run =
-        std::process::Command::new("bash").args(["-c", &line]).current_dir(bench.0.path()).output().unwrap();
+        std::process::Command::new("bash").args(["-c", &line]).current_dir(work.0.path()).output().unwrap();
     assert_eq!(run.status.code(), Some(0), "{}", words(&run));
-    let record = bench.record();
+    let record = work.record();
     // With two CPUs, forty files are rarely open at once, unless something slows the threads down.
     let notes = record["notes"].to_string();
     assert!(notes == "null" || notes.contains("ulimit -n"), "{notes}");
@@ -154,17 +154,18 @@ fn open_file_limit_is_reported() {
 
 #[test]
 fn a_count_that_does_not_fit_is_refused_with_the_arithmetic() {
-    let said = Bench::new().refused(2, &["spawn", "--runtime", "tokio", "--counts", "1000,1e11"]);
+    let said = WorkFolder::new().refused(2, &["spawn", "--runtime", "tokio", "--counts", "1000,1e11"]);
     for part in ["tokio: 1e11 tasks x", "may be used", "at most", "--beyond-memory"] {
         assert!(said.contains(part), "{part}: {said}");
     }
-    let said = Bench::new().refused(2, &["spawn", "--runtime", "threads", "--counts", "9_000_000"]);
+    let said = WorkFolder::new().refused(2, &["spawn", "--runtime", "threads", "--counts", "9_000_000"]);
     assert!(said.contains("threads") && (said.contains("pid_max") || said.contains("may be used")), "{said}");
     if is_here(&["erl", "erlc"]) {
-        let said = Bench::new().refused(2, &["spawn", "--runtime", "beam", "--counts", "1e9"]);
+        let said = WorkFolder::new().refused(2, &["spawn", "--runtime", "beam", "--counts", "1e9"]);
         assert!(said.contains("the largest +P of Erlang allows at most 1.34e8"), "{said}");
     }
-    let run = Bench::new().run(&["spawn", "--runtime", "tokio", "--counts", "1e4", "--test-capacity=900T"]);
+    let run =
+        WorkFolder::new().run(&["spawn", "--runtime", "tokio", "--counts", "1e4", "--test-capacity=900T"]);
     let said = words(&run);
     if run.status.code() == Some(3) && said.contains("control group") {
         return eprintln!("SKIPPED: {said}");
@@ -184,21 +185,21 @@ fn bad_counts_are_refused() {
         ("1e99", "is the most"),
         ("1e4,,1e5", "expected a whole number"),
     ] {
-        let said = Bench::new().refused(2, &["spawn", "--runtime", "tokio", "--counts", count]);
+        let said = WorkFolder::new().refused(2, &["spawn", "--runtime", "tokio", "--counts", count]);
         assert!(said.contains(why), "{count}: {said}");
     }
-    let said = Bench::new().refused(2, &["spawn", "--runtime", "ruby"]);
+    let said = WorkFolder::new().refused(2, &["spawn", "--runtime", "ruby"]);
     assert!(said.contains("beam") && said.contains("processes"), "{said}");
 }
 
 /// Runs the command with an empty PATH.
-fn without_programs(bench: &Bench, arguments: &[&str]) -> std::process::Output {
+fn without_programs(work: &WorkFolder, arguments: &[&str]) -> std::process::Output {
     let mut run = std::process::Command::new(assert_cmd::cargo::cargo_bin!("manycore"));
     run.arg("spawn")
         .args(["--out", "out"])
         .args(arguments)
-        .current_dir(bench.0.path())
-        .env("PATH", bench.path("none"));
+        .current_dir(work.0.path())
+        .env("PATH", work.path("none"));
     run.output().unwrap()
 }
 
@@ -206,16 +207,16 @@ fn without_programs(bench: &Bench, arguments: &[&str]) -> std::process::Output {
 fn a_runtime_that_is_not_installed_is_named_with_its_package() {
     for (runtime, package) in [("beam", "erlang-base"), ("go", "golang-go"), ("jvm", "default-jdk-headless")]
     {
-        let bench = Bench::new();
-        let run = without_programs(&bench, &["--runtime", runtime, "--counts", "10"]);
+        let work = WorkFolder::new();
+        let run = without_programs(&work, &["--runtime", runtime, "--counts", "10"]);
         assert_eq!(run.status.code(), Some(3), "{}", words(&run));
-        assert!(words(&run).contains(package) && !bench.path("out").exists(), "{}", words(&run));
+        assert!(words(&run).contains(package) && !work.path("out").exists(), "{}", words(&run));
     }
     // If the user named no runtime, all available runtimes are measured.
-    let bench = Bench::new();
-    let run = without_programs(&bench, &["--counts", "10,1e11"]);
+    let work = WorkFolder::new();
+    let run = without_programs(&work, &["--counts", "10,1e11"]);
     assert_eq!(run.status.code(), Some(0), "{}", words(&run));
-    let record = bench.record();
+    let record = work.record();
     let light_processes = record["light_processes"].as_array().unwrap();
     assert_eq!(
         (light_processes.len(), record["not_measured"].as_array().unwrap().len()),
@@ -237,12 +238,12 @@ fn cache_is_reused_and_repaired() {
     if !is_here(&["erl", "erlc"]) {
         return;
     }
-    let bench = Bench::new();
-    let cache = bench.path("cache");
+    let work = WorkFolder::new();
+    let cache = work.path("cache");
     let run = || {
         let mut run = std::process::Command::new(assert_cmd::cargo::cargo_bin!("manycore"));
         run.args(["spawn", "--force", "--out", "out", "--runtime", "beam", "--counts", "10"])
-            .current_dir(bench.0.path());
+            .current_dir(work.0.path());
         let run = run.env("XDG_CACHE_HOME", &cache).output().unwrap();
         assert_eq!(run.status.code(), Some(0), "{}", words(&run));
     };
@@ -266,16 +267,16 @@ fn world_writable_cache_is_not_used() {
     if !is_here(&["erl", "erlc"]) {
         return;
     }
-    let bench = Bench::new();
-    let open = bench.path("open");
+    let work = WorkFolder::new();
+    let open = work.path("open");
     fs::create_dir(&open).unwrap();
     fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
-    symlink(&open, bench.path("link")).unwrap();
+    symlink(&open, work.path("link")).unwrap();
     for home in ["open", "link"] {
         let mut run = std::process::Command::new(assert_cmd::cargo::cargo_bin!("manycore"));
         run.args(["spawn", "--force", "--out", "out", "--runtime", "beam", "--counts", "10"])
-            .current_dir(bench.0.path());
-        let run = run.env("XDG_CACHE_HOME", bench.path(home)).output().unwrap();
+            .current_dir(work.0.path());
+        let run = run.env("XDG_CACHE_HOME", work.path(home)).output().unwrap();
         assert_eq!(run.status.code(), Some(0), "{}", words(&run));
         assert!(programs(&open.join("manycore")).is_empty());
     }
@@ -283,13 +284,13 @@ fn world_writable_cache_is_not_used() {
 
 #[test]
 fn limit_is_reached_as_predicted() {
-    let bench = Bench::new();
-    let run = bench.run(&["spawn", "--runtime", "tokio", "--counts", "1000", "--test-capacity=128M"]);
+    let work = WorkFolder::new();
+    let run = work.run(&["spawn", "--runtime", "tokio", "--counts", "1000", "--test-capacity=128M"]);
     if run.status.code() == Some(3) && words(&run).contains("control group") {
         return eprintln!("SKIPPED: {}", words(&run));
     }
     assert_eq!(run.status.code(), Some(0), "{}", words(&run));
-    let record = bench.record();
+    let record = work.record();
     let runs = record["light_processes"][0]["runs"].as_array().unwrap();
     let purposes: Vec<&str> = runs.iter().map(|run| run["purpose"].as_str().unwrap()).collect();
     assert_eq!(purposes, ["pilot", "pilot", "count", "capacity_test"]);
@@ -309,14 +310,14 @@ fn processes_compute_while_they_are_watched() {
     if !has("taskset") {
         return eprintln!("SKIPPED: no taskset");
     }
-    let bench = Bench::new();
+    let work = WorkFolder::new();
     let mut run = std::process::Command::new("taskset");
     let cpu = manycore_linux::affinity::allowed().unwrap().iter().next().unwrap().to_string();
     run.args(["-c", &cpu]).arg(assert_cmd::cargo::cargo_bin!("manycore"));
     run.args(["spawn", "--runtime", "processes", "--counts", "50", "--work", "spin", "--for", "1s"]);
-    let run = run.args(["--out", "out"]).current_dir(bench.0.path()).output().unwrap();
+    let run = run.args(["--out", "out"]).current_dir(work.0.path()).output().unwrap();
     assert_eq!(run.status.code(), Some(0), "{}", words(&run));
-    let spin = &bench.record()["light_processes"][0]["runs"][0]["spin"];
+    let spin = &work.record()["light_processes"][0]["runs"][0]["spin"];
     let busy: Vec<f64> =
         spin["busy"].as_array().unwrap().iter().map(|row| row[0].as_f64().unwrap()).collect();
     let mean = busy.iter().sum::<f64>() / busy.len() as f64;
@@ -327,9 +328,9 @@ fn processes_compute_while_they_are_watched() {
 
 /// Runs the command with the settings of a user in `environment`.
 fn of_a_user(runtime: &str, environment: &[(&str, &Path)]) {
-    let bench = Bench::new();
+    let work = WorkFolder::new();
     let mut run = std::process::Command::new(assert_cmd::cargo::cargo_bin!("manycore"));
-    run.args(["spawn", "--runtime", runtime, "--counts", "10", "--out", "out"]).current_dir(bench.0.path());
+    run.args(["spawn", "--runtime", runtime, "--counts", "10", "--out", "out"]).current_dir(work.0.path());
     run.env_remove("XDG_CACHE_HOME").env_remove("GOCACHE").envs(environment.iter().copied());
     let run = run.output().unwrap();
     assert_eq!(run.status.code(), Some(0), "{runtime}: {}", words(&run));

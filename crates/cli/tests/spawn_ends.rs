@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::study::{Bench, has, signal, unique, until};
+use common::study::{WorkFolder, has, signal, unique, until};
 use std::{
     fs,
     os::unix::fs::PermissionsExt,
@@ -13,32 +13,32 @@ use std::{
 };
 
 /// A run in progress. Its processes are identified by a mark in their environment.
-struct Under {
-    bench: Bench,
+struct RunningSpawn {
+    work: WorkFolder,
     mark: String,
     child: Child,
 }
 
-impl Under {
+impl RunningSpawn {
     /// Starts a run and waits until `program` runs for it.
-    fn way(program: &str, arguments: &[&str]) -> Self {
-        Self::way_in(Bench::new(), program, arguments)
+    fn start(program: &str, arguments: &[&str]) -> Self {
+        Self::start_in(WorkFolder::new(), program, arguments)
     }
 
     /// The same in a given directory, whose `bin` is searched for programs first.
-    fn way_in(bench: Bench, program: &str, arguments: &[&str]) -> Self {
+    fn start_in(work: WorkFolder, program: &str, arguments: &[&str]) -> Self {
         let path = std::env::var("PATH").unwrap();
         let mark = format!("MANYCORE_TEST={}", unique());
-        fs::create_dir(bench.path("scratch")).unwrap();
+        fs::create_dir(work.path("scratch")).unwrap();
         let mut command = Command::new(assert_cmd::cargo::cargo_bin!("manycore"));
         command.args(["spawn", "--out", "out", "--scratch", "scratch"]).args(arguments);
         let (name, value) = mark.split_once('=').unwrap();
-        command.env(name, value).env("MANYCORE_STATE", bench.path("state")).current_dir(bench.0.path());
-        command.env("PATH", format!("{}:{path}", bench.path("bin").display()));
+        command.env(name, value).env("MANYCORE_STATE", work.path("state")).current_dir(work.0.path());
+        command.env("PATH", format!("{}:{path}", work.path("bin").display()));
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let under = Self { bench, mark, child };
-        until("the runtime", || under.processes().iter().any(|(_, line)| line.contains(program)));
-        under
+        let spawn = Self { work, mark, child };
+        until("the runtime", || spawn.processes().iter().any(|(_, line)| line.contains(program)));
+        spawn
     }
 
     /// Returns the live processes of the run, with their command lines.
@@ -56,16 +56,16 @@ impl Under {
 
     /// Returns the control groups in its journal.
     fn groups(&self) -> Vec<PathBuf> {
-        let files = fs::read_dir(self.bench.path("state")).into_iter().flatten().flatten();
+        let files = fs::read_dir(self.work.path("state")).into_iter().flatten().flatten();
         let text: String = files.filter_map(|file| fs::read_to_string(file.path()).ok()).collect();
         let paths = text.split('"').filter(|word| word.contains("/manycore-spawn-"));
         paths.map(PathBuf::from).collect()
     }
 
     /// Waits until nothing of the run is left.
-    fn nothing_is_left(&self, groups: &[PathBuf]) {
+    fn wait_until_nothing_is_left(&self, groups: &[PathBuf]) {
         until("the end of all its processes", || self.processes().is_empty());
-        let empty = |name: &str| fs::read_dir(self.bench.path(name)).map_or(0, Iterator::count) == 0;
+        let empty = |name: &str| fs::read_dir(self.work.path(name)).map_or(0, Iterator::count) == 0;
         assert!(empty("scratch"), "files are left");
         assert!(empty("state"), "a journal is left");
         for group in groups {
@@ -86,22 +86,22 @@ const WORKS: [(&str, &[&str], &[&str]); 4] = [
     ("light tokio", &["--runtime", "tokio", "--counts", "5000", "--work", "spin", "--for", "1h"], &[]),
 ];
 
-fn here() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
+fn installed_works() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
     let installed = |programs: &[&str]| programs.iter().all(|program| has(program));
     WORKS.into_iter().filter(move |(_, _, needs)| installed(needs)).map(|(mark, run, _)| (mark, run))
 }
 
 #[test]
 fn an_interrupted_run_keeps_what_it_has_and_leaves_nothing_else() {
-    for (program, arguments) in here() {
-        let mut under = Under::way(program, arguments);
-        let groups = under.groups();
-        signal(under.child.id(), "INT");
-        assert_eq!(under.child.wait().unwrap().code(), Some(130), "{program}");
-        under.nothing_is_left(&groups);
+    for (program, arguments) in installed_works() {
+        let mut spawn = RunningSpawn::start(program, arguments);
+        let groups = spawn.groups();
+        signal(spawn.child.id(), "INT");
+        assert_eq!(spawn.child.wait().unwrap().code(), Some(130), "{program}");
+        spawn.wait_until_nothing_is_left(&groups);
         // The signal may arrive before the runtime has sent its first message.
-        if under.bench.path("out").exists() {
-            let record = under.bench.record();
+        if spawn.work.path("out").exists() {
+            let record = spawn.work.record();
             assert_eq!(record["interrupted"], true);
             assert_eq!(record["light_processes"][0]["runs"][0]["ending"]["kind"], "interrupted", "{record}");
         }
@@ -110,26 +110,26 @@ fn an_interrupted_run_keeps_what_it_has_and_leaves_nothing_else() {
 
 #[test]
 fn silent_compiler_does_not_block_interrupt() {
-    let bench = Bench::new();
-    fs::create_dir(bench.path("bin")).unwrap();
+    let work = WorkFolder::new();
+    fs::create_dir(work.path("bin")).unwrap();
     for name in ["erl", "erlc"] {
-        let file = bench.path("bin").join(name);
+        let file = work.path("bin").join(name);
         fs::write(&file, "#!/bin/sh\nexec sleep 77777\n").unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
     }
-    let mut under = Under::way_in(bench, "sleep 77777", &["--runtime", "beam", "--counts", "10"]);
-    signal(under.child.id(), "INT");
-    assert_eq!(under.child.wait().unwrap().code(), Some(130));
-    under.nothing_is_left(&[]);
+    let mut spawn = RunningSpawn::start_in(work, "sleep 77777", &["--runtime", "beam", "--counts", "10"]);
+    signal(spawn.child.id(), "INT");
+    assert_eq!(spawn.child.wait().unwrap().code(), Some(130));
+    spawn.wait_until_nothing_is_left(&[]);
 }
 
 #[test]
 fn a_killed_run_leaves_nothing() {
-    for (program, arguments) in here() {
-        let mut under = Under::way(program, arguments);
-        let groups = under.groups();
-        signal(under.child.id(), "KILL");
-        under.child.wait().unwrap();
-        under.nothing_is_left(&groups);
+    for (program, arguments) in installed_works() {
+        let mut spawn = RunningSpawn::start(program, arguments);
+        let groups = spawn.groups();
+        signal(spawn.child.id(), "KILL");
+        spawn.child.wait().unwrap();
+        spawn.wait_until_nothing_is_left(&groups);
     }
 }

@@ -5,7 +5,7 @@ mod common;
 
 use common::{
     allowed, first_cpu, last_cpu,
-    study::{Bench, findings, has, words},
+    study::{WorkFolder, findings, has, words},
 };
 use std::{collections::BTreeSet, fs, process::Command};
 
@@ -18,7 +18,7 @@ fn cpus() -> usize {
 }
 
 /// Returns whether a command can be placed in more than one way. Prints a note if it cannot.
-fn have_a_choice() -> bool {
+fn several_placements_are_possible() -> bool {
     let choice = cpus() > 1;
     if !choice {
         eprintln!("SKIPPED: needs two CPUs");
@@ -38,11 +38,11 @@ fn a_command_that_sets_its_own_affinity_is_reported() {
     // `close` uses the first CPU first. A command that moves there itself would be indistinguishable from a
     // placed one.
     for (cpu, place) in [(first_cpu(), "free"), (last_cpu(), "close")] {
-        if !have_a_choice() {
+        if !several_placements_are_possible() {
             return;
         }
         let arguments = ["--a", place, "--b", place, "--", "taskset", "-c", &cpu, "sleep", "0.1"];
-        let judged = Bench::new().judged(&with(&TWO, &arguments));
+        let judged = WorkFolder::new().evaluated(&with(&TWO, &arguments));
         let found = findings(&judged);
         assert!(found.contains("set its own affinity to CPU"), "{cpu} {place}: {found}");
     }
@@ -68,7 +68,7 @@ fn a_command_that_does_not_change_its_affinity_is_not_reported() {
             script,
         ],
     ] {
-        let found = findings(&Bench::new().judged(arguments));
+        let found = findings(&WorkFolder::new().evaluated(arguments));
         assert!(!found.contains("set its own affinity"), "{found}");
     }
 }
@@ -93,10 +93,10 @@ while time.time() < deadline and len(set(lists())) < count: time.sleep(0.001)
 open('seen', 'a').write(' '.join(lists()) + '\\n')
 end.set()
 ";
-    let (bench, workers) = (Bench::new(), cpus().to_string());
+    let (work, workers) = (WorkFolder::new(), cpus().to_string());
     let place = ["--a", "close", "--b", "spread", "--workers", &workers];
-    bench.judged(&[&TWO[..], &place, &["--", "python3", "-c", script, "{workers}"]].concat());
-    let seen = fs::read_to_string(bench.path("seen")).unwrap();
+    work.evaluated(&[&TWO[..], &place, &["--", "python3", "-c", script, "{workers}"]].concat());
+    let seen = fs::read_to_string(work.path("seen")).unwrap();
     // A warm-up, a timing run, and two pairs.
     assert_eq!(seen.lines().count(), 8);
     for line in seen.lines() {
@@ -123,10 +123,10 @@ for _ in range(500):
     open('seen', 'a').write(' '.join(lists) + '\\n')
 end.set()
 ";
-    let bench = Bench::new();
+    let work = WorkFolder::new();
     let arguments = ["scale", "--copies", "--place", "close", "--workers", "2", "--pairs", "1", "--"];
-    bench.judged(&with(&arguments, &["python3", "-c", script]));
-    for line in fs::read_to_string(bench.path("seen")).unwrap().lines() {
+    work.evaluated(&with(&arguments, &["python3", "-c", script]));
+    for line in fs::read_to_string(work.path("seen")).unwrap().lines() {
         let places: BTreeSet<&str> = line.split(' ').collect();
         assert_eq!((line.split(' ').count(), places.len()), (4, 1), "{line}");
     }
@@ -134,9 +134,9 @@ end.set()
 
 #[test]
 fn two_copies_that_sleep_are_twice_as_fast_as_one() {
-    let bench = Bench::new();
-    bench.judged(&["scale", "--copies", "--workers", "1,2", "--pairs", "3", "--", "sleep", "0.05"]);
-    let record = bench.record();
+    let work = WorkFolder::new();
+    work.evaluated(&["scale", "--copies", "--workers", "1,2", "--pairs", "3", "--", "sleep", "0.05"]);
+    let record = work.record();
     let experiment = &record["experiments"][0];
     let samples = experiment["samples"].as_array().unwrap();
     let rate = |treatment: usize| {
@@ -151,12 +151,12 @@ fn two_copies_that_sleep_are_twice_as_fast_as_one() {
         let copies = if sample["treatment"] == 0 { 0 } else { 2 };
         assert_eq!(sample["per_worker"].as_array().map_or(0, Vec::len), copies, "{sample}");
     }
-    assert!(bench.report().contains("speed-up"));
+    assert!(work.report().contains("speed-up"));
 }
 
 #[test]
 fn copies_beyond_the_limit_of_open_files_run_with_the_original_limit() {
-    let bench = Bench::new();
+    let work = WorkFolder::new();
     let (_, most) = limits();
     if most < 4096 {
         eprintln!("SKIPPED: no more than {most} files may be open");
@@ -169,11 +169,11 @@ fn copies_beyond_the_limit_of_open_files_run_with_the_original_limit() {
         .args(["-c", &line, "sh"])
         .args(arguments)
         .args(["sh", "-c", "ulimit -S -n >> limits; sleep 0.2"])
-        .current_dir(bench.0.path())
+        .current_dir(work.0.path())
         .output()
         .unwrap();
     assert_eq!(run.status.code(), Some(0), "{}", words(&run));
-    let seen = fs::read_to_string(bench.path("limits")).unwrap();
+    let seen = fs::read_to_string(work.path("limits")).unwrap();
     assert!(seen.lines().count() == 123 && seen.lines().all(|limit| limit == "64"), "{seen}");
 }
 
@@ -187,24 +187,24 @@ fn limits() -> (u64, u64) {
 
 #[test]
 fn a_slower_command_is_found_slower() {
-    let bench = Bench::new();
-    let run = bench.run(&["compare", "--pairs", "12", "--vs", "sleep 0.08", "--", "sleep", "0.05"]);
+    let work = WorkFolder::new();
+    let run = work.run(&["compare", "--pairs", "12", "--vs", "sleep 0.08", "--", "sleep", "0.05"]);
     let text = String::from_utf8_lossy(&run.stdout).into_owned();
     assert_eq!(run.status.code(), Some(0), "{}", words(&run));
     assert!(text.contains("B is slower than A: it takes "), "{text}");
-    let run = bench.run(&["report", "out/record.json", "--format", "json"]);
+    let run = work.run(&["report", "out/record.json", "--format", "json"]);
     let judged: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
     let verdict = &judged["comparison"]["verdict"];
     assert_eq!(verdict["answer"], "a_better", "{verdict}");
     let ratio = verdict["ratio"].as_f64().unwrap();
     assert!((0.5..0.85).contains(&ratio), "{verdict}");
-    assert!(bench.report().contains("B is slower than A: it takes "));
+    assert!(work.report().contains("B is slower than A: it takes "));
 }
 
 #[test]
 fn a_command_compared_with_itself_has_an_answer_in_words() {
-    let bench = Bench::new();
-    let run = bench.run(&["compare", "--pairs", "7", "--", "sleep", "0.02"]);
+    let work = WorkFolder::new();
+    let run = work.run(&["compare", "--pairs", "7", "--", "sleep", "0.02"]);
     let text = String::from_utf8_lossy(&run.stdout).into_owned();
     assert!(words(&run).contains("A and B are the same"), "{}", words(&run));
     let said = text.lines().find(|line| line.trim_start().starts_with("ANSWER")).unwrap();
@@ -212,7 +212,7 @@ fn a_command_compared_with_itself_has_an_answer_in_words() {
         ["Inconclusive", "equivalent", "slower", "faster"].iter().any(|word| said.contains(word)),
         "{said}"
     );
-    let record = bench.record();
+    let record = work.record();
     let names: Vec<&str> = record["experiments"][0]["treatments"]
         .as_array()
         .unwrap()
@@ -224,13 +224,13 @@ fn a_command_compared_with_itself_has_an_answer_in_words() {
 
 #[test]
 fn pairs_and_precision_determine_the_end() {
-    let bench = Bench::new();
-    bench.judged(&["compare", "--pairs", "3", "--budget", "1ms", "--", "sleep", "0.01"]);
-    assert_eq!(bench.record()["experiments"][0]["samples"].as_array().unwrap().len(), 6);
-    let bench = Bench::new();
+    let work = WorkFolder::new();
+    work.evaluated(&["compare", "--pairs", "3", "--budget", "1ms", "--", "sleep", "0.01"]);
+    assert_eq!(work.record()["experiments"][0]["samples"].as_array().unwrap().len(), 6);
+    let work = WorkFolder::new();
     let arguments = ["--pairs", "60", "--precision", "60%", "--vs", "sleep 0.02", "--", "sleep", "0.01"];
-    bench.judged(&with(&["compare"], &arguments));
-    let samples = bench.record()["experiments"][0]["samples"].as_array().unwrap().len();
+    work.evaluated(&with(&["compare"], &arguments));
+    let samples = work.record()["experiments"][0]["samples"].as_array().unwrap().len();
     assert!((14..120).contains(&samples), "{samples}");
 }
 
@@ -240,19 +240,19 @@ const SLOW_AFTER_THREE: &str = "echo >> runs; test $(wc -l < runs) -le 3 || slee
 
 #[test]
 fn scale_makes_the_requested_number_of_rounds_however_long_they_take() {
-    let bench = Bench::new();
+    let work = WorkFolder::new();
     let arguments =
         ["scale", "--copies", "--workers", "1,2", "--pairs", "4", "--", "sh", "-c", SLOW_AFTER_THREE];
-    bench.judged(&arguments);
-    assert_eq!(bench.record()["experiments"][0]["samples"].as_array().unwrap().len(), 8);
+    work.evaluated(&arguments);
+    assert_eq!(work.record()["experiments"][0]["samples"].as_array().unwrap().len(), 8);
 }
 
 #[test]
 fn tune_makes_the_requested_number_of_pairs_in_each_round() {
-    let bench = Bench::new();
+    let work = WorkFolder::new();
     let arguments = ["tune", "--workers", "1,2", "--today", "1", "--place", "free", "--pairs", "3", "--"];
-    bench.judged(&with(&arguments, &["sh", "-c", SLOW_AFTER_THREE]));
-    let record = bench.record();
+    work.evaluated(&with(&arguments, &["sh", "-c", SLOW_AFTER_THREE]));
+    let record = work.record();
     for experiment in record["experiments"].as_array().unwrap() {
         let count = |name: &str| experiment[name].as_array().unwrap().len();
         assert_eq!(count("samples"), 3 * count("treatments"), "{}", experiment["id"]);
@@ -261,20 +261,20 @@ fn tune_makes_the_requested_number_of_pairs_in_each_round() {
 
 #[test]
 fn environments_and_commands_may_differ() {
-    let bench = Bench::new();
+    let work = WorkFolder::new();
     let script = "test $SIDE = b && sleep 0.05; true";
     let arguments = ["--a-env", "SIDE=a", "--b-env", "SIDE=b", "--", "sh", "-c", script];
-    let judged = bench.judged(&with(&["compare", "--pairs", "6"], &arguments));
+    let judged = work.evaluated(&with(&["compare", "--pairs", "6"], &arguments));
     assert_eq!(judged["comparison"]["verdict"]["answer"], "a_better", "{}", judged["comparison"]);
 }
 
 #[test]
 fn a_search_tries_each_candidate_once_and_confirms_its_winner() {
-    let bench = Bench::new();
+    let work = WorkFolder::new();
     let arguments = ["tune", "--budget", "3s", "--workers", "1,2", "--today", "1", "--"];
     let script = "test {workers} = 2 || sleep 0.06; sleep 0.01";
-    let judged = bench.judged(&with(&arguments, &["sh", "-c", script]));
-    let record = bench.record();
+    let judged = work.evaluated(&with(&arguments, &["sh", "-c", script]));
+    let record = work.record();
     for experiment in record["experiments"].as_array().unwrap() {
         let names: Vec<&str> = experiment["treatments"]
             .as_array()
@@ -289,20 +289,20 @@ fn a_search_tries_each_candidate_once_and_confirms_its_winner() {
         judged["tuning"]["winner"].as_u64().map(|winner| &judged["tuning"]["finalists"][winner as usize]);
     let name = winner.unwrap()["name"].as_str().unwrap();
     assert!(name.starts_with("2 workers"), "{name}");
-    assert_eq!(bench.path("out/plan.json").exists(), !name.contains("free"), "{name}");
-    let text = bench.report();
+    assert_eq!(work.path("out/plan.json").exists(), !name.contains("free"), "{name}");
+    let text = work.report();
     assert!(text.contains("Candidates, best first") && text.contains("Finalists against today"), "{text}");
 }
 
 #[test]
 fn worker_counts_that_the_command_does_not_use_make_no_second_candidate() {
-    if !have_a_choice() {
+    if !several_placements_are_possible() {
         return;
     }
-    let bench = Bench::new();
+    let work = WorkFolder::new();
     let twice = (2 * cpus()).to_string();
     let workers = format!("{},{twice}", cpus());
-    bench.judged(&[
+    work.evaluated(&[
         "tune",
         "--budget",
         "500ms",
@@ -314,22 +314,22 @@ fn worker_counts_that_the_command_does_not_use_make_no_second_candidate() {
         "sleep",
         "0.02",
     ]);
-    let treatments = bench.record()["experiments"][0]["treatments"].as_array().unwrap().len();
+    let treatments = work.record()["experiments"][0]["treatments"].as_array().unwrap().len();
     assert_eq!(treatments, 2, "today and one more");
 }
 
 #[test]
 fn a_search_without_a_winner_writes_no_plan_and_leaves_no_older_one() {
-    if !have_a_choice() {
+    if !several_placements_are_possible() {
         return;
     }
-    let bench = Bench::new();
+    let work = WorkFolder::new();
     let search = ["tune", "--budget", "1s", "--place", "close", "--", "sleep", "0.02"];
-    bench.judged(&search);
-    fs::write(bench.path("out/plan.json"), "{}").unwrap();
-    let judged = bench.judged(&search);
-    assert_eq!(judged["tuning"]["winner"].is_null(), !bench.path("out/plan.json").exists(), "{judged}");
-    if let Ok(plan) = fs::read_to_string(bench.path("out/plan.json")) {
+    work.evaluated(&search);
+    fs::write(work.path("out/plan.json"), "{}").unwrap();
+    let judged = work.evaluated(&search);
+    assert_eq!(judged["tuning"]["winner"].is_null(), !work.path("out/plan.json").exists(), "{judged}");
+    if let Ok(plan) = fs::read_to_string(work.path("out/plan.json")) {
         assert_ne!(plan, "{}");
     }
 }
@@ -338,11 +338,11 @@ fn a_search_without_a_winner_writes_no_plan_and_leaves_no_older_one() {
 fn tune_continues_without_candidates_that_fail() {
     // The command fails with more than two workers.
     let script = "test \"$0\" -le 2 || { echo too many >&2; exit 1; }; exec sleep 0.01";
-    let bench = Bench::new();
+    let work = WorkFolder::new();
     let start = ["tune", "--budget", "2s", "--workers", "1,2,4", "--", "sh", "-c"];
-    bench.judged(&with(&start, &[script, "{workers}"]));
-    assert_eq!(bench.record()["subject"].as_str().unwrap().split(' ').next(), Some("sh"));
-    let missed = bench.record()["not_measured"].to_string();
+    work.evaluated(&with(&start, &[script, "{workers}"]));
+    assert_eq!(work.record()["subject"].as_str().unwrap().split(' ').next(), Some("sh"));
+    let missed = work.record()["not_measured"].to_string();
     assert!(missed.contains("too many"), "{missed}");
-    assert!(bench.report().contains("NOT MEASURED"));
+    assert!(work.report().contains("NOT MEASURED"));
 }

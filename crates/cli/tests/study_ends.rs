@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::study::{Bench, end_of, findings, running, signal, unique, until, words};
+use common::study::{WorkFolder, end_of, findings, running, signal, unique, until, words};
 use std::process::Command;
 
 /// Two pairs of a command against itself.
@@ -15,16 +15,16 @@ fn with<'a>(start: &[&'a str], rest: &[&'a str]) -> Vec<&'a str> {
 
 #[test]
 fn a_command_that_does_not_exist_is_named() {
-    let said = Bench::new().refused(3, &with(&TWO, &["--", "no-such-program"]));
+    let said = WorkFolder::new().refused(3, &with(&TWO, &["--", "no-such-program"]));
     assert!(said.contains("cannot start no-such-program"), "{said}");
-    let said = Bench::new().refused(3, &with(&TWO, &["--vs", "no-such-program", "--", "true"]));
+    let said = WorkFolder::new().refused(3, &with(&TWO, &["--vs", "no-such-program", "--", "true"]));
     assert!(said.contains("cannot start no-such-program"), "{said}");
 }
 
 #[test]
 fn an_empty_command_is_refused() {
     for arguments in [&["--", ""][..], &["--vs", "''", "--", "true"], &["--vs", " ", "--", "true"]] {
-        let said = Bench::new().refused(2, &with(&TWO, arguments));
+        let said = WorkFolder::new().refused(2, &with(&TWO, arguments));
         assert!(said.contains("the command is empty"), "{said}");
     }
 }
@@ -32,26 +32,26 @@ fn an_empty_command_is_refused() {
 #[test]
 fn a_failed_command_is_reported_with_status_and_last_line() {
     let script = "echo something; echo first >&2; echo the disk is gone >&2; exit 7";
-    let said = Bench::new().refused(4, &with(&TWO, &["--", "sh", "-c", script]));
+    let said = WorkFolder::new().refused(4, &with(&TWO, &["--", "sh", "-c", script]));
     assert!(said.contains("exit status: 7") && said.contains("): the disk is gone"), "{said}");
 }
 
 /// Regression test: a command that fails at once was "faster" than one that works.
 #[test]
 fn ignored_failures_are_counted_and_a_variant_that_always_fails_has_no_verdict() {
-    let bench = Bench::new();
+    let work = WorkFolder::new();
     let eight = ["compare", "--pairs", "8", "--ignore-failure"];
-    let judged = bench.judged(&with(&eight, &["--vs", "false", "--", "sleep", "0.02"]));
+    let judged = work.evaluated(&with(&eight, &["--vs", "false", "--", "sleep", "0.02"]));
     assert!(judged["comparison"].is_null(), "{judged}");
     assert!(findings(&judged).contains("All 8 runs of B failed: it has no verdict."), "{judged}");
-    let samples = bench.record()["experiments"][0]["samples"].as_array().unwrap().clone();
+    let samples = work.record()["experiments"][0]["samples"].as_array().unwrap().clone();
     for sample in &samples {
         let exits = if sample["treatment"] == 1 { serde_json::json!([1]) } else { serde_json::Value::Null };
         assert_eq!(sample["exit_codes"], exits, "{sample}");
     }
     // Every third run fails, so no variant always fails, whatever the order of the pairs.
     let script = "n=$(cat n || echo 0); echo $((n + 1)) >n; test $((n % 3)) != 0 || exit 7";
-    let judged = bench.judged(&with(&eight, &["--", "sh", "-c", script]));
+    let judged = work.evaluated(&with(&eight, &["--", "sh", "-c", script]));
     assert!(findings(&judged).contains("failed; they are included in the figures."), "{judged}");
 }
 
@@ -77,16 +77,16 @@ fn a_record_is_overwritten_with_force_only() {
 /// Regression test: a slow first run left time for only one analysis, or exceeded the budget.
 #[test]
 fn a_slow_first_run_does_not_decide_the_plan() {
-    let bench = Bench::new();
+    let work = WorkFolder::new();
     let script = "test -e warm || { touch warm; sleep 1; }";
-    bench.judged(&["compare", "--budget", "3s", "--", "sh", "-c", script]);
-    assert_eq!(bench.record()["experiments"][0]["parameters"]["analyses"], "3");
+    work.evaluated(&["compare", "--budget", "3s", "--", "sh", "-c", script]);
+    assert_eq!(work.record()["experiments"][0]["parameters"]["analyses"], "3");
 }
 
 #[test]
 fn a_command_that_hangs_is_ended() {
     let time = unique();
-    let said = Bench::new().refused(4, &with(&TWO, &["--timeout", "300ms", "--", "sleep", &time]));
+    let said = WorkFolder::new().refused(4, &with(&TWO, &["--timeout", "300ms", "--", "sleep", &time]));
     assert!(said.contains("did not end within 0.3 s") && !said.contains("did not end on SIGTERM"), "{said}");
     assert!(running(&time).is_empty());
 }
@@ -95,33 +95,34 @@ fn a_command_that_hangs_is_ended() {
 fn a_command_that_ignores_sigterm_is_killed_with_all_that_it_started() {
     let time = unique();
     let script = format!("trap '' TERM; sleep {time} & setsid sleep {time} & while :; do wait; done");
-    let said = Bench::new().refused(4, &with(&TWO, &["--timeout", "300ms", "--", "sh", "-c", &script]));
+    let said = WorkFolder::new().refused(4, &with(&TWO, &["--timeout", "300ms", "--", "sh", "-c", &script]));
     assert!(said.contains("it did not end on SIGTERM and was killed"), "{said}");
     assert!(running(&time).is_empty());
 }
 
 #[test]
 fn a_missing_or_repeated_metric_is_reported() {
-    let said = Bench::new().refused(4, &with(&TWO, &["--metric", r"rate=none (\d+)", "--", "echo", "hi"]));
+    let said =
+        WorkFolder::new().refused(4, &with(&TWO, &["--metric", r"rate=none (\d+)", "--", "echo", "hi"]));
     assert!(said.contains("metric rate: ") && said.contains("the last line is \"hi\""), "{said}");
     let twice = ["--metric", r"rate=is (\d+)", "--", "printf", "is 1\nis 2\n"];
-    let said = Bench::new().refused(4, &with(&TWO, &twice));
+    let said = WorkFolder::new().refused(4, &with(&TWO, &twice));
     assert!(said.contains("found 2 times"), "{said}");
 }
 
 #[test]
 fn an_unknown_primary_metric_is_refused_with_the_known_names() {
-    let said = Bench::new().refused(4, &with(&TWO, &["--primary", "p99", "--", "true"]));
+    let said = WorkFolder::new().refused(4, &with(&TWO, &["--primary", "p99", "--", "true"]));
     assert!(said.contains("no metric is called \"p99\"; found wall, cpu, memory"), "{said}");
 }
 
 #[test]
 fn a_gigabyte_of_output_fills_no_memory() {
-    let bench = Bench::new();
+    let work = WorkFolder::new();
     let gigabyte = "head -c 1000000000 /dev/zero; head -c 100000000 /dev/zero >&2";
     for (metric, code) in [(&[][..], 0), (&["--metric", r"rate=(\d+)"][..], 4)] {
         let arguments = [&["compare", "--pairs", "1"], metric, &["--", "sh", "-c", gigabyte]].concat();
-        let (ended, said, largest) = end_of(bench.start(&arguments));
+        let (ended, said, largest) = end_of(work.start(&arguments));
         assert_eq!(ended, Some(code), "{said}");
         assert!(largest < 200 << 20, "{largest}");
         assert_eq!(said.contains("wrote more than 64 MiB"), code == 4, "{said}");
@@ -130,29 +131,29 @@ fn a_gigabyte_of_output_fills_no_memory() {
 
 #[test]
 fn a_command_that_never_stops_writing_is_ended_at_its_time_limit() {
-    let bench = Bench::new();
+    let work = WorkFolder::new();
     let arguments = ["compare", "--timeout", "500ms", "--metric", r"rate=(\d+)", "--", "yes"];
-    let (ended, said, largest) = end_of(bench.start(&arguments));
+    let (ended, said, largest) = end_of(work.start(&arguments));
     assert_eq!(ended, Some(4), "{said}");
     assert!(said.contains("did not end within 0.5 s") && largest < 200 << 20, "{said} {largest}");
 }
 
 #[test]
 fn an_orphan_that_keeps_writing_does_not_block_the_run() {
-    let (bench, time) = (Bench::new(), unique());
+    let (work, time) = (WorkFolder::new(), unique());
     let script = format!("setsid yes {time} & echo 5");
     let arguments = with(&TWO, &["--metric", r"rate=^(\d)$", "--", "sh", "-c", &script]);
-    let (ended, said, _) = end_of(bench.start(&arguments));
+    let (ended, said, _) = end_of(work.start(&arguments));
     assert!(matches!(ended, Some(0 | 4)), "{said}");
     assert!(running(&time).is_empty());
 }
 
 #[test]
 fn only_processes_left_behind_are_ended_and_reported() {
-    let (bench, stray, ours) = (Bench::new(), unique(), unique());
+    let (work, stray, ours) = (WorkFolder::new(), unique(), unique());
     let mut bystander = Command::new("sleep").arg(&ours).spawn().unwrap();
     let script = format!("setsid sleep {stray} & exit 0");
-    let judged = bench.judged(&with(&TWO, &["--", "sh", "-c", &script]));
+    let judged = work.evaluated(&with(&TWO, &["--", "sh", "-c", &script]));
     assert!(findings(&judged).contains("left a process running ("), "{judged}");
     assert!(running(&stray).is_empty());
     assert_eq!(running(&ours), [bystander.id()]);
@@ -162,18 +163,18 @@ fn only_processes_left_behind_are_ended_and_reported() {
 
 #[test]
 fn a_budget_too_small_for_a_pair_is_refused_with_a_sufficient_one() {
-    let said = Bench::new().refused(2, &["compare", "--budget", "100ms", "--", "sleep", "0.1"]);
+    let said = WorkFolder::new().refused(2, &["compare", "--budget", "100ms", "--", "sleep", "0.1"]);
     assert!(
         said.contains("a pair takes 0.2 s") && said.contains("a result needs at least --budget "),
         "{said}"
     );
     let copies = ["scale", "--copies", "--workers", "1,2", "--budget", "100ms", "--", "sleep", "0.1"];
-    let said = Bench::new().refused(2, &copies);
+    let said = WorkFolder::new().refused(2, &copies);
     assert!(
         said.contains("a round takes 0.2 s") && said.contains("a result needs at least --budget "),
         "{said}"
     );
-    let said = Bench::new()
+    let said = WorkFolder::new()
         .refused(2, &["tune", "--workers", "1,2", "--budget", "100ms", "--", "sleep", "0.{workers}"]);
     assert!(said.contains("a result needs at least --budget "), "{said}");
 }
@@ -205,57 +206,57 @@ fn contradictory_command_lines_are_refused() {
         (&["compare", "--a-env", "=x", "--", "true"], "NAME=VALUE"),
         (&["compare"], "required"),
     ] {
-        let said = Bench::new().refused(2, arguments);
+        let said = WorkFolder::new().refused(2, arguments);
         assert!(said.contains(answer), "{arguments:?}: {said}");
     }
 }
 
 /// Returns a script that is quick eight times, and then sleeps until it is ended.
-fn hangs_later(time: &str) -> String {
+fn script_that_hangs_later(time: &str) -> String {
     format!("echo >> runs; test $(wc -l < runs) -le 8 || exec sleep {time}")
 }
 
 #[test]
 fn ctrl_c_saves_the_finished_pairs_and_ends_the_command() {
-    let (bench, time) = (Bench::new(), unique());
-    let child = bench.start(&["compare", "--", "sh", "-c", &hangs_later(&time)]);
+    let (work, time) = (WorkFolder::new(), unique());
+    let child = work.start(&["compare", "--", "sh", "-c", &script_that_hangs_later(&time)]);
     until("a run that hangs", || !running(&time).is_empty());
     signal(child.id(), "INT");
     let (ended, said, _) = end_of(child);
     assert_eq!(ended, Some(130), "{said}");
     assert!(said.contains("interrupted; the results so far are in out/record.json"), "{said}");
-    assert_eq!(bench.record()["interrupted"], true);
-    assert_eq!(bench.record()["experiments"][0]["samples"].as_array().unwrap().len(), 4);
+    assert_eq!(work.record()["interrupted"], true);
+    assert_eq!(work.record()["experiments"][0]["samples"].as_array().unwrap().len(), 4);
     assert!(running(&time).is_empty());
-    assert!(bench.report().contains("interrupted"), "{}", bench.report());
+    assert!(work.report().contains("interrupted"), "{}", work.report());
 }
 
 #[test]
 fn ctrl_c_before_anything_was_measured_leaves_no_folder() {
-    let (bench, time) = (Bench::new(), unique());
-    let child = bench.start(&["compare", "--", "sleep", &time]);
+    let (work, time) = (WorkFolder::new(), unique());
+    let child = work.start(&["compare", "--", "sleep", &time]);
     until("the first run", || !running(&time).is_empty());
     signal(child.id(), "INT");
     assert_eq!(end_of(child).0, Some(130));
     assert!(running(&time).is_empty());
-    assert!(!bench.path("out").exists());
+    assert!(!work.path("out").exists());
 }
 
 #[test]
 fn a_failure_in_the_middle_keeps_what_was_measured() {
-    let bench = Bench::new();
+    let work = WorkFolder::new();
     let script = "echo >> runs; test $(wc -l < runs) -le 8 || { echo worn out >&2; exit 3; }";
-    let run = bench.run(&["compare", "--", "sh", "-c", script]);
+    let run = work.run(&["compare", "--", "sh", "-c", script]);
     assert_eq!(run.status.code(), Some(4), "{}", words(&run));
     assert!(words(&run).contains("(exit status: 3): worn out"), "{}", words(&run));
-    assert_eq!(bench.record()["interrupted"], false);
-    assert!(!bench.report().is_empty());
+    assert_eq!(work.record()["interrupted"], false);
+    assert!(!work.report().is_empty());
 }
 
 #[test]
 fn a_command_does_not_outlive_a_killed_manycore() {
-    let (bench, time) = (Bench::new(), unique());
-    let mut child = bench.start(&["scale", "--copies", "--workers", "3", "--", "sleep", &time]);
+    let (work, time) = (WorkFolder::new(), unique());
+    let mut child = work.start(&["scale", "--copies", "--workers", "3", "--", "sleep", &time]);
     until("the first run", || !running(&time).is_empty());
     child.kill().unwrap();
     child.wait().unwrap();
@@ -264,11 +265,11 @@ fn a_command_does_not_outlive_a_killed_manycore() {
 
 #[test]
 fn a_run_of_very_many_pairs_can_be_interrupted() {
-    let (bench, time) = (Bench::new(), unique());
-    let script = hangs_later(&time);
-    let child = bench.start(&["compare", "--pairs", "4000000000", "--", "sh", "-c", &script]);
+    let (work, time) = (WorkFolder::new(), unique());
+    let script = script_that_hangs_later(&time);
+    let child = work.start(&["compare", "--pairs", "4000000000", "--", "sh", "-c", &script]);
     until("a run that hangs", || !running(&time).is_empty());
     signal(child.id(), "TERM");
     assert_eq!(end_of(child).0, Some(130));
-    assert!(!bench.report().is_empty());
+    assert!(!work.report().is_empty());
 }

@@ -5,7 +5,7 @@ mod common;
 
 use common::{
     manycore, text,
-    vm::{Ran, vm},
+    vm::{VmResult, vm},
     write,
 };
 use manycore_topology::synthetic::{
@@ -49,7 +49,7 @@ fn guest(folder: &TempDir, buses: [&str; 2]) -> PathBuf {
     write(folder.path(), "guest.machine", files.to_string().as_bytes())
 }
 
-fn plan(machine: &Path, args: &[&str]) -> Ran {
+fn plan(machine: &Path, args: &[&str]) -> VmResult {
     vm(&[&["plan", DOMAIN, "--machine", machine.to_str().unwrap()], args].concat())
 }
 

@@ -6,10 +6,10 @@ use manycore_experiment::record::id;
 use manycore_stats::verdict::Answer;
 
 /// Variant, workers, further factors, rate.
-type Made<'a> = (&'a str, usize, &'a [(&'a str, &'a str)], f64);
+type TreatmentSpec<'a> = (&'a str, usize, &'a [(&'a str, &'a str)], f64);
 
 /// Returns an experiment of ten blocks whose treatments do as many operations per second as their rate.
-fn experiment(name: &str, treatments: &[Made]) -> Experiment {
+fn experiment(name: &str, treatments: &[TreatmentSpec]) -> Experiment {
     let samples = (0..10usize).flat_map(|block| {
         treatments.iter().enumerate().map(move |(treatment, &(_, workers, _, rate))| Sample {
             block,

@@ -27,7 +27,7 @@ fn evaluated(
     Evaluation::from_record(&record)
 }
 
-fn told(evaluation: &Evaluation) -> Vec<&Finding> {
+fn latency_findings(evaluation: &Evaluation) -> Vec<&Finding> {
     evaluation.findings.iter().filter(|finding| finding.topic == "latency").collect()
 }
 
@@ -46,7 +46,7 @@ fn pairs_are_sorted_by_what_they_share() {
     assert_eq!(at, [(TopologyDistance::Core, 8), (TopologyDistance::Llc, 112)]);
     assert!((latency.distances[0].median_ns - 9.0).abs() < 0.1);
     assert!(latency.noise.unwrap() < 0.01, "{:?}", latency.noise);
-    let findings = told(&evaluation);
+    let findings = latency_findings(&evaluation);
     assert_eq!(findings.len(), 1, "{findings:?}");
     assert!(
         findings[0]
@@ -66,7 +66,10 @@ fn two_hidden_clusters_are_found() {
         (latency.unreported_groups[0].inside_ns - 48.0).abs() < 1.0
             && (latency.unreported_groups[0].between_ns - 112.0).abs() < 2.0
     );
-    let advice = told(&evaluation).into_iter().find(|finding| finding.kind == FindingKind::Advice).unwrap();
+    let advice = latency_findings(&evaluation)
+        .into_iter()
+        .find(|finding| finding.kind == FindingKind::Advice)
+        .unwrap();
     assert!(advice.text.contains("CPUs 0-7 and CPUs 8-15 are nearer to each other"), "{}", advice.text);
     assert!(advice.evidence[0].contains("2.3 times as long"), "{:?}", advice.evidence);
 }
@@ -82,7 +85,7 @@ fn hidden_siblings_are_named_as_such_and_clusters_around_them_do_not_hide_them()
     let latency = evaluation.latency.as_ref().unwrap();
     assert_eq!(latency.unreported_groups[0].groups.len(), 8);
     assert!(
-        told(&evaluation)
+        latency_findings(&evaluation)
             .iter()
             .any(|finding| finding.text.contains("as SMT siblings or cores with a common L2"))
     );
@@ -113,7 +116,7 @@ fn one_bad_cpu_is_named_and_is_no_group() {
     assert!((latency.distant_cpus[0].ratio - 3.0).abs() < 0.2);
     assert_eq!(latency.unreported_groups, []);
     assert!(
-        told(&evaluation)
+        latency_findings(&evaluation)
             .iter()
             .any(|finding| finding.text.starts_with("CPU 5 is far from all other CPUs: its"))
     );
@@ -126,11 +129,16 @@ fn false_siblings_are_a_warning_in_guests_only() {
         let mut machine = machine.clone();
         machine.system.hypervisor = hypervisor;
         let evaluation = evaluated(&machine, &|_, _, _| 50.0, 0.02, 6);
-        let finding =
-            told(&evaluation).into_iter().find(|finding| finding.text.contains("no nearer")).unwrap();
+        let finding = latency_findings(&evaluation)
+            .into_iter()
+            .find(|finding| finding.text.contains("no nearer"))
+            .unwrap();
         assert_eq!(finding.kind, kind);
         let noisy = evaluated(&machine, &|_, _, _| 50.0, 0.9, 6);
-        assert!(!told(&noisy).iter().any(|finding| finding.text.contains("no nearer")), "the noise hides it");
+        assert!(
+            !latency_findings(&noisy).iter().any(|finding| finding.text.contains("no nearer")),
+            "the noise hides it"
+        );
     }
 }
 

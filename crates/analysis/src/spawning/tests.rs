@@ -15,7 +15,7 @@ fn findings(record: &Record) -> Vec<(FindingKind, String)> {
     found.into_iter().filter(|finding| finding.topic == "spawn").map(|one| (one.kind, one.text)).collect()
 }
 
-fn told(record: &Record, kind: FindingKind, part: &str) -> bool {
+fn has_finding(record: &Record, kind: FindingKind, part: &str) -> bool {
     findings(record).iter().any(|(of, text)| *of == kind && text.contains(part))
 }
 
@@ -34,25 +34,29 @@ fn every_runtime_has_its_capacity_and_lowest_limit() {
     assert_eq!([capacities[0].0, capacities[2].0], [2_097_100, 32_384]);
     assert_eq!(capacities[1].0, capacities[1].1, "nothing but memory bounds Go");
     let record = guest(Work::Idle);
-    assert!(told(
+    assert!(has_finding(
         &record,
         FindingKind::Answer,
         "Erlang/OTP 25 (ERTS 13.1.5): 2.09e6 processes fit under +P (2.23e6 in memory)."
     ));
-    assert!(told(
+    assert!(has_finding(
         &record,
         FindingKind::Advice,
         "threads: kernel.pid_max limits the number to 32,384 threads"
     ));
-    assert!(!told(&record, FindingKind::Advice, "go:"));
+    assert!(!has_finding(&record, FindingKind::Advice, "go:"));
 }
 
 #[test]
 fn capacity_test_confirms_or_contradicts() {
     let mut record = guest(Work::Idle);
-    assert!(told(&record, FindingKind::Fact, "beam: with 1.00 GB, 3.61e5 processes were alive of 3.61e5"));
+    assert!(has_finding(
+        &record,
+        FindingKind::Fact,
+        "beam: with 1.00 GB, 3.61e5 processes were alive of 3.61e5"
+    ));
     record.light_processes[0].runs[2].alive = 200_000;
-    assert!(told(
+    assert!(has_finding(
         &record,
         FindingKind::Warning,
         "beam: with 1.00 GB, 2e5 processes were alive of 3.61e5 predicted"
@@ -62,13 +66,16 @@ fn capacity_test_confirms_or_contradicts() {
 #[test]
 fn figures_that_differ_from_the_runtimes_are_reported() {
     let record = guest(Work::Idle);
-    let differ = |name: &str| told(&record, FindingKind::Warning, &format!("{name}: 1e6"));
+    let differ = |name: &str| has_finding(&record, FindingKind::Warning, &format!("{name}: 1e6"));
     assert!(differ("go") && !differ("beam"), "{:?}", findings(&record));
     let spin = guest(Work::Spin);
-    assert!(!told(&spin, FindingKind::Warning, "measured figures"), "a start of milliseconds, and 3 MB");
+    assert!(
+        !has_finding(&spin, FindingKind::Warning, "measured figures"),
+        "a start of milliseconds, and 3 MB"
+    );
     let mut slow = guest(Work::Idle);
     slow.light_processes[0].runs[1].reported_start_seconds = Some(1.2);
-    assert!(told(&slow, FindingKind::Warning, "beam: 1e6 processes: measured figures"));
+    assert!(has_finding(&slow, FindingKind::Warning, "beam: 1e6 processes: measured figures"));
 }
 
 fn mismatched(count: usize, cpus: &str, quota_cpus: Option<f64>) -> Option<SchedulerMismatch> {
@@ -90,7 +97,7 @@ fn schedulers_are_compared_with_cpus_and_quota() {
     assert_eq!((wrong.more, wrong.fitting), (false, 4));
     assert_eq!(mismatched(2, "", None), None, "the CPUs are unknown");
     let record = guest(Work::Idle);
-    assert!(told(
+    assert!(has_finding(
         &record,
         FindingKind::Warning,
         "go: 2 schedulers, and a quota limits CPU time to 1.00 CPUs"
@@ -109,21 +116,21 @@ fn work_on_half_of_the_cpus_is_reported() {
     assert!(balance(0).fairness.unwrap() > 0.999 && balance(0).scheduler_fairness.unwrap() > 0.999);
     assert!(balance(1).fairness.unwrap() < 0.65);
     assert_eq!((balance(0).queued, balance(1).queued), (Some(998.0), None));
-    assert!(told(
+    assert!(has_finding(
         &record,
         FindingKind::Warning,
         "go: 1,000 goroutines that compute did not use the CPUs evenly"
     ));
-    assert!(!told(&record, FindingKind::Warning, "beam: 1,000 processes that compute"));
+    assert!(!has_finding(&record, FindingKind::Warning, "beam: 1,000 processes that compute"));
     let stolen = SyntheticMachine { steal: 0.1, ..SyntheticMachine::guest() }.spawn(Work::Spin);
-    assert!(told(&stolen, FindingKind::Warning, "the hypervisor took 10 % of the CPU time"));
+    assert!(has_finding(&stolen, FindingKind::Warning, "the hypervisor took 10 % of the CPU time"));
 }
 
 #[test]
 fn fewer_than_cpus_need_not_be_even() {
     let mut record = guest(Work::Spin);
     record.light_processes[1].runs[0].alive = 1;
-    assert!(!told(&record, FindingKind::Warning, "evenly"));
+    assert!(!has_finding(&record, FindingKind::Warning, "evenly"));
 }
 
 #[test]
@@ -149,7 +156,7 @@ fn abnormal_ends_are_reported() {
     let mut record = guest(Work::Idle);
     record.light_processes[2].runs[2].ending =
         Ending::Refused { why: "Resource temporarily unavailable".to_owned() };
-    assert!(told(
+    assert!(has_finding(
         &record,
         FindingKind::Warning,
         "threads: 30,000 threads were requested; 30,000 were alive."

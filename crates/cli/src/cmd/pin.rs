@@ -3,7 +3,7 @@
 use crate::{
     cli::PinArgs,
     failure::{Failure, Outcome},
-    output, placing,
+    output, placement_args,
     signals::{self, Signals},
 };
 use manycore_control::placement::{PinnedProcesses, RunningProcesses};
@@ -24,7 +24,7 @@ pub fn run(args: &PinArgs) -> Outcome {
             "with --once, pin exits without observing where tasks run; leave out --once to use --out or --check",
         ));
     }
-    let placement = placing::resolve(&args.placing)?;
+    let placement = placement_args::resolve(&args.placing)?;
     let what = describe(args, &placement.plan.policy);
     let note = |text: String| {
         if !args.placing.quiet {
@@ -41,8 +41,8 @@ pub fn run(args: &PinArgs) -> Outcome {
     }
     note(format!("{what}: until all processes have ended or Ctrl-C"));
     let end = pinned.enforce(&signals)?;
-    placing::report_restored(&end.restored, &end.journal, args.placing.quiet)?;
-    placing::report_trace(&end.trace, &args.placing)
+    placement_args::report_restored(&end.restored, &end.journal, args.placing.quiet)?;
+    placement_args::report_trace(&end.trace, &args.placing)
 }
 
 /// Describes the change for the journal: the command line, and the names of the processes.

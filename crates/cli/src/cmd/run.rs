@@ -3,7 +3,7 @@
 use crate::{
     cli::RunArgs,
     failure::{Failure, Outcome},
-    output, placing,
+    output, placement_args,
     signals::{self, Signals},
 };
 use manycore_control::placement::{self, PlacedCommand};
@@ -16,7 +16,7 @@ use std::{os::unix::process::ExitStatusExt, process::ExitStatus};
 /// The plan cannot be made, or the command cannot be started. [`Failure::Status`] with the exit status of
 /// the command if that is not 0.
 pub fn run(args: &RunArgs) -> Outcome {
-    let placement = placing::resolve(&args.placing)?;
+    let placement = placement_args::resolve(&args.placing)?;
     let (words, _) = with_workers(&args.command.command, placement.plan.workers.len());
     let subject = format_command(&words);
     let what = format!("run --place {} -- {subject}", placement.plan.policy);
@@ -26,8 +26,8 @@ pub fn run(args: &RunArgs) -> Outcome {
     let restored = end
         .restored
         .map_err(Failure::from)
-        .and_then(|restored| placing::report_restored(&restored, &end.journal, args.placing.quiet));
-    let shown = placing::report_trace(&end.trace, &args.placing);
+        .and_then(|restored| placement_args::report_restored(&restored, &end.journal, args.placing.quiet));
+    let shown = placement_args::report_trace(&end.trace, &args.placing);
     if !args.placing.quiet && !args.wait && !end.left_running.unpinned.is_empty() {
         output::note("manycore: with --wait, manycore stays until such processes have ended");
     }

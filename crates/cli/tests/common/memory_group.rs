@@ -12,33 +12,33 @@ use tempfile::TempDir;
 
 /// How a program allocates memory: a MiB followed by a pause, repeated.
 #[derive(Clone, Copy)]
-pub struct Take {
+pub struct AllocationPattern {
     /// Number of MiB; 0 means until the program is killed.
     pub mib: u32,
     pub pause: Duration,
     /// Whether the program ignores SIGTERM.
-    pub is_deaf: bool,
+    pub ignores_sigterm: bool,
 }
 
-impl Take {
+impl AllocationPattern {
     /// Allocates everything at once, and holds it until standard input ends.
-    pub fn held(mib: u32) -> Self {
-        Self { mib, pause: Duration::ZERO, is_deaf: false }
+    pub fn at_once(mib: u32) -> Self {
+        Self { mib, pause: Duration::ZERO, ignores_sigterm: false }
     }
 
     /// Allocates at most this many MiB per second, until it is killed.
     pub fn endless(mib_per_second: u32) -> Self {
-        Self { mib: 0, pause: Duration::from_secs(1) / mib_per_second, is_deaf: false }
+        Self { mib: 0, pause: Duration::from_secs(1) / mib_per_second, ignores_sigterm: false }
     }
 
-    pub fn deaf(self) -> Self {
-        Self { is_deaf: true, ..self }
+    pub fn ignoring_sigterm(self) -> Self {
+        Self { ignores_sigterm: true, ..self }
     }
 
     /// Returns the arguments of the program.
     pub fn words(self) -> Vec<String> {
         let mut words = vec!["take".into(), self.mib.to_string(), self.pause.as_micros().to_string()];
-        words.extend(self.is_deaf.then(|| "deaf".into()));
+        words.extend(self.ignores_sigterm.then(|| "deaf".into()));
         words
     }
 }
@@ -100,8 +100,8 @@ impl Group {
     }
 
     /// Starts a program in the group that allocates a known amount of memory: see `take` in lab/eat.c.
-    pub fn eat(&self, take: Take) -> Child {
-        let words = take.words();
+    pub fn eat(&self, pattern: AllocationPattern) -> Child {
+        let words = pattern.words();
         self.start(eat(), &words.iter().map(String::as_str).collect::<Vec<_>>())
     }
 

@@ -15,9 +15,9 @@ use tempfile::TempDir;
 const MAX_WAIT: Duration = Duration::from_secs(30);
 
 /// A working directory; results go to `out` in it.
-pub struct Bench(pub TempDir);
+pub struct WorkFolder(pub TempDir);
 
-impl Bench {
+impl WorkFolder {
     pub fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
@@ -42,7 +42,7 @@ impl Bench {
         self.command(arguments).output().unwrap()
     }
 
-    /// [`Bench::run`] that must end with `code`; returns its standard error.
+    /// [`WorkFolder::run`] that must end with `code`; returns its standard error.
     pub fn refused(&self, code: i32, arguments: &[&str]) -> String {
         let run = self.run(arguments);
         let said = words(&run);
@@ -51,8 +51,8 @@ impl Bench {
         said
     }
 
-    /// [`Bench::run`] that must succeed; returns its result.
-    pub fn judged(&self, arguments: &[&str]) -> Value {
+    /// [`WorkFolder::run`] that must succeed; returns its result.
+    pub fn evaluated(&self, arguments: &[&str]) -> Value {
         let arguments = [&arguments[..1], &["--format", "json"], &arguments[1..]].concat();
         let run = self.run(&arguments);
         assert_eq!(run.status.code(), Some(0), "{}", words(&run));
@@ -146,6 +146,6 @@ pub fn has(program: &str) -> bool {
 }
 
 /// Returns the findings of a result as one text.
-pub fn findings(judged: &Value) -> String {
-    judged["findings"].to_string()
+pub fn findings(result: &Value) -> String {
+    result["findings"].to_string()
 }

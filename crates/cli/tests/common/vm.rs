@@ -3,14 +3,14 @@
 use super::{manycore, text};
 
 /// The result of a run.
-pub struct Ran {
+pub struct VmResult {
     pub code: i32,
     pub out: String,
     pub err: String,
 }
 
 /// Runs `manycore vm ARGUMENTS`.
-pub fn vm(args: &[&str]) -> Ran {
+pub fn vm(args: &[&str]) -> VmResult {
     let output = manycore().arg("vm").args(args).output().unwrap();
-    Ran { code: output.status.code().unwrap(), out: text(&output.stdout), err: text(&output.stderr) }
+    VmResult { code: output.status.code().unwrap(), out: text(&output.stdout), err: text(&output.stderr) }
 }

@@ -1,6 +1,6 @@
 //! How programs exit, which programs they start, and what cannot be observed.
 
-use crate::{Bench, can, false_transfers, process, request, run};
+use crate::{ProgramFolder, emulator_lock, false_transfers, process, request, run};
 use manycore_falseshare::{Error, emulator::observe, sharing::CommandEnd};
 use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
 
@@ -8,24 +8,24 @@ const APART: &str = "static struct { long a, b; } counts __attribute__((aligned(
 
 #[test]
 fn accesses_before_a_crash_are_reported() {
-    let Some(_alone) = can() else { return };
-    let bench = Bench::new();
+    let Some(_alone) = emulator_lock() else { return };
+    let programs = ProgramFolder::new();
     let source = format!(
         "{APART} int main(void) {{ both(add, &counts.a, &counts.b); *(volatile int *)8 = 1; return 0; }}"
     );
-    let observation = bench.observe("crash", &source, &[]);
+    let observation = programs.observe("crash", &source, &[]);
     assert_eq!(observation.end, CommandEnd::Signal(11));
     assert_eq!(false_transfers(process(&observation, "crash")).len(), 1);
 }
 
 #[test]
 fn a_program_that_does_not_exit_is_stopped_and_reported() {
-    let Some(_alone) = can() else { return };
-    let bench = Bench::new();
+    let Some(_alone) = emulator_lock() else { return };
+    let programs = ProgramFolder::new();
     let source = format!(
         "{APART} int main(void) {{ both(add, &counts.a, &counts.b); puts(\"on\"); for (;;) pause(); }}"
     );
-    let path = bench.program("endless", &source, &[]);
+    let path = programs.program("endless", &source, &[]);
     let mut asked = request(&[path.to_str().unwrap()]);
     asked.timeout = Some(Duration::from_secs(5));
     let observation = observe(&asked, &|| false).unwrap();
@@ -40,13 +40,13 @@ fn a_program_that_does_not_exit_is_stopped_and_reported() {
 
 #[test]
 fn a_forked_child_is_a_process_of_its_own() {
-    let Some(_alone) = can() else { return };
-    let bench = Bench::new();
+    let Some(_alone) = emulator_lock() else { return };
+    let programs = ProgramFolder::new();
     let source = format!(
         "{APART} int main(void) {{ long *block = malloc(64); int child = fork();\
         if (!child) both(add, &counts.a, &counts.b); else waitpid(child, 0, 0); free(block); return 0; }}"
     );
-    let observation = bench.observe("parent", &source, &[]);
+    let observation = programs.observe("parent", &source, &[]);
     let found: Vec<_> = observation.processes.iter().map(|process| false_transfers(process).len()).collect();
     assert_eq!(found, [0, 1]);
     let [parent, child] = &observation.processes[..] else { panic!() };
@@ -55,12 +55,12 @@ fn a_forked_child_is_a_process_of_its_own() {
 
 #[test]
 fn programs_that_programs_start_are_observed() {
-    let Some(_alone) = can() else { return };
-    let bench = Bench::new();
+    let Some(_alone) = emulator_lock() else { return };
+    let programs = ProgramFolder::new();
     let source = format!("{APART} int main(void) {{ both(add, &counts.a, &counts.b); return 0; }}");
-    let path = bench.program("inner", &source, &[]);
+    let path = programs.program("inner", &source, &[]);
     let inner = path.to_str().unwrap();
-    let script = bench.path().join("script");
+    let script = programs.path().join("script");
     fs::write(&script, format!("#!/bin/sh\n{inner}\nexec {inner}\n")).unwrap();
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
     let observation = run(&[script.to_str().unwrap()]).unwrap();
@@ -74,7 +74,7 @@ fn programs_that_programs_start_are_observed() {
         int main(int n, char **words) { extern char **environ; int pid, status = 1;\
         if (posix_spawn(&pid, words[1], 0, 0, words + 1, environ)) return 9; waitpid(pid, &status, 0);\
         char *none[] = { 0 }; execve(words[1], words + 1, none); return 8; }";
-    let outer = bench.program("outer", spawns, &[]);
+    let outer = programs.program("outer", spawns, &[]);
     let observation = run(&[outer.to_str().unwrap(), inner]).unwrap();
     assert_eq!(observation.end, CommandEnd::Status(0));
     let inners = observation.processes.iter().filter(|process| process.program == inner);
@@ -83,11 +83,11 @@ fn programs_that_programs_start_are_observed() {
 
 #[test]
 fn programs_executed_by_a_static_program_are_observed() {
-    let Some(_alone) = can() else { return };
-    let bench = Bench::new();
+    let Some(_alone) = emulator_lock() else { return };
+    let programs = ProgramFolder::new();
     // A static program has none of our functions, so its system call is seen instead.
     let source = "int main(void) { execl(\"/bin/true\", \"true\", (char *)0); return 1; }";
-    let observation = bench.observe("escapes", source, &["-static"]);
+    let observation = programs.observe("escapes", source, &["-static"]);
     assert_eq!(observation.end, CommandEnd::Status(0));
     let programs: Vec<_> = observation.processes.iter().map(|process| &process.program).collect();
     assert!(
@@ -100,14 +100,14 @@ fn programs_executed_by_a_static_program_are_observed() {
 
 #[test]
 fn a_program_in_another_root_runs_unobserved_with_a_note() {
-    let Some(_alone) = can() else { return };
-    let bench = Bench::new();
-    bench.program("inner", "int main(void) { return 7; }", &["-static"]);
+    let Some(_alone) = emulator_lock() else { return };
+    let programs = ProgramFolder::new();
+    programs.program("inner", "int main(void) { return 7; }", &["-static"]);
     let source = "int main(int n, char **words) { int status; if (fork()) { wait(&status);\
         return WEXITSTATUS(status); }\
         if (chroot(words[1]) || chdir(\"/\")) return 77; execl(\"/inner\", \"inner\", (char *)0); return 8; }";
-    let outer = bench.program("outer", source, &[]);
-    let observation = run(&[outer.to_str().unwrap(), bench.path().to_str().unwrap()]).unwrap();
+    let outer = programs.program("outer", source, &[]);
+    let observation = run(&[outer.to_str().unwrap(), programs.path().to_str().unwrap()]).unwrap();
     if observation.end == CommandEnd::Status(77) {
         return eprintln!("SKIPPED: chroot(2) needs root");
     }
@@ -119,10 +119,10 @@ fn a_program_in_another_root_runs_unobserved_with_a_note() {
 
 #[test]
 fn files_that_cannot_be_observed_are_refused() {
-    let Some(_alone) = can() else { return };
-    let bench = Bench::new();
+    let Some(_alone) = emulator_lock() else { return };
+    let programs = ProgramFolder::new();
     let file = |name: &str, contents: &[u8], mode| {
-        let path = bench.path().join(name);
+        let path = programs.path().join(name);
         fs::write(&path, contents).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
         path.to_str().unwrap().to_owned()

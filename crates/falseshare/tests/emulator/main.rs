@@ -57,7 +57,7 @@ static void *look(void *counter) {
 
 /// Returns a guard if programs can be observed here, and prints why not otherwise. Tests run one at a time: processes
 /// that a program leaves behind become our children and are ended, so no test may have other children meanwhile.
-fn can() -> Option<MutexGuard<'static, ()>> {
+fn emulator_lock() -> Option<MutexGuard<'static, ()>> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let probe = run(&["/bin/true"]);
@@ -89,9 +89,9 @@ fn run(command: &[&str]) -> Result<Observation, Error> {
 }
 
 /// A folder with programs.
-struct Bench(tempfile::TempDir);
+struct ProgramFolder(tempfile::TempDir);
 
-impl Bench {
+impl ProgramFolder {
     fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }

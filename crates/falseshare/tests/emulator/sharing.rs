@@ -1,6 +1,6 @@
 //! Which shared lines are reported.
 
-use crate::{Bench, can, false_transfers, hot, process, request};
+use crate::{ProgramFolder, emulator_lock, false_transfers, hot, process, request};
 use manycore_falseshare::{
     emulator::observe,
     sharing::{CommandEnd, Engine, LineLayout, MemoryKind},
@@ -8,11 +8,11 @@ use manycore_falseshare::{
 
 #[test]
 fn false_sharing_is_reported_with_threads_and_code() {
-    let Some(_alone) = can() else { return };
-    let bench = Bench::new();
+    let Some(_alone) = emulator_lock() else { return };
+    let programs = ProgramFolder::new();
     let source = "static struct { long a, b; } counts __attribute__((aligned(64)));\
         int main(void) { both(add, &counts.a, &counts.b); printf(\"%ld\\n\", counts.a + counts.b); return 3; }";
-    let observation = bench.observe("apart", source, &[]);
+    let observation = programs.observe("apart", source, &[]);
     assert_eq!(observation.end, CommandEnd::Status(3));
     assert!(matches!(&observation.engine, Engine::Emulator { version } if version.contains(" version ")));
     let process = process(&observation, "apart");
@@ -37,11 +37,11 @@ fn false_sharing_is_reported_with_threads_and_code() {
 
 #[test]
 fn true_sharing_is_not_false_sharing() {
-    let Some(_alone) = can() else { return };
-    let bench = Bench::new();
+    let Some(_alone) = emulator_lock() else { return };
+    let programs = ProgramFolder::new();
     let source = "static long count __attribute__((aligned(64)));\
         int main(void) { both(add, &count, &count); return 0; }";
-    let observation = bench.observe("together", source, &[]);
+    let observation = programs.observe("together", source, &[]);
     let process = process(&observation, "together");
     assert!(false_transfers(process).is_empty(), "{:?}", false_transfers(process));
     assert!(hot(process).iter().any(|line| line.accesses.iter().any(|access| access.writes > 1000)));
@@ -49,25 +49,25 @@ fn true_sharing_is_not_false_sharing() {
 
 #[test]
 fn a_reader_beside_a_writer_is_false_sharing_too() {
-    let Some(_alone) = can() else { return };
-    let bench = Bench::new();
+    let Some(_alone) = emulator_lock() else { return };
+    let programs = ProgramFolder::new();
     let source = "static struct { long a, b; } counts __attribute__((aligned(64)));\
         static void *work(void *p) { return p == &counts.a ? add(p) : look(p); }\
         int main(void) { both(work, &counts.a, &counts.b); return 0; }";
-    let observation = bench.observe("beside", source, &[]);
+    let observation = programs.observe("beside", source, &[]);
     assert_eq!(false_transfers(process(&observation, "beside")).len(), 1);
 }
 
 #[test]
 fn padded_and_read_only_data_is_not_reported() {
-    let Some(_alone) = can() else { return };
-    let bench = Bench::new();
+    let Some(_alone) = emulator_lock() else { return };
+    let programs = ProgramFolder::new();
     let padded = "static struct { long a, pad[15], b; } counts __attribute__((aligned(64)));\
         int main(void) { both(add, &counts.a, &counts.b); return 0; }";
     let read = "static struct { long a, b; } counts __attribute__((aligned(64))) = { 1, 2 };\
         int main(void) { both(look, &counts.a, &counts.b); return counts.a; }";
     for (name, source) in [("padded", padded), ("only_read", read)] {
-        let observation = bench.observe(name, source, &[]);
+        let observation = programs.observe(name, source, &[]);
         let lines = false_transfers(process(&observation, name));
         assert!(lines.is_empty(), "{name}: {lines:?}");
     }
@@ -75,23 +75,23 @@ fn padded_and_read_only_data_is_not_reported() {
 
 #[test]
 fn a_single_thread_shares_nothing() {
-    let Some(_alone) = can() else { return };
-    let bench = Bench::new();
+    let Some(_alone) = emulator_lock() else { return };
+    let programs = ProgramFolder::new();
     let source = "int main(void) { long n = 0; for (int i = 0; i < 1000; i++) { char *p = malloc(i + 1);\
         memset(p, i, i + 1); n += p[i]; free(p); } printf(\"%ld\\n\", n); return 0; }";
-    let observation = bench.observe("single", source, &[]);
+    let observation = programs.observe("single", source, &[]);
     let process = process(&observation, "single");
     assert!(process.lines.is_empty() && process.accesses > 10_000, "{process:?}");
 }
 
 #[test]
 fn stacks_that_many_short_threads_get_in_turn_are_no_false_sharing() {
-    let Some(_alone) = can() else { return };
-    let bench = Bench::new();
+    let Some(_alone) = emulator_lock() else { return };
+    let programs = ProgramFolder::new();
     let source = "static void *work(void *p) { volatile char space[4096];\
         for (int i = 0; i < 4096; i++) space[i] = i; return p; }\
         int main(void) { for (int i = 0; i < 200; i++) both(work, 0, 0); return 0; }";
-    let observation = bench.observe("short", source, &[]);
+    let observation = programs.observe("short", source, &[]);
     let process = process(&observation, "short");
     assert_eq!(process.threads.len(), 401);
     assert!(false_transfers(process).is_empty(), "{:?}", false_transfers(process));
@@ -99,11 +99,11 @@ fn stacks_that_many_short_threads_get_in_turn_are_no_false_sharing() {
 
 #[test]
 fn lines_of_other_layouts_are_reported_on_request() {
-    let Some(_alone) = can() else { return };
-    let bench = Bench::new();
+    let Some(_alone) = emulator_lock() else { return };
+    let programs = ProgramFolder::new();
     let source = "static struct { long pad[7], a, b; } counts __attribute__((aligned(128)));\
         int main(void) { both(add, &counts.a, &counts.b); return 0; }";
-    let path = bench.program("layouts", source, &[]);
+    let path = programs.program("layouts", source, &[]);
     let mut request = request(&[path.to_str().unwrap()]);
     request.layouts.push(LineLayout { line_bytes: 128, shift_bytes: 0 });
     request.layouts.push(LineLayout { line_bytes: 64, shift_bytes: 32 });

@@ -24,7 +24,7 @@ const CPUS: u32 = 4;
 
 /// `struct rseq` up to `flags`, and its alignment.
 #[repr(C, align(32))]
-struct Made {
+struct FakeRseqArea {
     cpu_id_start: AtomicU32,
     cpu_id: AtomicU32,
     rseq_cs: AtomicU64,
@@ -41,7 +41,7 @@ struct Descriptor {
     abort: u64,
 }
 
-impl Made {
+impl FakeRseqArea {
     fn on(cpu: u32) -> Self {
         Self { cpu_id_start: cpu.into(), cpu_id: cpu.into(), rseq_cs: 0.into(), flags: 0.into() }
     }
@@ -74,7 +74,7 @@ fn rows(cells: &Cells) -> ([i64; 4], i64) {
 
 #[test]
 fn an_add_goes_to_the_row_of_the_cpu_and_leaves_its_descriptor_behind() {
-    let made = Made::on(0);
+    let made = FakeRseqArea::on(0);
     let area = made.area();
     let cells = area.cells(0);
     for cpu in 0..CPUS {
@@ -98,7 +98,7 @@ fn an_add_goes_to_the_row_of_the_cpu_and_leaves_its_descriptor_behind() {
 fn an_add_without_registration_is_in_the_sum_and_writes_nothing_to_the_area() {
     // Uninitialised, refused, and a CPU number beyond the rows.
     for cpu in [-1_i32 as u32, -2_i32 as u32, CPUS, i32::MAX as u32] {
-        let made = Made::on(cpu);
+        let made = FakeRseqArea::on(cpu);
         let area = made.area();
         let cells = area.cells(0);
         assert_eq!(cpu_id(cells.offset), cpu);
@@ -111,7 +111,7 @@ fn an_add_without_registration_is_in_the_sum_and_writes_nothing_to_the_area() {
 
 #[test]
 fn an_add_that_finds_itself_on_another_cpu_takes_the_other_path() {
-    let made = Made::on(1);
+    let made = FakeRseqArea::on(1);
     let area = made.area();
     let cells = area.cells(0);
     // SAFETY: the area is this thread's. The thread is on CPU 1, and the sequence is called for CPU 0.
@@ -135,7 +135,7 @@ fn signature(of: &Descriptor) -> u32 {
 }
 
 /// The fake area and the cells of the running test, for the handler. One test runs at a time.
-static AREA: AtomicPtr<Made> = AtomicPtr::new(std::ptr::null_mut());
+static AREA: AtomicPtr<FakeRseqArea> = AtomicPtr::new(std::ptr::null_mut());
 static CELLS: AtomicPtr<Cells> = AtomicPtr::new(std::ptr::null_mut());
 static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
 static HANDLED: AtomicU64 = AtomicU64::new(0);
@@ -198,7 +198,7 @@ fn on_signal(signal: i32, handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut
 /// aborted a sequence.
 fn interrupted(test: impl FnOnce(&Cells)) -> (u64, u64) {
     let _alone = ONE_AT_A_TIME.lock().unwrap();
-    let mut made = Made::on(0);
+    let mut made = FakeRseqArea::on(0);
     let area = made.area();
     let mut cells = area.cells(0);
     HANDLED.store(0, SeqCst);
