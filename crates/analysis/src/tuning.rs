@@ -113,7 +113,7 @@ pub(crate) fn evaluate(record: &Record) -> Option<TuneResult> {
 }
 
 fn is_today(treatment: &Treatment) -> bool {
-    treatment.factors.get("side").is_some_and(|side| side == BASELINE)
+    treatment.factors.get("variant").is_some_and(|variant| variant == BASELINE)
 }
 
 fn candidates(rounds: &[&Experiment]) -> Vec<TuneCandidate> {

@@ -219,7 +219,7 @@ fn an_impossible_output_folder_is_rejected_before_measuring() {
     let run = manycore().args(["eval", "--out", "/dev/null/folder"]).output().unwrap();
     assert_eq!(run.status.code(), Some(3));
     assert!(
-        words(&run).starts_with("manycore: cannot create the folder /dev/null/folder"),
+        words(&run).starts_with("manycore: cannot create the directory /dev/null/folder"),
         "{}",
         words(&run)
     );

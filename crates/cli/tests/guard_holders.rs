@@ -158,7 +158,8 @@ fn last_resort_acts_and_reports_without_known_cause() {
     let Some(group) = Group::new("resort", 200) else { return };
     let mut big = python(
         &group,
-        "import sys\nx = bytearray(b'x') * (70 << 20)\nprint(1, flush=True)\nsys.stdin.read()",
+        // So that no other process has the same `oom_score`.
+        "import sys\nx = bytearray(b'x') * (70 << 20)\nopen('/proc/self/oom_score_adj', 'w').write('300')\nprint(1, flush=True)\nsys.stdin.read()",
     );
     started(&mut big);
     let guard = Guard::start(&group, "term_below = \"30%\"\nkill_below = \"20%\"");

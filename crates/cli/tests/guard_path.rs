@@ -6,12 +6,12 @@ mod common;
 
 use common::memory_group::{AllocationPattern, Group};
 use manycore_guard::{
-    channel::{Sender, WakeUp, channel},
     event::{EventDetail, MonitorEvent, SlowPathMessage},
     groups::Groups,
     monitor::{Monitor, MonitorConfig, QUEUE, WatchPlan},
     rules::Rules,
 };
+use manycore_linux::wake_channel::{Sender, WakeUp, channel};
 use std::{
     alloc::{GlobalAlloc, Layout, System},
     cell::Cell,

@@ -18,7 +18,7 @@
 //!
 //! The **slow path** does everything that may take time: names of control groups, shared memory (`smaps_rollup` takes
 //! `mmap_lock`), files in `tmpfs`, event lines, metrics, rules, queries. The two threads exchange small values
-//! through channels, and sleep until there is a message ([`channel`]). Where the slow path is late, the monitor decides
+//! through channels, and sleep until there is a message (`wake_channel` of `manycore_linux`). Where the slow path is late, the monitor decides
 //! with what it has.
 //!
 //! Before it begins, the monitor executes the whole path once, against a child of its own. No code on the path then
@@ -93,7 +93,6 @@
 //! `lab/memory` compares the guard with others in small emulated machines.
 #![deny(unsafe_code)]
 
-pub mod channel;
 pub mod check;
 pub mod console;
 pub mod decision;

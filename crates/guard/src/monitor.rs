@@ -13,7 +13,6 @@ mod watch_plan;
 pub use tables::TableSpace;
 pub use watch_plan::{WatchPlan, WatchState};
 
-use crate::channel::{Sender, WakeUp};
 use crate::decision::{
     assessment::{Assessment, GAP_NS, assess},
     cause::{Candidates, CauseFinder, CauseFinding, FamilyKey, Suspect},
@@ -23,6 +22,7 @@ use crate::decision::{
 use crate::error::{Error, Result};
 use crate::event::{EventDetail, MonitorEvent, SlowPathMessage};
 use crate::process_scan::ProcessScanner;
+use manycore_linux::wake_channel::{Sender, WakeUp};
 use manycore_linux::{clock::now_ns, sd_notify::ServiceManager};
 use std::{
     path::Path,

@@ -2,7 +2,6 @@
 
 use crate::decision::{event_line::ProcessOutlook, memory_objects::GrowthTracker};
 use crate::{
-    channel::{Sender, WakeUp, channel},
     error::{Error, Result},
     event::{EventDetail, MonitorEvent, SlowPathMessage},
     groups::Groups,
@@ -14,6 +13,7 @@ use crate::{
 };
 use manycore_erlang::LargestErlangProcess;
 use manycore_linux::tasks;
+use manycore_linux::wake_channel::{Sender, WakeUp, channel};
 use serde::Serialize;
 use std::{
     path::PathBuf,
@@ -95,8 +95,9 @@ impl Observation {
     pub fn run(&self, wait: impl FnOnce(Duration) -> Result) -> Result<Answer> {
         let rules = Rules::read(self.rules.as_deref(), &self.cgroups)?;
         let (plan, _) = WatchPlan::open(&rules)?;
-        let wake_up = WakeUp::new()?;
-        let (events_in, events) = channel(QUEUE, &WakeUp::new()?);
+        let wake_up = WakeUp::new().map_err(Error::system("cannot create an eventfd"))?;
+        let (events_in, events) =
+            channel(QUEUE, &WakeUp::new().map_err(Error::system("cannot create an eventfd"))?);
         let (messages_in, messages) = channel(QUEUE, &wake_up);
         let config = MonitorConfig {
             plan: Box::new(plan),

@@ -52,9 +52,7 @@ impl ProcessScanner {
         mut apply_rules: impl FnMut(&mut ProcessEntry),
     ) -> io::Result<()> {
         self.list.rewind()?;
-        let since_boot = clock_gettime(ClockId::Boottime);
-        let boottime_ns = since_boot.tv_sec as u64 * 1_000_000_000 + since_boot.tv_nsec as u64;
-        let how = Scan { now_ns, boottime_ns, swaps };
+        let how = Scan::of_all(now_ns, swaps);
         table.begin_survey();
         while let Some(count) = self.list.next_piece()? {
             for at in 0..count {
@@ -99,6 +97,17 @@ impl ProcessScanner {
         for pid in before + 1..=last {
             self.scan_process(table, pid, &Scan::of_some(now_ns), &mut apply_rules);
         }
+    }
+
+    /// Reads a process that is not in the table.
+    pub fn scan_one(
+        &mut self,
+        table: &mut ProcessTable,
+        pid: u32,
+        now_ns: u64,
+        mut apply_rules: impl FnMut(&mut ProcessEntry),
+    ) {
+        self.scan_process(table, pid, &Scan::of_all(now_ns, false), &mut apply_rules);
     }
 
     /// Reads one process. Returns whether it exists.
@@ -170,6 +179,13 @@ struct Scan {
 }
 
 impl Scan {
+    /// A scan of processes of any age.
+    fn of_all(now_ns: u64, swaps: bool) -> Self {
+        let since_boot = clock_gettime(ClockId::Boottime);
+        let boottime_ns = since_boot.tv_sec as u64 * 1_000_000_000 + since_boot.tv_nsec as u64;
+        Self { now_ns, boottime_ns, swaps }
+    }
+
     /// A scan of some processes: new ones have just been created.
     fn of_some(now_ns: u64) -> Self {
         Self { now_ns, boottime_ns: 0, swaps: false }

@@ -1,10 +1,10 @@
 //! Queries to a running guard: a socket to which a client sends a process id, and from which it gets what
 //! would happen to the process.
 
-use crate::channel::{Sender, WakeUp, channel};
 use crate::decision::event_line::ProcessOutlook;
 use crate::error::{Error, Result};
 use manycore_control::journal;
+use manycore_linux::wake_channel::{Sender, WakeUp, channel};
 use rustix::{
     event::{PollFd, PollFlags, poll},
     net::sockopt::socket_peercred,

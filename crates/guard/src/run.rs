@@ -2,7 +2,6 @@
 //! it.
 
 use crate::{
-    channel::{WakeUp, channel},
     console::Console,
     error::{Error, Result},
     metrics::Sink,
@@ -11,6 +10,7 @@ use crate::{
     rules::Rules,
     slow_path::{EventLog, SlowPath},
 };
+use manycore_linux::wake_channel::{WakeUp, channel};
 use manycore_linux::{allocator, line_file::LineFile, memory_lock, realtime, sd_notify::ServiceManager};
 use rustix::process::{Signal, getuid};
 use std::{
@@ -88,7 +88,10 @@ fn open(
     if let Some(address) = sink.address() {
         console.note(&format!("manycore: metrics are at http://{address}/metrics"));
     }
-    let (wake_monitor, wake_slow_path) = (WakeUp::new()?, WakeUp::new()?);
+    let (wake_monitor, wake_slow_path) = (
+        WakeUp::new().map_err(Error::system("cannot create an eventfd"))?,
+        WakeUp::new().map_err(Error::system("cannot create an eventfd"))?,
+    );
     // Several dry runs may run beside each other and beside a guard. The first one answers queries.
     let query_socket = match QuerySocket::open(options.is_dry, &wake_slow_path) {
         Err(_) if options.is_dry => None,

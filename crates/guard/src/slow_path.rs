@@ -13,7 +13,6 @@ pub use details::outlook;
 pub use event_log::EventLog;
 pub use holder_search::scan_memory_objects;
 
-use crate::channel::{Sender, WakeUp, channel};
 use crate::decision::{
     assessment::Stage,
     event_line::{EventKind, ProcessOutlook},
@@ -29,6 +28,7 @@ use crate::{
 };
 use details::is_same;
 use holder_search::HolderSearch;
+use manycore_linux::wake_channel::{Sender, WakeUp, channel};
 use manycore_linux::{process_reader, tasks};
 use mounts::MountTracker;
 use rustix::{

@@ -60,4 +60,5 @@ pub mod tasks;
 pub mod tmpfs;
 pub mod trusted_file;
 pub mod vms;
+pub mod wake_channel;
 pub mod whole_file;

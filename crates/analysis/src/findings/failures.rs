@@ -31,11 +31,11 @@ fn failed(experiment: &Experiment, index: usize, treatment: &Treatment) -> Optio
     }
     let ways: Vec<String> =
         ways.into_iter().map(|(exit, count)| format!("{} ({count} times)", exit_description(exit))).collect();
-    let side = treatment.factors.get("side").filter(|side| side.len() == 1);
-    let name = side.map_or_else(|| format!("\"{}\"", treatment.name), ToOwned::to_owned);
+    let variant = treatment.factors.get("variant").filter(|variant| variant.len() == 1);
+    let name = variant.map_or_else(|| format!("\"{}\"", treatment.name), ToOwned::to_owned);
     let (kind, text) = if experiment.all_failed(index) {
         let text = format!("All {} of {name} failed: it has no verdict.", counted(runs, "run"));
-        (if side.is_some() { FindingKind::Answer } else { FindingKind::Warning }, text)
+        (if variant.is_some() { FindingKind::Answer } else { FindingKind::Warning }, text)
     } else {
         let text = format!(
             "{failed} of {} of {name} failed; they are included in the figures.",

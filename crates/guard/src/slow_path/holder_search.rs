@@ -1,7 +1,6 @@
 //! Finds the processes that hold memory outside of all processes' pages. It runs in a thread of its own,
 //! because it takes time and may block on locks of processes.
 
-use crate::channel::Sender;
 use crate::decision::{
     assessment::{MemoryReading, Thresholds, has_moved},
     memory_objects::GrowthTracker,
@@ -9,6 +8,7 @@ use crate::decision::{
 use crate::event::SlowPathMessage;
 use crate::memory_objects::Scanner;
 use manycore_linux::allocator;
+use manycore_linux::wake_channel::Sender;
 use std::{
     io,
     sync::mpsc::{SyncSender, sync_channel},

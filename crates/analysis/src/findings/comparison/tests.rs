@@ -9,7 +9,7 @@ fn experiment(name: &str, unit: &str, better: Direction, ratios: &[f64]) -> Expe
     let side = |side: &str| Treatment {
         name: side.to_owned(),
         workers: 1,
-        factors: BTreeMap::from([("side".to_owned(), side.to_owned())]),
+        factors: BTreeMap::from([("variant".to_owned(), side.to_owned())]),
         latency: None,
     };
     let sample = |(block, treatment, value): (usize, usize, f64)| Sample {

@@ -3,12 +3,12 @@
 //! All channels to one thread share its [`WakeUp`]. So the thread sleeps until there is something to do, and never
 //! looks for messages in vain.
 
-use crate::error::{Error, Result};
 use rustix::{
     event::{EventfdFlags, eventfd},
     io::{read, write},
 };
 use std::{
+    io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{
         Arc,
@@ -24,11 +24,9 @@ impl WakeUp {
     /// Creates one that is clear.
     ///
     /// # Errors
-    /// [`Error::System`] if there are no descriptors left.
-    pub fn new() -> Result<Self> {
-        let fd = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
-            .map_err(|errno| Error::system("cannot create an eventfd")(errno.into()))?;
-        Ok(Self(Arc::new(fd)))
+    /// There are no descriptors left.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self(Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?)))
     }
 
     /// Wakes the thread, now or when it next waits.
