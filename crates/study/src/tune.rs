@@ -151,7 +151,7 @@ fn spec(id: &str, today: &Candidate, left: &[&Candidate], budget: Budget, analys
             name: candidate.name.clone(),
             workers: candidate.workers,
             factors: BTreeMap::from([
-                ("side".to_owned(), role.to_owned()),
+                ("variant".to_owned(), role.to_owned()),
                 ("command".to_owned(), candidate.command_line.clone()),
             ]),
             latency: None,
