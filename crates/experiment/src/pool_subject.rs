@@ -88,7 +88,7 @@ impl PoolSubject {
     /// Makes all workers idle.
     ///
     /// # Errors
-    /// As [`WorkerPool::wait`].
+    /// [`Error::Failed`] if a worker ended, [`Error::Interrupted`] after a signal.
     pub fn stop_all(&mut self) -> Result {
         self.pool.stop_all()
     }
@@ -98,7 +98,7 @@ impl PoolSubject {
     /// the first slices.
     ///
     /// # Errors
-    /// As [`WorkerPool::wait`].
+    /// [`Error::Failed`] if a worker ended, [`Error::Interrupted`] after a signal.
     pub fn prepare(&mut self) -> Result {
         let mut orders: BTreeMap<usize, WorkerOrder> = BTreeMap::new();
         for order in self.trials.iter().flat_map(|trial| &trial.orders) {
