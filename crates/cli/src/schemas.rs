@@ -30,13 +30,13 @@ macro_rules! kinds {
 
 kinds! {
     "audit", "problems of thread placement on this machine", "audit --format json";
-    "check", "a virtual machine compared with its plan", "vm check --format json";
     "domains", "CPU time and memory of virtual machines", "vm list, vm top --format json";
     "evaluation", "estimates, verdicts and findings of a record", "report --format json";
     "falseshare", "false sharing that was found", "falseshare --format json";
     "guard-event", "a decision of the guard", "guard --format json, guard --events";
     "guard-why", "what the guard would do to a process", "guard why --format json";
     "guest", "the planned hardware of a virtual machine", "vm plan --format json";
+    "guest-check", "a virtual machine compared with its plan", "vm check --format json";
     "interrupts", "interrupts and their CPUs", "irq show --format json";
     "irq-moves", "interrupts that were moved", "irq place --format json";
     "journal", "a line of a journal of changes to the machine", "all that change the machine";

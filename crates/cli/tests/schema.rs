@@ -45,13 +45,13 @@ enum JournalLine {
 fn generated() -> Vec<(&'static str, Schema)> {
     vec![
         ("audit", of::<Audit>()),
-        ("check", of::<CheckReport>()),
         ("domains", of::<DomainsSnapshot>()),
         ("evaluation", of::<PrintedEvaluation>()),
         ("falseshare", of::<Findings>()),
         ("guard-event", of::<EventLine>()),
         ("guard-why", of::<WhyReport>()),
         ("guest", of::<PrintedPlan>()),
+        ("guest-check", of::<CheckReport>()),
         ("interrupts", of::<Interrupts>()),
         ("irq-moves", of::<InterruptMoves>()),
         ("journal", of::<JournalLine>()),

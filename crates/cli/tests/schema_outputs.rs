@@ -62,7 +62,7 @@ fn guests_and_their_checks() {
     let plan = write(folder.path(), "guest.json", guest.to_string().as_bytes());
     let check = ["vm", "check", "--guest", "--plan", plan.to_str().unwrap(), "--machine", &machine];
     let output = manycore().args(check).args(["--format", "json"]).output().unwrap();
-    assert_eq!(parse("check", &output.stdout)["matches"], false);
+    assert_eq!(parse("guest-check", &output.stdout)["matches"], false);
     printed("domains", &["vm", "list"]);
 }
 

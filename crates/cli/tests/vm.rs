@@ -224,7 +224,7 @@ fn guest_without_a_plan_is_described() {
     insta::assert_snapshot!("guest-told", ran.out);
     let json = vm(&["check", "--guest", "--machine", guest.to_str().unwrap(), "--format", "json"]);
     let json: serde_json::Value = serde_json::from_str(&json.out).unwrap();
-    assert_eq!((&json["schema"], &json["matches"]), (&"manycore/check/1".into(), &true.into()));
+    assert_eq!((&json["schema"], &json["matches"]), (&"manycore/guest-check/1".into(), &true.into()));
 }
 
 #[test]

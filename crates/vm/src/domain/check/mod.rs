@@ -12,7 +12,7 @@ pub use host::{RunningDomain, check_running};
 use serde::{Deserialize, Serialize};
 
 /// Value of [`CheckReport::schema`] that this version writes.
-pub const CHECK_SCHEMA: &str = "manycore/check/1";
+pub const CHECK_SCHEMA: &str = "manycore/guest-check/1";
 
 /// The planned and the found values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
