@@ -99,7 +99,7 @@ impl ProcessScanner {
         }
     }
 
-    /// Reads a process that is not in the table.
+    /// Reads one process, whether it is in the table or not.
     pub fn scan_one(
         &mut self,
         table: &mut ProcessTable,
@@ -107,7 +107,9 @@ impl ProcessScanner {
         now_ns: u64,
         mut apply_rules: impl FnMut(&mut ProcessEntry),
     ) {
-        self.scan_process(table, pid, &Scan::of_all(now_ns, false), &mut apply_rules);
+        if !self.scan_process(table, pid, &Scan::of_all(now_ns, false), &mut apply_rules) {
+            table.remove(pid);
+        }
     }
 
     /// Reads one process. Returns whether it exists.

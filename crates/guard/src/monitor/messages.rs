@@ -92,11 +92,9 @@ impl Monitor {
     /// Reports what would happen to a process now, for each watch.
     fn answer(&mut self, pid: u32) {
         self.refresh_table();
-        if self.table.find(pid).is_none() {
-            // It may have started since the survey.
-            let Self { plan, table, scanner, .. } = self;
-            scanner.scan_one(table, pid, now_ns(), |process| plan.apply_rules(process));
-        }
+        // It may have started, or executed another program, since the survey.
+        let Self { plan, table, scanner, .. } = self;
+        scanner.scan_one(table, pid, now_ns(), |process| plan.apply_rules(process));
         for at in 0..self.plan.watches.len() {
             let finding = self.find_cause(at);
             let watch = &self.plan.watches[at];
