@@ -1,7 +1,7 @@
 //! Compares two variants, as `manycore compare` does.
 
 use super::{noise, power_analysis, with_factor};
-use manycore_experiment::record::{Direction, Experiment, Metric, Sample};
+use manycore_experiment::record::{Direction, Experiment, Metric, Sample, factor};
 use manycore_stats::{
     Estimate,
     verdict::{Answer, DecisionRule, Verdict},
@@ -49,8 +49,8 @@ pub struct MetricComparison {
 
 /// Evaluates an experiment with the variants A and B. Returns `None` where one was not measured.
 pub fn evaluate(experiment: &Experiment) -> Option<Comparison> {
-    let a = with_factor(experiment, "variant", "A").next()?;
-    let b = with_factor(experiment, "variant", "B").next()?;
+    let a = with_factor(experiment, factor::VARIANT, "A").next()?;
+    let b = with_factor(experiment, factor::VARIANT, "B").next()?;
     let verdict = Verdict::new(
         &experiment.log_ratios(a, b),
         DecisionRule::from_parameters(&experiment.parameters),

@@ -3,7 +3,7 @@
 use super::other_program::{self, ProgramComparison};
 use manycore_experiment::{
     Record,
-    record::{Experiment, Method, Sample, Treatment},
+    record::{Experiment, Method, Sample, Treatment, factor},
 };
 use manycore_stats::{
     Estimate, jain_index, median,
@@ -133,8 +133,8 @@ fn factor<'a>(treatment: &'a Treatment, name: &str) -> Option<&'a str> {
 /// Iterates over the treatments that have a variant, in their order: the pinned or the unpinned ones.
 fn treatments(experiment: &Experiment, pinned: bool) -> impl Iterator<Item = (usize, &Treatment, &str)> {
     experiment.treatments.iter().enumerate().filter_map(move |(index, treatment)| {
-        let variant = factor(treatment, "variant")?;
-        (factor(treatment, "distance").is_some() == pinned).then_some((index, treatment, variant))
+        let variant = factor(treatment, factor::VARIANT)?;
+        (factor(treatment, factor::DISTANCE).is_some() == pinned).then_some((index, treatment, variant))
     })
 }
 
@@ -200,12 +200,12 @@ fn pairs(experiment: &Experiment) -> Vec<ContentionPair> {
                 .find(|&(_, _, other)| other == variant)
                 .map(|(nearest, _, _)| nearest)
                 .filter(|&nearest| nearest != index);
-            let name = factor(treatment, "distance")?;
+            let name = factor(treatment, factor::DISTANCE)?;
             let over = |nearest| Estimate::from_samples(&experiment.log_ratios(nearest, index));
             Some(ContentionPair {
                 variant: variant.to_owned(),
                 distance: TopologyDistance::ALL.into_iter().find(|distance| distance.name() == name),
-                cpus: factor(treatment, "cpus").unwrap_or_default().to_owned(),
+                cpus: factor(treatment, factor::CPUS).unwrap_or_default().to_owned(),
                 rate: Estimate::from_samples(&experiment.rates(index))?,
                 relative_to_nearest: nearest.and_then(over).map(|ratio| ratio.map(f64::exp)),
             })

@@ -135,7 +135,9 @@ impl Evaluation {
         // A run without an A/A experiment uses consecutive samples of the same treatment instead.
         let noise = experiment(id::NOISE)
             .map(noise::evaluate)
-            .or_else(|| experiment(id::SCALING).filter(|_| record.verb != "eval").map(noise::from_repeats))
+            .or_else(|| {
+                experiment(id::SCALING).filter(|_| record.subcommand != "eval").map(noise::from_repeats)
+            })
             .unwrap_or_default();
         // The noise floor at the highest number of workers of the experiment.
         let floor = |experiment: &Experiment| {

@@ -1,7 +1,7 @@
 //! Matrix products: GFLOPS on one core and on all cores at once.
 
 use super::{scaling::Clock, with_factor};
-use manycore_experiment::record::Experiment;
+use manycore_experiment::record::{Experiment, factor};
 use manycore_stats::Estimate;
 use manycore_topology::machine::Machine;
 use serde::Serialize;
@@ -39,7 +39,7 @@ pub(crate) fn evaluate(
     let mut sizes: Vec<usize> = experiment
         .treatments
         .iter()
-        .filter_map(|treatment| treatment.factors.get("size")?.parse().ok())
+        .filter_map(|treatment| treatment.factors.get(factor::SIZE)?.parse().ok())
         .collect();
     sizes.sort_unstable();
     sizes.dedup();
@@ -50,8 +50,9 @@ pub(crate) fn evaluate(
         .filter_map(|size| {
             let name = size.to_string();
             let of_size = |alone: bool| {
-                with_factor(experiment, "size", &name)
-                    .find(|&index| (experiment.treatments[index].factors.contains_key("all")) != alone)
+                with_factor(experiment, factor::SIZE, &name).find(|&index| {
+                    (experiment.treatments[index].factors.contains_key(factor::ALL_CORES)) != alone
+                })
             };
             let one = of_size(true)?;
             let all = of_size(false);

@@ -1,7 +1,7 @@
 //! The noise floor: the difference that this machine shows between two identical variants.
 
 use super::{power_analysis, with_factor};
-use manycore_experiment::record::{Experiment, log_ratio};
+use manycore_experiment::record::{Experiment, factor, log_ratio};
 use manycore_stats::{
     Estimate,
     verdict::{DecisionRule, Verdict},
@@ -26,10 +26,10 @@ pub struct NoiseFloor {
 
 /// Returns one [`NoiseFloor`] for each number of workers that has both variants.
 pub(crate) fn evaluate(experiment: &Experiment) -> Vec<NoiseFloor> {
-    with_factor(experiment, "variant", "A")
+    with_factor(experiment, factor::VARIANT, "A")
         .filter_map(|a| {
             let workers = experiment.treatments[a].workers;
-            let b = with_factor(experiment, "variant", "B")
+            let b = with_factor(experiment, factor::VARIANT, "B")
                 .find(|&b| experiment.treatments[b].workers == workers)?;
             let (ratio, minimum_detectable_effect) = ratio_and_detectable(&experiment.log_ratios(a, b))?;
             let floor = ratio.interval.map(|(low, high)| (1.0 - low).max(high - 1.0));

@@ -1,7 +1,7 @@
 //! The built-in load relative to another program's, interleaved on the same machine.
 
 use super::with_factor;
-use manycore_experiment::record::{Experiment, Treatment};
+use manycore_experiment::record::{Experiment, Treatment, factor};
 use manycore_stats::Estimate;
 use serde::Serialize;
 
@@ -25,11 +25,11 @@ pub struct ProgramComparison {
 /// Returns one [`ProgramComparison`] for each number of workers that has both programs. `is_same` says whether an
 /// operation is the same in both.
 pub(crate) fn evaluate(experiment: &Experiment, is_same: bool) -> Vec<ProgramComparison> {
-    with_factor(experiment, "program", "manycore")
+    with_factor(experiment, factor::PROGRAM, "manycore")
         .filter_map(|ours| {
             let workers = experiment.treatments[ours].workers;
             let other = |treatment: &Treatment| {
-                let program = treatment.factors.get("program");
+                let program = treatment.factors.get(factor::PROGRAM);
                 program.is_some_and(|program| program != "manycore") && treatment.workers == workers
             };
             let theirs = experiment.treatments.iter().position(other)?;

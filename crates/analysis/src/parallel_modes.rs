@@ -1,7 +1,7 @@
 //! The same tasks one after another, in threads, and in processes.
 
 use super::with_factor;
-use manycore_experiment::record::Experiment;
+use manycore_experiment::record::{Experiment, factor};
 use manycore_stats::{
     Estimate,
     verdict::{DecisionRule, Verdict},
@@ -37,7 +37,7 @@ pub struct ParallelMode {
 
 /// Evaluates one experiment with the factor `mode`. Returns `None` where serial was not measured.
 pub(crate) fn evaluate(experiment: &Experiment, floor: Option<f64>) -> Option<ParallelModes> {
-    let index = |mode| with_factor(experiment, "mode", mode).next();
+    let index = |mode| with_factor(experiment, factor::MODE, mode).next();
     let serial = index("serial")?;
     let modes: Vec<ParallelMode> = ["serial", "threads", "processes"]
         .into_iter()

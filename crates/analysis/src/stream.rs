@@ -5,7 +5,7 @@ use super::with_factor;
 use manycore_experiment::{
     Record,
     record::{
-        Experiment, Sample, Treatment,
+        Experiment, Sample, Treatment, factor,
         id::{self, TIMES_CACHES},
     },
 };
@@ -130,9 +130,9 @@ fn points(experiment: &Experiment) -> Vec<StreamPoint> {
     let treatments = || experiment.treatments.iter().enumerate();
     treatments()
         .filter_map(|(index, treatment)| {
-            let (kernel, stores) = (of(treatment, "kernel")?, of(treatment, "stores"));
+            let (kernel, stores) = (of(treatment, factor::KERNEL)?, of(treatment, factor::STORES));
             let alike = |other: &Treatment| {
-                of(other, "kernel").as_ref() == Some(&kernel) && of(other, "stores") == stores
+                of(other, factor::KERNEL).as_ref() == Some(&kernel) && of(other, factor::STORES) == stores
             };
             let one = treatments()
                 .find(|(_, other)| other.workers == 1 && alike(other))
@@ -156,7 +156,7 @@ fn route<'a>(
     routes: &'a mut BTreeMap<(u32, u32), NodeRoute>,
 ) -> Option<&'a mut NodeRoute> {
     let node = |name: &str| treatment.factors.get(name)?.parse::<u32>().ok();
-    let (from, to) = (node("from")?, node("to")?);
+    let (from, to) = (node(factor::FROM_NODE)?, node(factor::TO_NODE)?);
     let empty = NodeRoute {
         from,
         to,
@@ -180,7 +180,7 @@ fn bandwidths(experiment: &Experiment, routes: &mut BTreeMap<(u32, u32), NodeRou
 
 fn times(experiment: &Experiment, routes: &mut BTreeMap<(u32, u32), NodeRoute>) {
     for loaded in ["no", "yes"] {
-        for index in with_factor(experiment, "loaded", loaded) {
+        for index in with_factor(experiment, factor::LOADED, loaded) {
             // A load that did not complete in a slice took at least as long as the slice. Leaving it out
             // would make loads look faster than they are.
             let time = |sample: &Sample| {

@@ -3,7 +3,7 @@
 use super::comparison;
 use manycore_experiment::{
     Record,
-    record::{Experiment, Treatment, log_ratio},
+    record::{Experiment, Treatment, factor, log_ratio},
 };
 use manycore_stats::{
     Estimate, holm_divisors, median, signed_rank_p,
@@ -12,7 +12,7 @@ use manycore_stats::{
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The value of factor `side` that marks today's behaviour in every round of the search.
+/// The value of factor `variant` that marks today's behaviour in every round of the search.
 pub const BASELINE: &str = "today";
 
 /// The evaluation of a search.
@@ -113,7 +113,7 @@ pub(crate) fn evaluate(record: &Record) -> Option<TuneResult> {
 }
 
 fn is_today(treatment: &Treatment) -> bool {
-    treatment.factors.get("variant").is_some_and(|variant| variant == BASELINE)
+    treatment.factors.get(factor::VARIANT).is_some_and(|variant| variant == BASELINE)
 }
 
 fn candidates(rounds: &[&Experiment]) -> Vec<TuneCandidate> {
@@ -162,7 +162,7 @@ fn finalists(experiment: &Experiment) -> Vec<Finalist> {
             Some(Finalist {
                 name: treatment.name.clone(),
                 verdict: Verdict::new(ratios, rule.divided_by(share), floor)?,
-                command: treatment.factors.get("command").cloned().unwrap_or_default(),
+                command: treatment.factors.get(factor::COMMAND).cloned().unwrap_or_default(),
             })
         })
         .collect();

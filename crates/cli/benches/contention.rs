@@ -66,7 +66,7 @@ impl Subject for BothPrograms<'_> {
 
 fn main() -> ExitCode {
     // Worker processes run this executable.
-    if std::env::args().nth(1).is_some_and(|verb| verb == "worker") {
+    if std::env::args().nth(1).is_some_and(|subcommand| subcommand == "worker") {
         return manycore::cmd::run(manycore::cli::Cli::parse())
             .map_or_else(|failure| failure.report(), |()| ExitCode::SUCCESS);
     }

@@ -28,7 +28,7 @@ pub enum Failure {
     ReaderGone,
 }
 
-/// The result of a verb or of a step of it.
+/// The result of a subcommand or of a step of it.
 pub type Outcome<T = ()> = Result<T, Failure>;
 
 impl Failure {

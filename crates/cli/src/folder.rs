@@ -36,14 +36,15 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Creates or opens the folder at `path`, or a new one named after the verb and the time. Checks before
+    /// Creates or opens the folder at `path`, or a new one named after the subcommand and the time. Checks before
     /// anything is measured that files can be written there. The record of an earlier run is overwritten with
     /// `force` only.
     ///
     /// # Errors
     /// [`Failure::Input`] if there is such a record, [`Failure::Missing`] if files cannot be written.
-    pub fn open(path: Option<PathBuf>, force: bool, verb: &str) -> Outcome<Self> {
-        let path = path.unwrap_or_else(|| unused(&format!("manycore-{verb}-{}", compact(&clock::utc()))));
+    pub fn open(path: Option<PathBuf>, force: bool, subcommand: &str) -> Outcome<Self> {
+        let path =
+            path.unwrap_or_else(|| unused(&format!("manycore-{subcommand}-{}", compact(&clock::utc()))));
         let used = path.join("record.json").exists();
         if used && !force {
             return Err(Failure::input(format!(

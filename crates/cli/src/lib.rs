@@ -3,10 +3,10 @@
 //! | module | what it is |
 //! |---|---|
 //! | `cli` | the command line; help, completions and man pages are generated from it |
-//! | `cmd` | one file for each verb: options -> library call -> print |
-//! | `measuring` | what all verbs that measure do around the measurement: folder, progress, Ctrl-C, saving, printing |
+//! | `cmd` | one file for each subcommand: options -> library call -> print |
+//! | `measuring` | what all subcommands that measure do around the measurement: folder, progress, Ctrl-C, saving, printing |
 //! | `source`, `load` | machines, plans and records that the command line names |
-//! | `live` | verbs that show readings at equal times until they are interrupted |
+//! | `live` | subcommands that show readings at equal times until they are interrupted |
 //! | `failure` | the reasons for which a run fails, and their exit codes |
 //! | `schemas` | the kinds of JSON that are written, and their JSON Schemas |
 //! | `output` | standard output and standard error; replaces unprintable characters for terminals |

@@ -1,4 +1,4 @@
-//! Parts shared by the verbs that watch: a timer that fires once per interval until Ctrl-C, a table that is
+//! Parts shared by the subcommands that watch: a timer that fires once per interval until Ctrl-C, a table that is
 //! redrawn in place on a terminal, and a file to which each reading is appended.
 
 use crate::{

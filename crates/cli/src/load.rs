@@ -11,7 +11,7 @@ use std::path::Path;
 /// Size limit for results of a run, in bytes.
 const MAX_RESULT_BYTES: u64 = 1 << 30;
 
-/// What a verb that measures writes.
+/// What a subcommand that measures writes.
 const RECORD: FileKind = FileKind {
     name: "record",
     schema: RECORD_SCHEMA,

@@ -1,4 +1,4 @@
-//! What all verbs that measure do around the measurement: results folder, progress, Ctrl-C, saving, printing.
+//! What all subcommands that measure do around the measurement: results folder, progress, Ctrl-C, saving, printing.
 
 use crate::{
     cli::Results,
@@ -16,22 +16,22 @@ use std::path::Path;
 
 /// A measurement under way.
 pub struct Run<'a> {
-    verb: &'a str,
+    subcommand: &'a str,
     to: &'a Results,
     folder: Folder,
     progress: Progress,
 }
 
 impl<'a> Run<'a> {
-    /// Catches Ctrl-C, makes the results folder, and shows the progress of a run of `verb` that takes about `seconds`.
+    /// Catches Ctrl-C, makes the results folder, and shows the progress of a run of `subcommand` that takes about `seconds`.
     ///
     /// # Errors
     /// [`Failure::Input`] where the folder has the record of an earlier run, [`Failure::Missing`] where it cannot be
     /// written.
-    pub fn begin(verb: &'a str, to: &'a Results, seconds: f64) -> Outcome<Self> {
+    pub fn begin(subcommand: &'a str, to: &'a Results, seconds: f64) -> Outcome<Self> {
         signals::catch_interrupts()?;
-        let folder = Folder::open(to.out.clone(), to.force, &verb.replace(' ', "-"))?;
-        Ok(Self { verb, to, folder, progress: Progress::new(seconds, to.quiet) })
+        let folder = Folder::open(to.out.clone(), to.force, &subcommand.replace(' ', "-"))?;
+        Ok(Self { subcommand, to, folder, progress: Progress::new(seconds, to.quiet) })
     }
 
     /// The results folder.
@@ -52,12 +52,12 @@ impl<'a> Run<'a> {
     pub fn end(self, record: Record, ending: Outcome) -> Outcome {
         self.progress.finish();
         // An evaluation describes the machine even where nothing could be measured.
-        if record.experiments.is_empty() && record.light_processes.is_empty() && self.verb != "eval" {
+        if record.experiments.is_empty() && record.light_processes.is_empty() && self.subcommand != "eval" {
             self.folder.discard();
             let missed = record.not_measured.last().map(|missed| Failure::missing(missed.why.clone()));
             return ending.and(missed.map_or(Ok(()), Err));
         }
-        let saved = self.folder.save(self.verb, record, self.to.quiet, self.to.format);
+        let saved = self.folder.save(self.subcommand, record, self.to.quiet, self.to.format);
         saved.and(self.saved(ending))
     }
 
@@ -71,7 +71,7 @@ impl<'a> Run<'a> {
             self.folder.discard();
             return ending;
         }
-        let saved = self.folder.keep(self.verb, record, self.to.quiet).1;
+        let saved = self.folder.keep(self.subcommand, record, self.to.quiet).1;
         saved.and(ending)
     }
 

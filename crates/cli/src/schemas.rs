@@ -30,7 +30,6 @@ macro_rules! kinds {
 
 kinds! {
     "audit", "problems of thread placement on this machine", "audit --format json";
-    "domains", "CPU time and memory of virtual machines", "vm list, vm top --format json";
     "evaluation", "estimates, verdicts and findings of a record", "report --format json";
     "falseshare", "false sharing that was found", "falseshare --format json";
     "guard-event", "a decision of the guard", "guard --format json, guard --events";
@@ -41,7 +40,7 @@ kinds! {
     "irq-moves", "interrupts that were moved", "irq place --format json";
     "journal", "a line of a journal of changes to the machine", "all that change the machine";
     "machine", "CPUs, caches, nodes and devices of a machine", "topo --format json";
-    "pending", "changes that can be undone", "undo --list --format json";
+    "memory-accesses", "memory accesses of threads to shared cache lines", "falseshare --out";
     "placement-trace", "where tasks ran", "run --out, pin --out";
     "plan", "CPUs for workers", "plan --format json, tune";
     "qos", "limits of cache and memory bandwidth", "qos show --format json";
@@ -49,6 +48,7 @@ kinds! {
     "qos-proof", "whether limits are enforced", "qos prove --format json";
     "qos-watch", "use of cache and memory bandwidth", "qos watch --format json";
     "record", "samples and conditions of a measurement", "eval, bench, compare, scale, tune, spawn";
-    "sharing", "memory accesses of threads to shared cache lines", "falseshare --out";
-    "undone", "changes that were undone", "undo --format json";
+    "undo-list", "changes that can be undone", "undo --list --format json";
+    "undo-result", "changes that were undone", "undo --format json";
+    "vms", "CPU time and memory of virtual machines", "vm list, vm top --format json";
 }

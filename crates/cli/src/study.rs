@@ -10,12 +10,12 @@ use manycore_study::{Options, service::Readiness, split_command};
 /// The options that the command line gives.
 ///
 /// # Errors
-/// [`Failure::Input`] for a service's command that cannot be split, and for `--precision` with another verb than
+/// [`Failure::Input`] for a service's command that cannot be split, and for `--precision` with another subcommand than
 /// `compare`.
-pub fn options(verb: &str, args: &Measuring) -> Outcome<Options> {
-    if args.precision.is_some() && verb != "compare" {
+pub fn options(subcommand: &str, args: &Measuring) -> Outcome<Options> {
+    if args.precision.is_some() && subcommand != "compare" {
         return Err(Failure::input(format!(
-            "--precision applies to compare: {verb} measures for its --budget, or as many rounds as --pairs"
+            "--precision applies to compare: {subcommand} measures for its --budget, or as many rounds as --pairs"
         )));
     }
     let ready = match (&args.ready, args.ready_port) {

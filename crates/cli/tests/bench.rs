@@ -134,7 +134,7 @@ fn every_load_is_measured_evaluated_and_leaves_nothing() {
             assert!(folder.path().join(file).metadata().unwrap().len() > 0, "{file}");
         }
         let record = record(folder.path());
-        assert_eq!((&record["verb"], &record["subject"]), (&"bench".into(), &load.into()));
+        assert_eq!((&record["subcommand"], &record["subject"]), (&"bench".into(), &load.into()));
         manycore().arg("report").arg(folder.path().join("record.json")).assert().success();
     }
     // Other programs on this machine may create some for a moment, too.

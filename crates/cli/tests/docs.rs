@@ -40,8 +40,8 @@ fn every_shell_has_completions() {
     }
 }
 
-/// The verbs with a man page, sorted.
-const VERBS: [&str; 20] = [
+/// The subcommands with a man page, sorted.
+const SUBCOMMANDS: [&str; 20] = [
     "audit",
     "bench",
     "compare",
@@ -91,7 +91,8 @@ fn man_pages_are_written_and_man_reads_them() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     pages.sort();
-    let expected: Vec<String> = VERBS.iter().map(|verb| format!("manycore-{verb}.1")).collect();
+    let expected: Vec<String> =
+        SUBCOMMANDS.iter().map(|subcommand| format!("manycore-{subcommand}.1")).collect();
     assert_eq!(pages[..pages.len() - 1], expected);
     assert_eq!(pages.last().unwrap(), "manycore.1");
     for (page, words) in MAN_PAGE_WORDS {

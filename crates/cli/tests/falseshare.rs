@@ -347,7 +347,7 @@ fn a_saved_observation_is_evaluated_again() {
         (run.status.code(), serde_json::from_slice::<Value>(&run.stdout).unwrap())
     };
     assert_eq!(again(&[]), (code, findings));
-    common::schema::parse("sharing", std::fs::read(kept).unwrap());
+    common::schema::parse("memory-accesses", std::fs::read(kept).unwrap());
     let (code, few) = again(&["--threshold", "1000000000"]);
     assert_eq!((code, &few["false_sharing"]), (Some(0), &Value::Array(vec![])));
 }

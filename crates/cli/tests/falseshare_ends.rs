@@ -57,7 +57,7 @@ fn a_file_that_is_not_an_observation_is_refused() {
         (&b""[..], "the file is empty"),
         (b"{}", "it has no \"schema\""),
         (b"{\"schema\": \"manycore/record/1\"}", "manycore/record/1"),
-        (b"{\"schema\": \"manycore/sharing/1\", \"layouts\": 7}", "damaged"),
+        (b"{\"schema\": \"manycore/memory-accesses/1\", \"layouts\": 7}", "damaged"),
     ] {
         let path = write(folder.path(), "seen.json", contents);
         let (code, said) = refused(&["--from", path.to_str().unwrap()]);

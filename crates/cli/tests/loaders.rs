@@ -16,7 +16,7 @@ use std::{fs, process::ExitCode, rc::Rc, time::Duration};
 const BYTES: u64 = 8 << 20;
 
 fn main() -> ExitCode {
-    if std::env::args().nth(1).is_some_and(|verb| verb == "worker") {
+    if std::env::args().nth(1).is_some_and(|subcommand| subcommand == "worker") {
         return manycore::cmd::run(manycore::cli::Cli::parse())
             .map_or_else(|failure| failure.report(), |()| ExitCode::SUCCESS);
     }

@@ -99,10 +99,10 @@ fn lines_are_added_in_a_pipe_and_a_table_is_drawn_on_a_terminal() {
 
 #[test]
 fn no_group_is_not_the_default_one() {
-    for verb in [&["show"][..], &["watch", "--count", "1"], &["set", "--bandwidth", "50%"]] {
-        let out = manycore().arg("qos").args(verb).args(["--group", ""]).output().unwrap();
-        assert_eq!(out.status.code(), Some(2), "{verb:?}: {}", text(&out.stderr));
-        assert!(text(&out.stderr).contains("--group"), "{verb:?}: {}", text(&out.stderr));
+    for subcommand in [&["show"][..], &["watch", "--count", "1"], &["set", "--bandwidth", "50%"]] {
+        let out = manycore().arg("qos").args(subcommand).args(["--group", ""]).output().unwrap();
+        assert_eq!(out.status.code(), Some(2), "{subcommand:?}: {}", text(&out.stderr));
+        assert!(text(&out.stderr).contains("--group"), "{subcommand:?}: {}", text(&out.stderr));
     }
 }
 

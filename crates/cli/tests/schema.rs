@@ -45,7 +45,6 @@ enum JournalLine {
 fn generated() -> Vec<(&'static str, Schema)> {
     vec![
         ("audit", of::<Audit>()),
-        ("domains", of::<DomainsSnapshot>()),
         ("evaluation", of::<PrintedEvaluation>()),
         ("falseshare", of::<Findings>()),
         ("guard-event", of::<EventLine>()),
@@ -56,7 +55,7 @@ fn generated() -> Vec<(&'static str, Schema)> {
         ("irq-moves", of::<InterruptMoves>()),
         ("journal", of::<JournalLine>()),
         ("machine", of::<Machine>()),
-        ("pending", of::<PendingJournals>()),
+        ("memory-accesses", of::<Observation>()),
         ("placement-trace", of::<PlacementTrace>()),
         ("plan", of::<PlacementPlan>()),
         ("qos", of::<QosState>()),
@@ -64,8 +63,9 @@ fn generated() -> Vec<(&'static str, Schema)> {
         ("qos-proof", of::<EnforcementReport>()),
         ("qos-watch", of::<UsageSnapshot>()),
         ("record", of::<Record>()),
-        ("sharing", of::<Observation>()),
-        ("undone", of::<UndoneJournals>()),
+        ("undo-list", of::<PendingJournals>()),
+        ("undo-result", of::<UndoneJournals>()),
+        ("vms", of::<DomainsSnapshot>()),
     ]
 }
 

@@ -1,4 +1,4 @@
-//! What the program really writes has the schemas of `docs/schema`. Tests of other verbs check what they make it
+//! What the program really writes has the schemas of `docs/schema`. Tests of other subcommands check what they make it
 //! write by the same function, `common::schema::parse`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
@@ -63,7 +63,7 @@ fn guests_and_their_checks() {
     let check = ["vm", "check", "--guest", "--plan", plan.to_str().unwrap(), "--machine", &machine];
     let output = manycore().args(check).args(["--format", "json"]).output().unwrap();
     assert_eq!(parse("guest-check", &output.stdout)["matches"], false);
-    printed("domains", &["vm", "list"]);
+    printed("vms", &["vm", "list"]);
 }
 
 #[test]
@@ -77,9 +77,9 @@ fn changes_and_where_tasks_ran() {
         assert!(lines.lines().count() > 1, "{lines}");
         lines.lines().for_each(|line| drop(parse("journal", line)));
     }
-    let listed = parse("pending", home.run(&["undo", "--list", "--format", "json"]).stdout);
+    let listed = parse("undo-list", home.run(&["undo", "--list", "--format", "json"]).stdout);
     assert_eq!(listed["pending"].as_array().unwrap().len(), 1);
-    let undone = parse("undone", home.run(&["undo", "--format", "json"]).stdout);
+    let undone = parse("undo-result", home.run(&["undo", "--format", "json"]).stdout);
     assert_eq!(undone["undone"][0]["restored"]["tasks"], 1);
     home.stderr_of(0, &["run", "--place", "close", "--workers", "2", "--out", "stay.json", "--", "true"]);
     assert_valid("placement-trace", &home.stay());

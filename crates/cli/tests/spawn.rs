@@ -31,7 +31,7 @@ fn spawned(arguments: &[&str]) -> Value {
     let run = work.run(&[&["spawn"], arguments].concat());
     assert_eq!(run.status.code(), Some(0), "{arguments:?}: {}", words(&run));
     let record = work.record();
-    assert_eq!(record["verb"], "spawn");
+    assert_eq!(record["subcommand"], "spawn");
     let again = work.run(&["report", "out/record.json"]);
     assert_eq!(again.status.code(), Some(0), "{}", words(&again));
     record["light_processes"][0].clone()

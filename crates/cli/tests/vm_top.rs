@@ -66,7 +66,7 @@ fn vm(args: &[&str]) -> (i32, String, String) {
 
 /// Returns the domain of this process from one reading.
 fn of(json: &str, pid: u32) -> Option<Value> {
-    let look = schema::parse("domains", json);
+    let look = schema::parse("vms", json);
     look["domains"].as_array().unwrap().iter().find(|domain| domain["pid"] == pid).cloned()
 }
 

@@ -29,8 +29,8 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-/// The hidden verb of the program that runs [`run`].
-pub const VERB: &str = "cleanup";
+/// The hidden subcommand of the program that runs [`run`].
+pub const SUBCOMMAND: &str = "cleanup";
 
 /// Maximum number of scans of all processes. Processes that fork during a scan are found by the next one.
 const MAX_SCANS: usize = 1000;
@@ -49,9 +49,9 @@ pub struct Program {
 }
 
 impl Program {
-    /// Returns the running program with [`VERB`].
+    /// Returns the running program with [`SUBCOMMAND`].
     pub fn own() -> Self {
-        Self { path: "/proc/self/exe".into(), arguments: vec![VERB.into()] }
+        Self { path: "/proc/self/exe".into(), arguments: vec![SUBCOMMAND.into()] }
     }
 }
 

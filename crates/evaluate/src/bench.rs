@@ -43,7 +43,7 @@ impl Bench {
         let machine = restricted(machine, self.cpus.as_ref())?;
         let unixbench = self.as_unixbench();
         let options = Options {
-            verb: "bench",
+            subcommand: "bench",
             profile: self.budget(&section, machine.allowed.cpus.len()),
             subject: self.name,
             loads: LoadOptions { unixbench, ..self.loads },
@@ -171,7 +171,7 @@ mod tests {
         let (cpus, seconds) = (Some("1-2".parse().unwrap()), Some(Duration::from_secs(3)));
         let (section, options, machine) =
             Bench { cpus, seconds, ..request("counter") }.prepare(machine()).unwrap();
-        assert_eq!((section.name, options.verb), ("counter", "bench"));
+        assert_eq!((section.name, options.subcommand), ("counter", "bench"));
         assert!((crate::seconds(&options.profile, &[section]) - 3.0).abs() < 1e-9);
         assert_eq!(machine.usable().to_string(), "1-2");
     }

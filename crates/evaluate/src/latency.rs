@@ -8,7 +8,7 @@ use crate::{
 use manycore_experiment::{
     engine::{Budget, ExperimentSpec, Rng},
     ping_pong::{PingPongSubject, metrics},
-    record::{Method, Treatment, id},
+    record::{Method, Treatment, factor, id},
 };
 use manycore_linux::clock::now_ns;
 use manycore_topology::{
@@ -93,9 +93,9 @@ fn treatment(machine: &Machine, [a, b]: Pair) -> Treatment {
         name: format!("{a}-{b}"),
         workers: 2,
         factors: parameters([
-            ("a", a.to_string()),
-            ("b", b.to_string()),
-            ("distance", distance.as_str().unwrap_or_default().to_owned()),
+            (factor::FIRST_CPU, a.to_string()),
+            (factor::SECOND_CPU, b.to_string()),
+            (factor::DISTANCE, distance.as_str().unwrap_or_default().to_owned()),
         ]),
         latency: None,
     }

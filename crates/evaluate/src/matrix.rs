@@ -4,7 +4,7 @@ use crate::{Suite, error::Result, parameters, pilot, treatment};
 use manycore_experiment::{
     engine::{Budget, ExperimentSpec},
     pool_subject::{Trial, WorkerOrder},
-    record::id,
+    record::{factor, id},
     sampling::SamplingMode,
     worker_pool::WorkerPool,
 };
@@ -46,11 +46,12 @@ pub(super) fn measure(suite: &mut Suite) -> Result {
     };
     let mut trials = Vec::new();
     for &size in &sizes {
-        let one = treatment(format!("{size} on one core"), 1, ("size", size.to_string()));
+        let one = treatment(format!("{size} on one core"), 1, (factor::SIZE, size.to_string()));
         trials.push((one, trial(size, &cores[..1])));
         if cores.len() > 1 {
-            let mut all = treatment(format!("{size} on all cores"), cores.len(), ("size", size.to_string()));
-            all.factors.insert("all".to_owned(), "yes".to_owned());
+            let mut all =
+                treatment(format!("{size} on all cores"), cores.len(), (factor::SIZE, size.to_string()));
+            all.factors.insert(factor::ALL_CORES.to_owned(), "yes".to_owned());
             trials.push((all, trial(size, &cores)));
         }
     }

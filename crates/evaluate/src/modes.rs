@@ -4,7 +4,7 @@ use crate::{Suite, error::Result, parameters, pilot, treatment};
 use manycore_experiment::{
     engine::{Budget, ExperimentSpec},
     pool_subject::{Trial, WorkerOrder},
-    record::id,
+    record::{factor, id},
     sampling::SamplingMode,
     worker_pool::WorkerPool,
 };
@@ -40,7 +40,7 @@ pub(super) fn measure(suite: &mut Suite) -> Result {
         let orders = workers.map(|worker| order(worker, &cpus, size, repeats * tasks_each)).collect();
         let workers = if mode == "serial" { 1 } else { TASKS };
         let trial = Trial { orders, servers: Vec::new(), unit_per_tick: 1.0 / repeats as f64 };
-        (treatment(mode.to_owned(), workers, ("mode", mode.to_owned())), trial)
+        (treatment(mode.to_owned(), workers, (factor::MODE, mode.to_owned())), trial)
     };
     let mode = SamplingMode::FixedWork;
     let spec = ExperimentSpec {

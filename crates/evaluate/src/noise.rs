@@ -3,7 +3,7 @@
 use crate::{Suite, error::Result, parameters, scaling::prime_trial, treatment};
 use manycore_experiment::{
     engine::{Budget, ExperimentSpec},
-    record::id,
+    record::{factor, id},
     sampling::slices,
     worker_pool::WorkerPool,
 };
@@ -17,7 +17,7 @@ pub(super) fn measure(suite: &mut Suite) -> Result {
         .flat_map(|&workers| ["A", "B"].map(|variant| (workers, variant)))
         .map(|(workers, variant)| {
             let name = format!("{variant} with {workers}");
-            (treatment(name, workers, ("variant", variant.to_owned())), prime_trial(workers, &cpus))
+            (treatment(name, workers, (factor::VARIANT, variant.to_owned())), prime_trial(workers, &cpus))
         })
         .collect();
     let mode = slices(suite.machine());

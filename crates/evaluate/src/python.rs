@@ -11,7 +11,7 @@ use manycore_experiment::{
     counters::CounterReader,
     engine::{Budget, ExperimentSpec, Subject},
     interrupt,
-    record::{Method, Sample, Treatment},
+    record::{Method, Sample, Treatment, factor},
 };
 use manycore_linux::clock::now_ns;
 use std::{
@@ -46,7 +46,7 @@ pub(super) fn measure(suite: &mut Suite) -> Result {
         let workers = |mode: &str| if mode == "serial" { 1 } else { TASKS };
         let treatments: Vec<Treatment> = modes
             .iter()
-            .map(|mode| treatment((*mode).to_owned(), workers(mode), ("mode", (*mode).to_owned())))
+            .map(|mode| treatment((*mode).to_owned(), workers(mode), (factor::MODE, (*mode).to_owned())))
             .collect();
         let spec = ExperimentSpec {
             parameters: described

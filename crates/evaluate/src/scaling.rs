@@ -11,7 +11,7 @@ use crate::{
 use manycore_experiment::{
     engine::{Budget, ExperimentSpec},
     pool_subject::{Trial, WorkerOrder},
-    record::id,
+    record::{factor, id},
     sampling::{SLICE, slices},
     worker_pool::WorkerPool,
 };
@@ -34,7 +34,7 @@ pub(super) fn measure(suite: &mut Suite) -> Result {
     let trials = counts
         .iter()
         .map(|&workers| {
-            let treatment = treatment(workers.to_string(), workers, ("workers", workers.to_string()));
+            let treatment = treatment(workers.to_string(), workers, (factor::WORKERS, workers.to_string()));
             (treatment, prime_trial(workers, &cpus))
         })
         .collect();
@@ -98,11 +98,11 @@ fn clock(suite: &mut Suite, part: (f64, f64)) -> Result {
         .step_by(step)
         .map(|worker| {
             let name = format!("CPU {} alone", cpus[worker]);
-            (treatment(name, 1, ("cpu", cpus[worker].to_string())), trial(vec![order(worker)]))
+            (treatment(name, 1, (factor::CPU, cpus[worker].to_string())), trial(vec![order(worker)]))
         })
         .collect();
     if cpus.len() > 1 {
-        let all = treatment("all busy".to_owned(), cpus.len(), ("cpu", "all".to_owned()));
+        let all = treatment("all busy".to_owned(), cpus.len(), (factor::CPU, "all".to_owned()));
         trials.push((all, trial((0..cpus.len()).map(order).collect())));
     }
     let mode = slices(suite.machine());

@@ -23,8 +23,8 @@ use std::{collections::BTreeMap, rc::Rc, time::Duration};
 /// The options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The verb, for the record.
-    pub verb: &'static str,
+    /// The subcommand, for the record.
+    pub subcommand: &'static str,
     /// Name of the load of `bench`; empty for `eval`.
     pub subject: String,
     /// The budget.
@@ -40,7 +40,14 @@ pub struct Options {
 impl Options {
     /// Returns the options of an evaluation.
     pub fn eval(profile: Profile, margin: f64, seed: u64) -> Self {
-        Self { verb: "eval", subject: String::new(), profile, loads: LoadOptions::default(), margin, seed }
+        Self {
+            subcommand: "eval",
+            subject: String::new(),
+            profile,
+            loads: LoadOptions::default(),
+            margin,
+            seed,
+        }
     }
 }
 
@@ -63,8 +70,8 @@ pub fn run(
     sections: &[Section],
     listener: &mut dyn Listener,
 ) -> (Record, Result) {
-    let Options { verb, subject, profile, loads, margin, seed } = options;
-    let mut session = Session::begin(verb, machine, seed, margin, listener);
+    let Options { subcommand, subject, profile, loads, margin, seed } = options;
+    let mut session = Session::begin(subcommand, machine, seed, margin, listener);
     profile.name.clone_into(&mut session.record.profile);
     session.record.subject = subject;
     let mut suite = Suite { profile, loads, section: SECTIONS[0], after: 0.0, session };

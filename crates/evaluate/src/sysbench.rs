@@ -11,7 +11,7 @@ use crate::{
 use manycore_experiment::{
     command,
     engine::{Budget, ExperimentSpec},
-    record::{Method, id},
+    record::{Method, factor, id},
     sampling::{SamplingMode, settling_time},
     worker_pool::WorkerPool,
 };
@@ -60,7 +60,7 @@ pub(super) fn measure(suite: &mut Suite) -> Result {
         treatments: sides
             .iter()
             .map(|&(workers, program)| {
-                treatment(format!("{program} {workers}"), workers, ("program", program.to_owned()))
+                treatment(format!("{program} {workers}"), workers, (factor::PROGRAM, program.to_owned()))
             })
             .collect(),
         budget: Budget::seconds(suite.profile.sysbench),

@@ -59,7 +59,7 @@
 //! | `evaluate::peer_subject` | our workers and the other program (sysbench, stress-ng) in turns |
 //! | `study::subject` | the user's command, run to its end, with a service beside it where there is one |
 //!
-//! A session (`session`) owns one run of a verb: the growing record, the seeded random order and the observer of
+//! A session (`session`) owns one run of a subcommand: the growing record, the seeded random order and the observer of
 //! counters. It reports sections, remaining time, notes and finished parts to a `Listener`, and never prints.
 //!
 //! # Workers

@@ -9,11 +9,11 @@ use manycore_linux::{clock, counters::ticks_per_second};
 use manycore_topology::{Machine, SysTree, cgroup};
 use std::path::Path;
 
-/// Returns a record of `verb` without experiments.
-pub fn new_record(verb: &str, machine: Machine, seed: u64, counter_reader: &CounterReader) -> Record {
+/// Returns a record of `subcommand` without experiments.
+pub fn new_record(subcommand: &str, machine: Machine, seed: u64, counter_reader: &CounterReader) -> Record {
     Record {
         schema: RECORD_SCHEMA.to_owned(),
-        verb: verb.to_owned(),
+        subcommand: subcommand.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         started: clock::utc(),
         seed,

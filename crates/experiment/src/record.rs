@@ -4,6 +4,7 @@
 //! `manycore_analysis` can evaluate it at any later time and on another machine.
 
 mod check;
+pub mod factor;
 pub mod id;
 
 pub use check::InvalidRecord;
@@ -28,7 +29,7 @@ pub struct Record {
     #[cfg_attr(feature = "schema", schemars(extend("const" = RECORD_SCHEMA)))]
     pub schema: String,
     /// Subcommand that measured: `eval`, `bench`, `compare`, `scale`, `tune`, `spawn`.
-    pub verb: String,
+    pub subcommand: String,
     /// Version of manycore that measured.
     pub version: String,
     /// Start in UTC, RFC 3339 with seconds.
@@ -339,14 +340,14 @@ impl Sample {
 }
 
 impl Record {
-    /// Returns the verb with its profile, load or command: `eval --quick`, `bench counter --quick`,
+    /// Returns the subcommand with its profile, load or command: `eval --quick`, `bench counter --quick`,
     /// `scale -- make -j{workers}`.
     pub fn command(&self) -> String {
         match (self.profile.as_str(), self.subject.as_str()) {
-            ("", "") => self.verb.clone(),
-            ("", subject) => format!("{} -- {subject}", self.verb),
-            (profile, subject) if !subject.is_empty() => format!("{} {subject} --{profile}", self.verb),
-            (profile, _) => format!("{} --{profile}", self.verb),
+            ("", "") => self.subcommand.clone(),
+            ("", subject) => format!("{} -- {subject}", self.subcommand),
+            (profile, subject) if !subject.is_empty() => format!("{} {subject} --{profile}", self.subcommand),
+            (profile, _) => format!("{} --{profile}", self.subcommand),
         }
     }
 

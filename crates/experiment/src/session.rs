@@ -1,4 +1,4 @@
-//! One run of a verb that measures: its record, its clock, its random order, and the listener to its events.
+//! One run of a subcommand that measures: its record, its clock, its random order, and the listener to its events.
 
 use crate::{
     Record,
@@ -61,9 +61,9 @@ impl fmt::Debug for Session<'_> {
 }
 
 impl<'a> Session<'a> {
-    /// Begins a run of `verb` on `machine`, the running machine.
+    /// Begins a run of `subcommand` on `machine`, the running machine.
     pub fn begin(
-        verb: &str,
+        subcommand: &str,
         machine: Machine,
         seed: u64,
         margin: f64,
@@ -71,7 +71,7 @@ impl<'a> Session<'a> {
     ) -> Self {
         let counter_reader = Rc::new(CounterReader::new(&machine));
         Self {
-            record: new_record(verb, machine, seed, &counter_reader),
+            record: new_record(subcommand, machine, seed, &counter_reader),
             counter_reader,
             rng: engine::rng(seed),
             origin_ns: clock::now_ns(),

@@ -1,10 +1,10 @@
 //! The options of `manycore guard` and of `manycore-guard`. Help and man pages are generated from them.
 #![allow(
     missing_docs,
-    reason = "a doc comment on a flattened field or a verb would replace the one on its type"
+    reason = "a doc comment on a flattened field or a subcommand would replace the one on its type"
 )]
 
-use clap::{Args, Subcommand, ValueEnum, builder::NonEmptyStringValueParser};
+use clap::{Args, ValueEnum, builder::NonEmptyStringValueParser};
 use std::path::PathBuf;
 
 /// Protect a machine, a control group or some processes from running out of memory
@@ -63,7 +63,7 @@ Exit codes: 0 ended by a signal; 2 invalid rules; 3 another guard is running, or
 )]
 pub struct Guard {
     #[command(subcommand)]
-    pub verb: Option<GuardVerb>,
+    pub subcommand: Option<GuardSubcommand>,
     /// Rules file [default: /etc/manycore/guard.toml if it exists]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -90,8 +90,8 @@ pub struct Guard {
 }
 
 /// Subcommands of `guard`.
-#[derive(Debug, Subcommand)]
-pub enum GuardVerb {
+#[derive(Debug, clap::Subcommand)]
+pub enum GuardSubcommand {
     Check(GuardCheck),
     Why(GuardWhy),
     #[command(hide = true)]

@@ -7,7 +7,7 @@ mod failure;
 mod output;
 mod signals;
 
-pub use args::{Cookie, Guard, GuardCheck, GuardVerb, GuardWhy, OutputFormat};
+pub use args::{Cookie, Guard, GuardCheck, GuardSubcommand, GuardWhy, OutputFormat};
 pub use failure::Failure;
 
 use manycore_erlang::{Node, check_cookie};
@@ -25,11 +25,11 @@ use signals::Signals;
 /// [`Failure::Guard`] for invalid rules, missing privileges or files; [`Failure::Output`] if the output cannot
 /// be written.
 pub fn run(args: &Guard) -> Result<(), Failure> {
-    match &args.verb {
+    match &args.subcommand {
         None => guard(args),
-        Some(GuardVerb::Check(args)) => output::print(&check::check(args.file.as_deref())?.text()),
-        Some(GuardVerb::Why(args)) => why(args),
-        Some(GuardVerb::Cookie(args)) => cookie(args),
+        Some(GuardSubcommand::Check(args)) => output::print(&check::check(args.file.as_deref())?.text()),
+        Some(GuardSubcommand::Why(args)) => why(args),
+        Some(GuardSubcommand::Cookie(args)) => cookie(args),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `manycore-guard`: the verb `manycore guard` as a program of its own, with nothing else in it.
+//! `manycore-guard`: the subcommand `manycore guard` as a program of its own, with nothing else in it.
 #![forbid(unsafe_code)]
 
 use clap::Parser;

@@ -63,7 +63,7 @@ impl fmt::Display for Reserve {
 }
 
 impl Reserve {
-    /// Checks that all CPUs of the reserve are online. Used by verbs that run threads on them.
+    /// Checks that all CPUs of the reserve are online. Used by subcommands that run threads on them.
     ///
     /// # Errors
     /// Returns the CPUs that are not online.

@@ -23,7 +23,7 @@ pub fn text(all: &[NamedEvaluation]) -> String {
         text.push('\n');
     }
     // For a comparison of commands the machine is less relevant. It is on the HTML page and in the record.
-    let about_machine = all.iter().any(|named| named.record.verb == "eval");
+    let about_machine = all.iter().any(|named| named.record.subcommand == "eval");
     for section in
         sections::sections(all).iter().filter(|section| about_machine || section.id != "conditions")
     {

@@ -17,7 +17,7 @@
 //!
 //! The program for a runtime is small and readable, and part of the binary. It exchanges lines of words on standard
 //! input and output, measures its own start times, and ends when its input ends. tokio tasks, threads and processes
-//! are this binary itself with a hidden verb (`light`), so all runtimes are measured in the same way.
+//! are this binary itself with a hidden subcommand (`light`), so all runtimes are measured in the same way.
 //!
 //! Each count has a fresh runtime, because allocators keep memory that they once had. Memory is read when the runtime
 //! reports that all light processes are alive, and before any of them works. Our figure and the runtime's own are

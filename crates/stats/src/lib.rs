@@ -22,7 +22,7 @@
 //! there is no 95 % interval, and none is shown. Walsh averages are counted and not listed, so 100,000 pairs can be
 //! evaluated.
 //!
-//! # One rule for all verbs
+//! # One rule for all subcommands
 //!
 //! `verdict` decides. The interval excludes 1: **better** or **worse**. Otherwise it lies within a margin that was
 //! fixed before the measurement (2 % unless another is requested): **equivalent**. Otherwise: **inconclusive**. A

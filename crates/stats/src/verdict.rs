@@ -1,4 +1,4 @@
-//! Decides whether B is better than A, and by how much: the one decision rule of all verbs.
+//! Decides whether B is better than A, and by how much: the one decision rule of all subcommands.
 //!
 //! The pairs give a Hodges-Lehmann ratio with an interval. The interval decides:
 //!

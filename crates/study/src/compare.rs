@@ -12,7 +12,7 @@ use manycore_control::placement::place_workers;
 use manycore_experiment::{
     Record,
     engine::ExperimentSpec,
-    record::{Treatment, id},
+    record::{Treatment, factor, id},
     session::{Event, Listener},
 };
 use manycore_placement::{MemoryPlacement, Policy};
@@ -75,7 +75,7 @@ fn measure(options: &Options, comparison: &Comparison, study: &mut Study, names:
     let treatment = |(name, letter): (&String, &str)| Treatment {
         name: name.clone(),
         workers: 1,
-        factors: BTreeMap::from([("variant".to_owned(), letter.to_owned())]),
+        factors: BTreeMap::from([(factor::VARIANT.to_owned(), letter.to_owned())]),
         latency: None,
     };
     let treatments = names.iter().zip(["A", "B"]).map(treatment).collect();

@@ -77,20 +77,20 @@ pub(crate) fn runs(id: impl Into<String>) -> ExperimentSpec {
     ExperimentSpec::new(id, Method::WholeRun, "")
 }
 
-/// One run of a verb that measures commands.
+/// One run of a subcommand that measures commands.
 pub(crate) struct Study<'a> {
     session: Session<'a>,
     subject: CommandSubject,
 }
 
 impl<'a> Study<'a> {
-    /// Begins a run of `verb` on `machine`, with a service started where there is one. `command` is what the record
+    /// Begins a run of `subcommand` on `machine`, with a service started where there is one. `command` is what the record
     /// calls the subject.
     ///
     /// # Errors
     /// Errors of [`Service::start`], or that a resource of the run is missing. Nothing is left behind.
     pub(crate) fn begin(
-        verb: &str,
+        subcommand: &str,
         machine: Machine,
         options: &Options,
         command: &[String],
@@ -99,7 +99,7 @@ impl<'a> Study<'a> {
     ) -> Result<Self> {
         child::allow_many_files();
         job::adopt_orphans().map_err(Error::system("adopt orphans of commands"))?;
-        let mut session = Session::begin(verb, machine, options.seed, options.margin, listener);
+        let mut session = Session::begin(subcommand, machine, options.seed, options.margin, listener);
         session.record.subject = format_command(command);
         let subject = subject(&session, options, variants)?;
         Ok(Self { session, subject })

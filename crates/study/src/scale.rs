@@ -11,7 +11,7 @@ use manycore_control::placement::place_workers;
 use manycore_experiment::{
     Record,
     engine::ExperimentSpec,
-    record::{Treatment, id},
+    record::{Treatment, factor, id},
     session::Listener,
 };
 use manycore_placement::{MemoryPlacement, Policy};
@@ -58,7 +58,7 @@ fn measure(options: &Options, scale: &Scale, study: &mut Study, counts: &[usize]
     let treatment = |&count: &usize| Treatment {
         name: format!("{count} {}", if count == 1 { one } else { several }),
         workers: count,
-        factors: BTreeMap::from([("place".to_owned(), scale.place.to_string())]),
+        factors: BTreeMap::from([(factor::PLACE.to_owned(), scale.place.to_string())]),
         latency: None,
     };
     let spec = ExperimentSpec {

@@ -12,7 +12,7 @@ use manycore_analysis::{BASELINE, Evaluation, is_confirmed, rank_treatments};
 use manycore_experiment::{
     Record,
     engine::{Budget, ExperimentSpec, Subject as _},
-    record::{Treatment, id},
+    record::{Treatment, factor, id},
     session::{Event, Listener},
 };
 use manycore_placement::{MemoryPlacement, PlacementPlan, Policy};
@@ -151,8 +151,8 @@ fn spec(id: &str, today: &Candidate, left: &[&Candidate], budget: Budget, analys
             name: candidate.name.clone(),
             workers: candidate.workers,
             factors: BTreeMap::from([
-                ("variant".to_owned(), role.to_owned()),
-                ("command".to_owned(), candidate.command_line.clone()),
+                (factor::VARIANT.to_owned(), role.to_owned()),
+                (factor::COMMAND.to_owned(), candidate.command_line.clone()),
             ]),
             latency: None,
         }

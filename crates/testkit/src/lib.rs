@@ -193,7 +193,7 @@ impl SyntheticMachine {
         let sysbench = (!self.sysbench).then(|| absent("sysbench", "the program is not installed"));
         Record {
             schema: RECORD_SCHEMA.to_owned(),
-            verb: "eval".to_owned(),
+            subcommand: "eval".to_owned(),
             version: "0.1.0".to_owned(),
             started: "2026-01-02T03:04:05Z".to_owned(),
             seed: self.seed,
@@ -233,7 +233,7 @@ impl SyntheticMachine {
             .collect();
         let experiments = vec![simulation.contended_load(load, &counts)];
         Record {
-            verb: "bench".to_owned(),
+            subcommand: "bench".to_owned(),
             subject: load.to_owned(),
             seconds: simulation.seconds(),
             not_measured: Vec::new(),

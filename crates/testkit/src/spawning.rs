@@ -64,7 +64,7 @@ impl SyntheticMachine {
     /// group with a gigabyte.
     pub fn spawn(&self, work: Work) -> Record {
         Record {
-            verb: "spawn".to_owned(),
+            subcommand: "spawn".to_owned(),
             profile: String::new(),
             not_measured: Vec::new(),
             experiments: Vec::new(),

@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Value of [`DomainsSnapshot::schema`] that this version writes.
-pub const DOMAINS_SCHEMA: &str = "manycore/domains/1";
+pub const DOMAINS_SCHEMA: &str = "manycore/vms/1";
 
 /// Resource usage of a domain between two readings. CPU time is in percent of one CPU. Unknown values are
 /// absent, and so are all rates of a domain without an earlier reading.

@@ -49,7 +49,12 @@ fn evaluated(experiments: Vec<Experiment>) -> Evaluation {
         online: "0-1".parse().unwrap(),
         ..manycore_topology::Machine::default()
     };
-    Evaluation::from_record(&Record { experiments, machine, verb: "bench".to_owned(), ..Record::default() })
+    Evaluation::from_record(&Record {
+        experiments,
+        machine,
+        subcommand: "bench".to_owned(),
+        ..Record::default()
+    })
 }
 
 fn counter(shared: f64, padded: f64) -> Evaluation {

@@ -5,7 +5,7 @@ mod contradictions;
 
 pub use contradictions::{CpuGrouping, DistantCpu};
 
-use manycore_experiment::record::{Experiment, Sample};
+use manycore_experiment::record::{Experiment, Sample, factor};
 use manycore_stats::{Estimate, median, quantile};
 use manycore_topology::{
     cpuset::{CpuId, CpuSet},
@@ -99,7 +99,7 @@ pub(crate) fn evaluate(experiment: &Experiment, machine: &Machine) -> Option<Cor
         .zip(&visits)
         .filter_map(|(treatment, visits)| {
             let cpu = |name: &str| treatment.factors.get(name)?.parse::<CpuId>().ok();
-            let (a, b) = (cpu("a")?, cpu("b")?);
+            let (a, b) = (cpu(factor::FIRST_CPU)?, cpu(factor::SECOND_CPU)?);
             pair(machine, (a.min(b), a.max(b)), visits)
         })
         .collect();

@@ -1,6 +1,6 @@
 //! Clock of the CPUs alone and all at the same time, from chains of dependent additions.
 
-use manycore_experiment::record::{Experiment, Sample};
+use manycore_experiment::record::{Experiment, Sample, factor};
 use manycore_stats::{Estimate, median};
 use manycore_topology::CpuId;
 use serde::Serialize;
@@ -27,7 +27,7 @@ impl Clock {
 
 /// Evaluates the clock experiment. Returns `None` where no CPU was measured alone.
 pub(crate) fn evaluate(experiment: &Experiment) -> Option<Clock> {
-    let cpu_of = |index: usize| experiment.treatments[index].factors.get("cpu")?.parse::<CpuId>().ok();
+    let cpu_of = |index: usize| experiment.treatments[index].factors.get(factor::CPU)?.parse::<CpuId>().ok();
     let each = |index: usize| -> Vec<f64> {
         experiment.samples_of(index).filter_map(|sample| hertz(experiment, [sample])).collect()
     };

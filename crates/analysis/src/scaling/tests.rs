@@ -54,7 +54,7 @@ fn record(counts: &[usize], truth: Truth, others: f64, metric: Option<(Direction
         samples: rounds.map(|(block, index, n)| sample(block, index, n)).collect(),
     };
     let base = SyntheticMachine { blocks: 0, ..SyntheticMachine::guest() }.record();
-    let record = Record { verb: "scale".to_owned(), experiments: vec![experiment], ..base };
+    let record = Record { subcommand: "scale".to_owned(), experiments: vec![experiment], ..base };
     record.check().unwrap();
     record
 }

@@ -1,4 +1,4 @@
-//! The verb `audit`, which finds wrong pins.
+//! The subcommand `audit`, which finds wrong pins.
 
 use super::{Format, value::interval};
 use clap::Args;

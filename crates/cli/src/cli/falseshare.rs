@@ -1,4 +1,4 @@
-//! The `falseshare` verb, which finds false sharing.
+//! The `falseshare` subcommand, which finds false sharing.
 
 use super::{
     Format,

@@ -1,7 +1,7 @@
-//! The verb `irq`.
+//! The subcommand `irq`.
 
 use super::{Format, value::time};
-use clap::{Args, Subcommand};
+use clap::Args;
 use manycore_placement::Policy;
 use manycore_topology::CpuSet;
 use std::{path::PathBuf, time::Duration};
@@ -19,12 +19,12 @@ A device is a PCI address (0000:03:00.0), a network interface (eth0), a disk (nv
 interrupt's handler (ttyS0).")]
 pub struct Irq {
     #[command(subcommand)]
-    pub verb: IrqVerb,
+    pub subcommand: IrqSubcommand,
 }
 
 /// What to do with interrupts.
-#[derive(Debug, Subcommand)]
-pub enum IrqVerb {
+#[derive(Debug, clap::Subcommand)]
+pub enum IrqSubcommand {
     Show(IrqShow),
     Place(IrqPlace),
 }

@@ -1,4 +1,4 @@
-//! The verbs that measure: `eval`, `compare`, `scale`, `tune`.
+//! The subcommands that measure: `eval`, `compare`, `scale`, `tune`.
 
 use super::{
     Format,

@@ -1,7 +1,7 @@
 //! The command line. Help, completions and man pages are generated from it.
 #![allow(
     missing_docs,
-    reason = "a doc comment on a flattened field or a verb would replace the one on its type"
+    reason = "a doc comment on a flattened field or a subcommand would replace the one on its type"
 )]
 
 mod audit;
@@ -20,16 +20,16 @@ mod vm;
 pub use audit::Audit;
 pub use bench::Bench;
 pub use falseshare::{EngineChoice, Falseshare};
-pub use irq::{Irq, IrqPlace, IrqShow, IrqVerb};
+pub use irq::{Irq, IrqPlace, IrqShow, IrqSubcommand};
 pub use measure::{Command, Compare, Eval, EvalBudget, Measuring, Results, Scale, Tune};
 pub use place::{Enforcement, PinArgs, PlacementArgs, ProbeArgs, RunArgs, Undo};
 pub use plan::PlanArgs;
-pub use qos::{Qos, QosClear, QosProve, QosSet, QosShow, QosVerb, QosWatch, Resctrl, TargetArgs};
+pub use qos::{Qos, QosClear, QosProve, QosSet, QosShow, QosSubcommand, QosWatch, Resctrl, TargetArgs};
 pub use show::{Completions, Man, Report, Schema, Topo, Worker};
 pub use spawn::{ALL as ALL_RUNTIMES, Light, Spawn, WorkChoice};
-pub use vm::{Vm, VmCheck, VmDialect, VmList, VmOrder, VmPlan, VmTop, VmVerb};
+pub use vm::{Vm, VmCheck, VmDialect, VmList, VmOrder, VmPlan, VmSubcommand, VmTop};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, ValueEnum};
 use manycore_guard_daemon::{Cookie, Guard};
 use std::path::PathBuf;
 
@@ -44,7 +44,7 @@ use std::path::PathBuf;
 )]
 pub struct Cli {
     #[command(subcommand)]
-    pub verb: Verb,
+    pub subcommand: Subcommand,
 }
 
 const EXIT_CODES: &str = "\
@@ -56,9 +56,9 @@ Exit codes:
     4  a measured command or worker failed
   130  interrupted; the results so far are saved";
 
-/// The verb to run.
-#[derive(Debug, Subcommand)]
-pub enum Verb {
+/// The subcommand to run.
+#[derive(Debug, clap::Subcommand)]
+pub enum Subcommand {
     Topo(Topo),
     Plan(PlanArgs),
     Eval(Eval),

@@ -1,4 +1,4 @@
-//! Arguments of the verbs that place commands and processes and undo placements: `run`, `pin`, `undo` and
+//! Arguments of the subcommands that place commands and processes and undo placements: `run`, `pin`, `undo` and
 //! `probe`.
 
 use super::{Format, value::percentage};

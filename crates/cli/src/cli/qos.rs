@@ -1,10 +1,10 @@
-//! The verb `qos`.
+//! The subcommand `qos`.
 
 use super::{
     Format, Results,
     value::{interval, share as measured_share},
 };
-use clap::{ArgAction, Args, Subcommand, builder::NonEmptyStringValueParser};
+use clap::{ArgAction, Args, builder::NonEmptyStringValueParser};
 use manycore_analysis::limits::LimitCheck;
 use manycore_linux::targets::Target;
 use manycore_qos::{
@@ -28,12 +28,12 @@ What can be set depends on the hardware and the kernel: percent on Intel and Arm
 resctrl is mounted with mba_MBps). Minimum bandwidth, hard limits and priorities need openEuler on Arm.")]
 pub struct Qos {
     #[command(subcommand)]
-    pub verb: QosVerb,
+    pub subcommand: QosSubcommand,
 }
 
 /// What to do with limits.
-#[derive(Debug, Subcommand)]
-pub enum QosVerb {
+#[derive(Debug, clap::Subcommand)]
+pub enum QosSubcommand {
     Show(QosShow),
     Set(Box<QosSet>),
     Watch(QosWatch),

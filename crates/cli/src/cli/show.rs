@@ -1,4 +1,4 @@
-//! The verbs that show the machine or a record, and the verbs for shells and packagers.
+//! The subcommands that show the machine or a record, and the subcommands for shells and packagers.
 
 use super::{Format, Source};
 use crate::schemas::KINDS;

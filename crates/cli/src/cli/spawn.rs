@@ -1,4 +1,4 @@
-//! The verb `spawn`, and the hidden verb that runs the built-in light processes.
+//! The subcommand `spawn`, and the hidden subcommand that runs the built-in light processes.
 
 use super::{
     Results,
@@ -66,7 +66,7 @@ pub enum WorkChoice {
     Io,
 }
 
-/// Arguments of the hidden verb that runs built-in light processes. Only this program starts it.
+/// Arguments of the hidden subcommand that runs built-in light processes. Only this program starts it.
 #[derive(Debug, Args)]
 pub struct Light {
     pub kind: String,

@@ -1,4 +1,4 @@
-//! Parsers of option values that several verbs share: times, sizes, counts, shares, switches.
+//! Parsers of option values that several subcommands share: times, sizes, counts, shares, switches.
 
 use std::time::Duration;
 

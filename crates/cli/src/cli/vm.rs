@@ -1,7 +1,7 @@
-//! The verb `vm`.
+//! The subcommand `vm`.
 
 use super::{Format, Source, value::interval};
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, ValueEnum};
 use manycore_placement::{Policy, Reserve};
 use manycore_vm::domain::{CacheShareRequest, Version};
 use std::{path::PathBuf, time::Duration};
@@ -18,12 +18,12 @@ Examples:
   manycore vm check --guest --plan web1-planned.xml   the same check, run inside the guest")]
 pub struct Vm {
     #[command(subcommand)]
-    pub verb: VmVerb,
+    pub subcommand: VmSubcommand,
 }
 
 /// What to do with virtual machines.
-#[derive(Debug, Subcommand)]
-pub enum VmVerb {
+#[derive(Debug, clap::Subcommand)]
+pub enum VmSubcommand {
     List(VmList),
     Top(VmTop),
     Plan(Box<VmPlan>),

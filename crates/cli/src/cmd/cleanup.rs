@@ -1,4 +1,4 @@
-//! The hidden verb of the process that cleans up after another one: see [`manycore_control::cleanup`].
+//! The hidden subcommand of the process that cleans up after another one: see [`manycore_control::cleanup`].
 
 use manycore_control::cleanup;
 use manycore_workload::contention;

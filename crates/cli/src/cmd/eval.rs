@@ -20,7 +20,7 @@ pub fn run(args: &Eval) -> Outcome {
 
 /// Measures sections, saves the record and prints what it says.
 pub(super) fn measure(machine: Machine, options: Options, sections: &[Section], to: &Results) -> Outcome {
-    let mut run = Run::begin(options.verb, to, manycore_evaluate::seconds(&options.profile, sections))?;
+    let mut run = Run::begin(options.subcommand, to, manycore_evaluate::seconds(&options.profile, sections))?;
     let (record, ending) = manycore_evaluate::run(machine, options, sections, &mut run);
     run.end(record, ending.map_err(Into::into))
 }

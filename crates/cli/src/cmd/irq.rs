@@ -1,7 +1,7 @@
 //! `manycore irq`: shows and sets the CPUs that handle the interrupts of devices.
 
 use crate::{
-    cli::{Format, Irq, IrqPlace, IrqShow, IrqVerb},
+    cli::{Format, Irq, IrqPlace, IrqShow, IrqSubcommand},
     failure::Outcome,
     output,
 };
@@ -9,9 +9,9 @@ use manycore_irq::{place, show, text};
 
 /// Shows or places interrupts.
 pub fn run(args: &Irq) -> Outcome {
-    match &args.verb {
-        IrqVerb::Show(args) => show(args),
-        IrqVerb::Place(args) => place(args),
+    match &args.subcommand {
+        IrqSubcommand::Show(args) => show(args),
+        IrqSubcommand::Place(args) => place(args),
     }
 }
 

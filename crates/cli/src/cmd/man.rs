@@ -9,19 +9,23 @@ use clap::{Command, CommandFactory};
 use clap_mangen::Man as Page;
 use std::{fs, io, path::Path};
 
-/// Writes `manycore.1` and a page for each verb. Nested verbs are described on the page of their parent.
+/// Writes `manycore.1` and a page for each subcommand. Nested subcommands are described on the page of their parent.
 pub fn run(args: &Man) -> Outcome {
     fs::create_dir_all(&args.out)
         .map_err(|error| Failure::missing(format!("cannot create {}: {error}", args.out.display())))?;
     let mut command = Cli::command();
     command.build();
     write(&command, "manycore", &args.out)?;
-    verbs(&command).try_for_each(|verb| write(verb, &format!("manycore-{}", verb.get_name()), &args.out))
+    subcommands(&command).try_for_each(|subcommand| {
+        write(subcommand, &format!("manycore-{}", subcommand.get_name()), &args.out)
+    })
 }
 
 /// Returns the visible subcommands of `command`.
-fn verbs(command: &Command) -> impl Iterator<Item = &Command> {
-    command.get_subcommands().filter(|verb| !verb.is_hide_set() && verb.get_name() != "help")
+fn subcommands(command: &Command) -> impl Iterator<Item = &Command> {
+    command
+        .get_subcommands()
+        .filter(|subcommand| !subcommand.is_hide_set() && subcommand.get_name() != "help")
 }
 
 fn write(command: &Command, name: &str, folder: &Path) -> Outcome {
@@ -55,7 +59,7 @@ fn unfilled(page: &str) -> String {
     text
 }
 
-/// Renders a page with a section for each nested verb: nested verbs have no pages of their own.
+/// Renders a page with a section for each nested subcommand: nested subcommands have no pages of their own.
 fn with_verbs(command: &Command, page: &Page, text: &mut Vec<u8>) -> io::Result<()> {
     page.render_title(text)?;
     page.render_name_section(text)?;
@@ -64,14 +68,14 @@ fn with_verbs(command: &Command, page: &Page, text: &mut Vec<u8>) -> io::Result<
     if command.get_arguments().any(|argument| argument.get_id() != "help") {
         page.render_options_section(text)?;
     }
-    for verb in verbs(command) {
-        let part = Page::new(verb.clone());
+    for subcommand in subcommands(command) {
+        let part = Page::new(subcommand.clone());
         let mut sections = Vec::new();
         part.render_synopsis_section(&mut sections)?;
         part.render_description_section(&mut sections)?;
         part.render_options_section(&mut sections)?;
         part.render_extra_section(&mut sections)?;
-        let title = format!("{} {}", command.get_name(), verb.get_name()).to_uppercase();
+        let title = format!("{} {}", command.get_name(), subcommand.get_name()).to_uppercase();
         let sections = String::from_utf8_lossy(&sections).replace(".SH ", ".SS ");
         text.extend_from_slice(format!(".SH \"{title}\"\n{sections}").as_bytes());
     }

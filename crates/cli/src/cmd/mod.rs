@@ -1,4 +1,4 @@
-//! One file per verb. Each reads from top to bottom.
+//! One file per subcommand. Each reads from top to bottom.
 
 mod audit;
 mod bench;
@@ -26,44 +26,44 @@ mod vm;
 mod worker;
 
 use crate::{
-    cli::{Cli, Verb},
+    cli::{Cli, Subcommand},
     failure::Outcome,
 };
 
-/// Runs the verb of the command line.
+/// Runs the subcommand of the command line.
 ///
 /// # Errors
-/// The failure of the verb, which has its exit code.
+/// The failure of the subcommand, which has its exit code.
 pub fn run(cli: Cli) -> Outcome {
-    match cli.verb {
-        Verb::Topo(args) => topo::run(&args),
-        Verb::Plan(args) => plan::run(&args),
-        Verb::Eval(args) => eval::run(&args),
-        Verb::Bench(args) => bench::run(&args),
-        Verb::Compare(args) => compare::run(&args),
-        Verb::Completions(args) => completions::run(&args),
-        Verb::Man(args) => man::run(&args),
-        Verb::Worker(args) => worker::run(&args),
-        Verb::Cleanup => {
+    match cli.subcommand {
+        Subcommand::Topo(args) => topo::run(&args),
+        Subcommand::Plan(args) => plan::run(&args),
+        Subcommand::Eval(args) => eval::run(&args),
+        Subcommand::Bench(args) => bench::run(&args),
+        Subcommand::Compare(args) => compare::run(&args),
+        Subcommand::Completions(args) => completions::run(&args),
+        Subcommand::Man(args) => man::run(&args),
+        Subcommand::Worker(args) => worker::run(&args),
+        Subcommand::Cleanup => {
             cleanup::run();
             Ok(())
         }
-        Verb::Cookie(args) => guard::cookie(&args),
-        Verb::Irq(args) => irq::run(&args),
-        Verb::Qos(args) => qos::run(&args),
-        Verb::Report(args) => report::run(&args),
-        Verb::Schema(args) => schema::run(&args),
-        Verb::Tune(args) => tune::run(&args),
-        Verb::Scale(args) => scale::run(&args),
-        Verb::Run(args) => run::run(&args),
-        Verb::Pin(args) => pin::run(&args),
-        Verb::Undo(args) => undo::run(&args),
-        Verb::Probe(args) => probe::run(&args),
-        Verb::Spawn(args) => spawn::run(&args),
-        Verb::Light(args) => spawn::run_light(&args),
-        Verb::Falseshare(args) => falseshare::run(&args),
-        Verb::Audit(args) => audit::run(&args),
-        Verb::Vm(args) => vm::run(&args),
-        Verb::Guard(args) => guard::run(&args),
+        Subcommand::Cookie(args) => guard::cookie(&args),
+        Subcommand::Irq(args) => irq::run(&args),
+        Subcommand::Qos(args) => qos::run(&args),
+        Subcommand::Report(args) => report::run(&args),
+        Subcommand::Schema(args) => schema::run(&args),
+        Subcommand::Tune(args) => tune::run(&args),
+        Subcommand::Scale(args) => scale::run(&args),
+        Subcommand::Run(args) => run::run(&args),
+        Subcommand::Pin(args) => pin::run(&args),
+        Subcommand::Undo(args) => undo::run(&args),
+        Subcommand::Probe(args) => probe::run(&args),
+        Subcommand::Spawn(args) => spawn::run(&args),
+        Subcommand::Light(args) => spawn::run_light(&args),
+        Subcommand::Falseshare(args) => falseshare::run(&args),
+        Subcommand::Audit(args) => audit::run(&args),
+        Subcommand::Vm(args) => vm::run(&args),
+        Subcommand::Guard(args) => guard::run(&args),
     }
 }

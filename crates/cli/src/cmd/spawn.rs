@@ -1,4 +1,4 @@
-//! `manycore spawn`: starts light processes by the hundred thousand. Also runs the hidden verb of the
+//! `manycore spawn`: starts light processes by the hundred thousand. Also runs the hidden subcommand of the
 //! built-in ones.
 
 use crate::{

@@ -43,15 +43,17 @@ impl AllocationPattern {
     }
 }
 
-/// Returns the program of lab/eat.c, built at the first use.
+/// Returns the program of lab/eat, built at the first use.
 pub fn eat() -> &'static Path {
     static PROGRAM: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
     let (_, program) = PROGRAM.get_or_init(|| {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("eat");
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab/eat.c");
-        let built = Command::new("cc").arg("-O2").arg(source).arg("-o").arg(&program).status();
-        assert!(built.unwrap().success(), "cc cannot compile lab/eat.c");
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab/eat");
+        let sources = ["main", "common", "hogs", "bystanders", "observe"]
+            .map(|name| directory.join(name).with_extension("c"));
+        let built = Command::new("cc").arg("-O2").args(sources).arg("-o").arg(&program).status();
+        assert!(built.unwrap().success(), "cc cannot compile lab/eat");
         (folder, program)
     });
     program
@@ -99,7 +101,7 @@ impl Group {
             .unwrap()
     }
 
-    /// Starts a program in the group that allocates a known amount of memory: see `take` in lab/eat.c.
+    /// Starts a program in the group that allocates a known amount of memory: see `take` in lab/eat/main.c.
     pub fn eat(&self, pattern: AllocationPattern) -> Child {
         let words = pattern.words();
         self.start(eat(), &words.iter().map(String::as_str).collect::<Vec<_>>())

@@ -28,16 +28,16 @@ impl WorkFolder {
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(assert_cmd::cargo::cargo_bin!("manycore"));
-        let (verb, rest) = arguments.split_first().unwrap();
-        command.arg(verb);
-        if *verb != "report" {
+        let (subcommand, rest) = arguments.split_first().unwrap();
+        command.arg(subcommand);
+        if *subcommand != "report" {
             command.args(["--out", "out", "--force"]);
         }
         command.args(rest).current_dir(self.0.path()).stdin(Stdio::null());
         command
     }
 
-    /// Runs `manycore VERB --out out --force ARGUMENTS` to its end.
+    /// Runs `manycore SUBCOMMAND --out out --force ARGUMENTS` to its end.
     pub fn run(&self, arguments: &[&str]) -> Output {
         self.command(arguments).output().unwrap()
     }

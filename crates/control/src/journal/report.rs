@@ -6,10 +6,10 @@ use serde::Serialize;
 use std::fmt::Write;
 
 /// Value of [`PendingJournals::schema`] that this version writes.
-pub const PENDING_SCHEMA: &str = "manycore/pending/1";
+pub const PENDING_SCHEMA: &str = "manycore/undo-list/1";
 
 /// Value of [`UndoneJournals::schema`] that this version writes.
-pub const UNDONE_SCHEMA: &str = "manycore/undone/1";
+pub const UNDONE_SCHEMA: &str = "manycore/undo-result/1";
 
 /// Journals of changes that are in force, for output as JSON.
 #[derive(Debug, Serialize)]

@@ -24,15 +24,15 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Creates a journal in `folder` (see `folder`), named after `verb` and this process. `request` describes
+    /// Creates a journal in `folder` (see `folder`), named after `subcommand` and this process. `request` describes
     /// the request; `persistent` means that the changes outlive this process.
     ///
     /// # Errors
     /// The directory or the file cannot be created or written, or the directory belongs to another user.
-    pub fn begin(folder: &Path, verb: &str, request: &str, persistent: bool) -> io::Result<Self> {
+    pub fn begin(folder: &Path, subcommand: &str, request: &str, persistent: bool) -> io::Result<Self> {
         make_folder(folder)?;
         // The final name appears only when the file is locked and has its header.
-        let hidden = folder.join(format!(".{verb}-{}", std::process::id()));
+        let hidden = folder.join(format!(".{subcommand}-{}", std::process::id()));
         let _ = fs::remove_file(&hidden);
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::APPEND | OFlags::CLOEXEC;
         let file = File::from(open(&hidden, flags, Mode::RUSR | Mode::WUSR)?);
@@ -49,7 +49,7 @@ impl Journal {
             request: printable(request),
             persistent,
         });
-        let published = written.and_then(|()| publish(&journal.path, folder, verb));
+        let published = written.and_then(|()| publish(&journal.path, folder, subcommand));
         let _ = fs::remove_file(&journal.path);
         journal.path = published?;
         Ok(journal)
@@ -97,11 +97,11 @@ impl Journal {
 }
 
 /// Gives a journal its final name.
-fn publish(hidden: &Path, folder: &Path, verb: &str) -> io::Result<PathBuf> {
+fn publish(hidden: &Path, folder: &Path, subcommand: &str) -> io::Result<PathBuf> {
     let mut turn = 0;
     loop {
         let suffix = if turn == 0 { String::new() } else { format!("-{turn}") };
-        let path = folder.join(format!("{verb}-{}{suffix}.{EXTENSION}", std::process::id()));
+        let path = folder.join(format!("{subcommand}-{}{suffix}.{EXTENSION}", std::process::id()));
         match fs::hard_link(hidden, &path) {
             // A journal of an earlier process with our id is still there.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => turn += 1,

@@ -17,14 +17,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Opens a journal for the changes of `verb`; `what` describes them to a reader of the journal. `stays`: the
+/// Opens a journal for the changes of `subcommand`; `what` describes them to a reader of the journal. `stays`: the
 /// changes are meant to outlive this process.
 ///
 /// # Errors
 /// [`Error::JournalUnwritable`]; then nothing must be changed.
-pub fn open_journal(verb: &str, what: &str, stays: bool) -> Result<Arc<Journal>> {
+pub fn open_journal(subcommand: &str, what: &str, stays: bool) -> Result<Arc<Journal>> {
     let folder = journal::folder();
-    Journal::begin(&folder, verb, what, stays)
+    Journal::begin(&folder, subcommand, what, stays)
         .map(Arc::new)
         .map_err(|error| Error::JournalUnwritable { folder, error })
 }

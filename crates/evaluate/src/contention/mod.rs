@@ -15,7 +15,7 @@ use manycore_control::cleanup::{Cleanup, Leftover, Program};
 use manycore_experiment::{
     engine::{Budget, ExperimentSpec},
     pool_subject::{PoolSubject, Trial, WorkerOrder},
-    record::{Treatment, id},
+    record::{Treatment, factor, id},
     sampling::{SLICE, SamplingMode, settling_time, slices},
     worker_pool::WorkerPool,
 };
@@ -179,7 +179,7 @@ fn treatments(
         for &workers in &scope.counts {
             let name = format!("{variant}, {workers} free");
             all.push((
-                treatment(name, workers, &[("variant", variant)]),
+                treatment(name, workers, &[(factor::VARIANT, variant)]),
                 trial(object, number, workers, &|_| cpus.clone()),
             ));
         }
@@ -191,7 +191,8 @@ fn treatments(
             TopologyDistance::examples(machine, &cpus).into_iter().map(|(far, pair)| (far.name(), pair));
         for (distance, pair) in one.into_iter().chain(others) {
             let list: CpuSet = pair.into_iter().collect();
-            let factors = [("variant", variant), ("distance", distance), ("cpus", &list.to_string())];
+            let factors =
+                [(factor::VARIANT, variant), (factor::DISTANCE, distance), (factor::CPUS, &list.to_string())];
             let name = format!("{variant}, on {list}");
             all.push((
                 treatment(name, load.workers_for_two_tasks(), &factors),

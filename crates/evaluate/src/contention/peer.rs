@@ -12,7 +12,7 @@ use manycore_experiment::{
     command,
     engine::{Budget, ExperimentSpec},
     metric::{MetricReader, RunOutput},
-    record::{Method, id},
+    record::{Method, factor, id},
     sampling::{SamplingMode, settling_time},
     worker_pool::WorkerPool,
 };
@@ -127,7 +127,7 @@ impl Peer {
         };
         let passes = if suite.loads.unixbench { PASSES } else { 2 };
         let treatments = sides.iter().map(|&(workers, program)| {
-            treatment(format!("{program} {workers}"), workers, ("program", program.to_owned()))
+            treatment(format!("{program} {workers}"), workers, (factor::PROGRAM, program.to_owned()))
         });
         let spec = ExperimentSpec {
             parameters: parameters([("version", version), ("counted", load.worker_noun().to_owned())]),

@@ -15,7 +15,7 @@ use manycore_experiment::{
     interrupt,
     pool_subject::{PoolSubject, Trial, WorkerOrder},
     record::{
-        Direction, Metric, Sample, Treatment,
+        Direction, Metric, Sample, Treatment, factor,
         id::{self, TIMES_CACHES},
     },
     sampling::{SamplingMode, slices},
@@ -236,17 +236,18 @@ fn counts(requested: &[usize], node_cpus: &NodeCpus) -> Result<Vec<usize>> {
 fn of_kernel(work: Work, workers: usize) -> Treatment {
     let name = work.kernel.name();
     let stores = (work.kernel.stores().len() > 1).then(|| work.stores.name());
-    let mut factors = parameters([("kernel", name.to_owned())]);
-    factors.extend(stores.map(|stores| ("stores".to_owned(), stores.to_owned())));
+    let mut factors = parameters([(factor::KERNEL, name.to_owned())]);
+    factors.extend(stores.map(|stores| (factor::STORES.to_owned(), stores.to_owned())));
     let stores = stores.map(|stores| format!(", {stores}")).unwrap_or_default();
     Treatment { name: format!("{name}{stores}, {workers}"), workers, factors, latency: None }
 }
 
 fn of_route(node_cpus: &NodeCpus, node: u32, workers: usize, loaded: Option<bool>) -> Treatment {
-    let mut factors = parameters([("from", node_cpus.node.to_string()), ("to", node.to_string())]);
+    let mut factors =
+        parameters([(factor::FROM_NODE, node_cpus.node.to_string()), (factor::TO_NODE, node.to_string())]);
     let mut name = format!("node {} to {node}", node_cpus.node);
     if let Some(loaded) = loaded {
-        factors.insert("loaded".to_owned(), if loaded { "yes" } else { "no" }.to_owned());
+        factors.insert(factor::LOADED.to_owned(), if loaded { "yes" } else { "no" }.to_owned());
         name.push_str(if loaded { ", loaded" } else { ", idle" });
     }
     Treatment { name, workers, factors, latency: None }

@@ -1,18 +1,17 @@
-//! Ids of the experiments that `eval` makes.
+//! Ids of experiments. The names of their factors are in [`super::factor`].
 
-/// A against A: pairs of treatments with equal `workers`, with the factor `side` = `A` or `B`.
+/// A against A: pairs of treatments with equal `workers`, with the factor `variant` = `A` or `B`.
 pub const NOISE: &str = "noise";
 /// Prime events by number of workers.
 pub const SCALING: &str = "scaling";
-/// Dependent additions, one a cycle: factor `cpu` for one CPU alone, `together` for all CPUs at the
-/// same time.
+/// Dependent additions, one a cycle: factor `cpu` for one CPU alone, or `all` for all CPUs at the same time.
 pub const CLOCK: &str = "clock";
 /// Four tasks, factor `mode` = `serial`, `threads`, `processes`. Other ids with this prefix have the
 /// same form.
 pub const MODES: &str = "modes";
 /// Matrix products, factor `size`.
 pub const MATRIX: &str = "matrix";
-/// Processes that are `free` (unpinned) and `bound` (pinned).
+/// Processes: the treatments `unpinned` and `pinned`.
 pub const AFFINITY: &str = "affinity";
 /// Pairs of CPUs that pass a cache line to each other, factors `a`, `b` and `distance`; metrics
 /// `latency`, `fastest` and `spread` in ns. A sample is a visit. A visit without work gave no figure.
@@ -32,15 +31,14 @@ pub const STREAM_NODES: &str = "stream-nodes";
 /// Time of a load on the same routes, factor `loaded` = `no` or `yes`; metrics `latency` in ns, and
 /// `load` in B/s, which is what the other CPUs read at the same time.
 pub const STREAM_LATENCY: &str = "stream-latency";
-/// Two sides, factor `side` = `A` or `B`; parameters as [`manycore_stats::verdict::parameter`] says.
+/// Two variants, factor `variant` = `A` or `B`; parameters as [`manycore_stats::verdict::parameter`] says.
 pub const COMPARE: &str = "compare";
-/// Prefix of the rounds of a search, `tune-1`, `tune-2`, ...; factor `side` = `today` marks today's
-/// behaviour.
+/// Prefix of the rounds of a search, `tune-1`, `tune-2`, ...; factor `variant` = `today` marks
+/// today's behaviour.
 pub const TUNE: &str = "tune-";
 /// Prefix of checks of limits, such as `qos-bandwidth`: the treatments of `limits::LimitCheck`.
 pub const QOS: &str = "qos-";
-/// The finalists of a search against today's behaviour, with the factor `line`: the command that runs a
-/// finalist.
+/// The finalists of a search against today's behaviour, with the factor `command`, which runs a finalist.
 pub const TUNE_CONFIRM: &str = "tune-confirm";
 
 /// Minimum size of an array in multiples of the last-level caches, as STREAM's run rules require.

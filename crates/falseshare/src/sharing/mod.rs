@@ -29,7 +29,7 @@ pub use names::{Code, Frame, GENERATED, Global, Names};
 use serde::{Deserialize, Serialize};
 
 /// Value of [`Observation::schema`] that this version writes.
-pub const SHARING_SCHEMA: &str = "manycore/sharing/1";
+pub const SHARING_SCHEMA: &str = "manycore/memory-accesses/1";
 
 /// What was observed of one run of a program and of the processes that it started.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -62,7 +62,7 @@ fn title(all: &[NamedEvaluation]) -> String {
     match all {
         [one] => {
             let host = one.record.machine.system.hostname.as_deref().unwrap_or("unknown host");
-            format!("manycore {}: {host}", one.record.verb)
+            format!("manycore {}: {host}", one.record.subcommand)
         }
         _ => format!("manycore: {} records side by side", all.len()),
     }

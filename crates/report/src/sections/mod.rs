@@ -154,7 +154,7 @@ const NOT_IN_EVAL: [&str; 3] = ["comparison", "tuning", "spawn"];
 /// Returns the sections that have tables; for evaluations, also those that were left out.
 pub fn sections(all: &[NamedEvaluation]) -> Vec<Section> {
     let mut sections = all_sections(all);
-    let evaluated = all.iter().any(|named| named.record.verb == "eval");
+    let evaluated = all.iter().any(|named| named.record.subcommand == "eval");
     sections.retain(|section| !section.tables.is_empty() || evaluated && !NOT_IN_EVAL.contains(&section.id));
     // For a measured command, the conditions come last. For `eval`, the machine is the subject.
     sections.sort_by_key(|section| !evaluated && section.id == "conditions");

@@ -1,4 +1,4 @@
-//! tokio tasks, threads and processes: this program itself, started again with a hidden verb.
+//! tokio tasks, threads and processes: this program itself, started again with a hidden subcommand.
 
 use crate::runtimes::RuntimeProgram;
 use manycore_experiment::spawning::Runtime;

@@ -6,7 +6,7 @@ use crate::{
 };
 use manycore_falseshare::sharing::{CommandEnd, Conclusion, Engine, Findings};
 
-/// Returns how the verb ends.
+/// Returns how the subcommand ends.
 pub(super) fn outcome(findings: &Findings, args: &Args) -> Outcome {
     Err(match findings.conclusion(args.latent, args.from.is_some()) {
         Conclusion::Absent => return Ok(()),

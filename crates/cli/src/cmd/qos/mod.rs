@@ -7,17 +7,17 @@ mod show;
 mod watch;
 
 use crate::{
-    cli::{Qos, QosVerb},
+    cli::{Qos, QosSubcommand},
     failure::Outcome,
 };
 
 /// Shows, sets, measures or clears limits, or watches the usage of groups.
 pub fn run(args: &Qos) -> Outcome {
-    match &args.verb {
-        QosVerb::Show(args) => show::run(args),
-        QosVerb::Set(args) => set::run(args),
-        QosVerb::Watch(args) => watch::run(args),
-        QosVerb::Prove(args) => prove::run(args),
-        QosVerb::Clear(args) => clear::run(args),
+    match &args.subcommand {
+        QosSubcommand::Show(args) => show::run(args),
+        QosSubcommand::Set(args) => set::run(args),
+        QosSubcommand::Watch(args) => watch::run(args),
+        QosSubcommand::Prove(args) => prove::run(args),
+        QosSubcommand::Clear(args) => clear::run(args),
     }
 }

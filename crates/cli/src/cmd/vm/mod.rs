@@ -7,16 +7,16 @@ mod remedy;
 mod top;
 
 use crate::{
-    cli::{Vm, VmVerb},
+    cli::{Vm, VmSubcommand},
     failure::Outcome,
 };
 
 /// Lists, watches, plans or checks virtual machines.
 pub fn run(args: &Vm) -> Outcome {
-    match &args.verb {
-        VmVerb::List(args) => list::run(args),
-        VmVerb::Top(args) => top::run(args),
-        VmVerb::Plan(args) => plan::run(args),
-        VmVerb::Check(args) => check::run(args),
+    match &args.subcommand {
+        VmSubcommand::List(args) => list::run(args),
+        VmSubcommand::Top(args) => top::run(args),
+        VmSubcommand::Plan(args) => plan::run(args),
+        VmSubcommand::Check(args) => check::run(args),
     }
 }

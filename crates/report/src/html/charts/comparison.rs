@@ -2,7 +2,7 @@
 
 use crate::{NamedEvaluation, html::charts::ChartFigure};
 use manycore_analysis::compare;
-use manycore_experiment::record::{Experiment, id};
+use manycore_experiment::record::{Experiment, factor, id};
 use manycore_render::chart::{Axis, LineChart, Mark, Point, Series, Style, legend_sample};
 use manycore_stats::{Estimate, FAMILY_LEVEL};
 
@@ -72,7 +72,10 @@ fn estimates_by_pairs(experiment: &Experiment) -> Option<Vec<Estimate>> {
     compare(experiment)?;
     let side = |name: &str| {
         let is = |side: &String| side == name;
-        experiment.treatments.iter().position(|treatment| treatment.factors.get("variant").is_some_and(is))
+        experiment
+            .treatments
+            .iter()
+            .position(|treatment| treatment.factors.get(factor::VARIANT).is_some_and(is))
     };
     let ratios = experiment.log_ratios(side("A")?, side("B")?);
     let growth = (ratios.len() as f64 / MIN_PAIRS as f64).powf(1.0 / (CURVE_POINTS - 1) as f64);
