@@ -12,8 +12,8 @@ pub(crate) fn times(estimate: &Estimate) -> String {
 
 /// Words for the change of a metric: a time gets longer, a rate does more, and no share is negative.
 pub(crate) struct ChangeWording {
-    subcommand: &'static str,
-    /// The subcommand after "may".
+    verb: &'static str,
+    /// The verb after "may".
     infinitive: &'static str,
     more: &'static str,
     less: &'static str,
@@ -28,14 +28,14 @@ impl ChangeWording {
         let usual = metric.is_none_or(|metric| metric.name == "wall");
         let what = metric.filter(|_| !usual).map(|metric| format!(" in {}", metric.name)).unwrap_or_default();
         let comparatives = if usual { ["faster", "slower"] } else { ["better", "worse"] };
-        let (subcommand, infinitive, more, less) = match metric {
+        let (verb, infinitive, more, less) = match metric {
             Some(metric) if metric.better == Direction::Lower && is_time(metric) => {
                 ("takes", "take", "longer", "less time")
             }
             Some(metric) if metric.better == Direction::Lower => ("has", "have", "more", "less"),
             _ => ("does", "do", "more", "less"),
         };
-        Self { subcommand, infinitive, more, less, comparatives, what }
+        Self { verb, infinitive, more, less, comparatives, what }
     }
 
     /// Returns `faster`, `slower`, `better` or `worse`.
@@ -45,7 +45,7 @@ impl ChangeWording {
 
     /// `takes 100 % longer`, `does 50 % less in requests`.
     pub(crate) fn point(&self, ratio: f64) -> String {
-        format!("{} {}{}", self.subcommand, self.size(ratio), self.what)
+        format!("{} {}{}", self.verb, self.size(ratio), self.what)
     }
 
     /// `B may take 4.0 % longer than A`.

@@ -66,9 +66,9 @@ fn peak_bandwidth(streaming: &MemoryBandwidth) -> Option<Finding> {
     let whose = streaming.measured_nodes.map_or_else(String::new, |(node, _)| format!(" of node {node}"));
     let text = match (largest.workers, enough.workers) {
         (all, _) if points.len() == 1 => {
-            let subcommand = if all == 1 { "moves" } else { "move" };
+            let verb = if all == 1 { "moves" } else { "move" };
             format!(
-                "{}{whose} {subcommand} {} ({}).",
+                "{}{whose} {verb} {} ({}).",
                 counted(all, "worker"),
                 gigabytes(best.rate.median),
                 best.title()
