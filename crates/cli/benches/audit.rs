@@ -50,7 +50,7 @@ fn main() {
 /// Returns the CPU seconds of one audit.
 fn cost() -> f64 {
     let mut command = Command::new(env!("CARGO_BIN_EXE_manycore"));
-    command.args(["audit", "--for", "100ms", "--format", "json"]);
+    command.args(["audit", "--budget", "100ms", "--format", "json"]);
     let mut jobs = [Job::start(&mut command, &StartPlacement::default(), false).expect("the audit starts")];
     while !job::wait(&mut jobs, Duration::from_secs(1), &mut |_| {}).expect("the audit is waited for") {}
     let ended = jobs[0].ended().expect("the audit has ended");

@@ -35,7 +35,7 @@ fn start(words: &[&str]) -> f64 {
 fn delays(program: &str, hold: &str) -> Vec<f64> {
     let (threads, out) = (THREADS.to_string(), std::env::temp_dir().join("manycore-bench-run.json"));
     let mut run = Command::new(program);
-    run.args(["run", "-q", "--hold", hold, "--out"]).arg(&out).args([
+    run.args(["run", "-q", "--hold", hold, "--trace"]).arg(&out).args([
         "--",
         program,
         "probe",

@@ -200,7 +200,7 @@ fn flag(option: LoadOption) -> &'static str {
     match option {
         LoadOption::Cpus => "--cpus",
         LoadOption::Workers => "--workers",
-        LoadOption::Seconds => "--seconds",
+        LoadOption::Seconds => "--budget",
         LoadOption::Kernels => "--kernel",
         LoadOption::Array => "--array",
         LoadOption::Nodes => "--nodes",

@@ -19,9 +19,9 @@ const RECORD: FileKind = FileKind {
     max_bytes: MAX_RESULT_BYTES,
 };
 
-/// What `falseshare --out` writes.
+/// What `falseshare --save` writes.
 const OBSERVATION: FileKind = FileKind {
-    name: "observation of 'manycore falseshare --out'",
+    name: "observation of 'manycore falseshare --save'",
     schema: SHARING_SCHEMA,
     origin: "the file that this option writes",
     max_bytes: MAX_RESULT_BYTES,
@@ -78,7 +78,7 @@ pub fn guest(path: &Path) -> Outcome<GuestHardware> {
     })
 }
 
-/// Reads a file written by `falseshare --out`, from standard input if `path` is `-`.
+/// Reads a file written by `falseshare --save`, from standard input if `path` is `-`.
 ///
 /// # Errors
 /// [`Failure::Input`] that names the file and what is wrong with it.

@@ -38,10 +38,10 @@ impl SignalSource for Signals {
 /// [`Failure::Missing`] if the affinity of this process cannot be read.
 pub fn resolve(args: &PlacementArgs) -> Outcome<ResolvedPlacement> {
     if let Some(folder) =
-        args.out.as_ref().and_then(|out| out.parent()).filter(|folder| !folder.as_os_str().is_empty())
+        args.trace.as_ref().and_then(|path| path.parent()).filter(|folder| !folder.as_os_str().is_empty())
         && !folder.is_dir()
     {
-        return Err(Failure::input(format!("--out: there is no directory {}", folder.display())));
+        return Err(Failure::input(format!("--trace: there is no directory {}", folder.display())));
     }
     let machine = source::live()?;
     let request = PlacementRequest {
@@ -81,7 +81,7 @@ pub fn report_trace(trace: &PlacementTrace, args: &PlacementArgs) -> Outcome {
     if !args.quiet {
         output::note(trace_text::render(trace).trim_end());
     }
-    if let Some(path) = &args.out {
+    if let Some(path) = &args.trace {
         let json = serde_json::to_vec_pretty(trace).map_err(Failure::missing)?;
         output::write_file(path, &json)?;
     }

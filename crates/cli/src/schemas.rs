@@ -40,8 +40,8 @@ kinds! {
     "irq-moves", "interrupts that were moved", "irq place --format json";
     "journal", "a line of a journal of changes to the machine", "all that change the machine";
     "machine", "CPUs, caches, nodes and devices of a machine", "topo --format json";
-    "memory-accesses", "memory accesses of threads to shared cache lines", "falseshare --out";
-    "placement-trace", "where tasks ran", "run --out, pin --out";
+    "memory-accesses", "memory accesses of threads to shared cache lines", "falseshare --save";
+    "placement-trace", "where tasks ran", "run --trace, pin --trace";
     "plan", "CPUs for workers", "plan --format json, tune";
     "qos", "limits of cache and memory bandwidth", "qos show --format json";
     "qos-applied", "limits that were set", "qos set --format json";

@@ -54,7 +54,7 @@ fn two_cpus() -> Option<[CpuId; 2]> {
 /// Audits one process and its descendants; returns the exit code and the result.
 fn audit(pid: u32) -> (Option<i32>, Value) {
     let run = manycore()
-        .args(["audit", "--for", "300ms", "--format", "json", "--pid", &pid.to_string()])
+        .args(["audit", "--budget", "300ms", "--format", "json", "--pid", &pid.to_string()])
         .output()
         .unwrap();
     (run.status.code(), common::schema::parse("audit", &run.stdout))
@@ -135,7 +135,7 @@ fn pid_limits_what_is_examined() {
 
 #[test]
 fn a_missing_process_is_reported() {
-    for wrong in [["--pid", "4194304999"], ["--for", "1ms"]] {
+    for wrong in [["--pid", "4194304999"], ["--budget", "1ms"]] {
         let run = manycore().arg("audit").args(wrong).output().unwrap();
         assert_eq!(run.status.code(), Some(2), "{wrong:?}");
     }
@@ -148,7 +148,7 @@ fn a_missing_process_is_reported() {
 fn an_audit_without_findings_reports_that() {
     let free = Running::start(Command::new("sleep").arg(unique()));
     let run =
-        manycore().args(["audit", "--for", "100ms", "--pid", &free.0.id().to_string()]).output().unwrap();
+        manycore().args(["audit", "--budget", "100ms", "--pid", &free.0.id().to_string()]).output().unwrap();
     let text = String::from_utf8(run.stdout).unwrap();
     assert!(text.starts_with("nothing found; examined 1 process with 1 thread for "), "{text}");
     assert!(run.status.success() && run.stderr.is_empty());
@@ -314,7 +314,7 @@ fn without_privileges_unexamined_items_are_reported() {
     let many = group.start(&[&program.display().to_string()], &[("OMP_NUM_THREADS", "4")]);
     until("four busy threads", || threads_that_ran(many.0.id()) == 4);
     let run = unprivileged()
-        .args(["audit", "--for", "100ms", "--format", "json", "--pid", &many.0.id().to_string()])
+        .args(["audit", "--budget", "100ms", "--format", "json", "--pid", &many.0.id().to_string()])
         .output()
         .unwrap();
     let seen: Value = serde_json::from_slice(&run.stdout).unwrap();

@@ -51,7 +51,7 @@ fn record(folder: &Path) -> Value {
 /// Starts a load and returns when it has begun to measure.
 fn start(load: &str, folder: &Path) -> Child {
     let mut child = Command::new(cargo_bin("manycore"))
-        .args(["bench", load, "--workers", "2", "--seconds", "60", "--out"])
+        .args(["bench", load, "--workers", "2", "--budget", "60", "--out"])
         .arg(folder)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -102,7 +102,7 @@ fn every_load_is_measured_evaluated_and_leaves_nothing() {
             .args([
                 "bench",
                 load,
-                "--seconds",
+                "--budget",
                 "1",
                 "--workers",
                 "1,2",
@@ -145,7 +145,7 @@ fn every_load_is_measured_evaluated_and_leaves_nothing() {
 fn a_section_of_eval_is_measured_alone_and_on_some_cpus() {
     let folder = tempfile::tempdir().unwrap();
     let run = manycore()
-        .args(["bench", "noise", "--cpus", &first_cpu(), "--seconds", "1", "--quiet", "--out"])
+        .args(["bench", "noise", "--cpus", &first_cpu(), "--budget", "1", "--quiet", "--out"])
         .arg(folder.path())
         .assert()
         .success();
@@ -221,15 +221,15 @@ fn options_that_do_not_apply_are_refused() {
         (&["lock", "--unixbench"], "--unixbench applies to pipe"),
         (&["lock", "--unixbench-dir", "/"], "--unixbench-dir applies to pipe"),
         (&["pipe", "--unixbench", "--workers", "2"], "cannot be combined with --workers"),
-        (&["pipe", "--unixbench", "--seconds", "2"], "cannot be combined with --seconds"),
+        (&["pipe", "--unixbench", "--budget", "2"], "cannot be combined with --budget"),
         (&["pipe", "--unixbench-dir", "/nonexistent"], "found no context1"),
         (&["queue", "--workers", "1"], "needs at least 2"),
         (&["counter", "--cpus", "4000"], "--cpus 4000 has CPUs that may not be used here"),
         (&["counter", "--cpus", ""], "--cpus is empty"),
         (&["counter", "--cpus", "x"], "--cpus"),
         (&["counter", "--workers", "0"], "--workers"),
-        (&["counter", "--seconds", "0"], "--seconds"),
-        (&["counter", "--seconds=-1"], "--seconds"),
+        (&["counter", "--budget", "0"], "--budget"),
+        (&["counter", "--budget=-1"], "--budget"),
         (&["counter", "--quick", "--full"], "cannot be used with"),
         (&["guard"], "there is no load"),
     ] {
@@ -266,7 +266,7 @@ fn pipes_are_measured_beside_a_context1() {
         return;
     }
     let run = manycore()
-        .args(["bench", "pipe", "--workers", "1", "--seconds", "5", "--quiet", "--format", "json"])
+        .args(["bench", "pipe", "--workers", "1", "--budget", "5", "--quiet", "--format", "json"])
         .arg("--unixbench-dir")
         .arg(folder.path())
         .arg("--out")

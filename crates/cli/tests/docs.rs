@@ -77,9 +77,12 @@ const MAN_PAGE_WORDS: [(&str, &[&str]); 8] = [
     ("manycore-qos.1", &["QOS WATCH", "--history", "manycore qos watch --interval 5s --count 12"]),
     (
         "manycore-vm.1",
-        &["VM PLAN", "--machine", "VM CHECK", "--guest", "manycore vm plan web1.xml --out planned.xml"],
+        &["VM PLAN", "--machine", "VM CHECK", "--guest", "manycore vm plan web1.xml --xml planned.xml"],
     ),
-    ("manycore-irq.1", &["IRQ SHOW", "--for", "IRQ PLACE", "--spread", "manycore irq place --device eth0"]),
+    (
+        "manycore-irq.1",
+        &["IRQ SHOW", "--budget", "IRQ PLACE", "--spread", "manycore irq place --device eth0"],
+    ),
 ];
 
 #[test]

@@ -337,10 +337,10 @@ fn a_saved_observation_is_evaluated_again() {
     let folder = tempfile::tempdir().unwrap();
     let kept = folder.path().join("seen.json");
     let kept = kept.to_str().unwrap();
-    let (code, findings) = findings_of(&["--out", kept], program, "false");
+    let (code, findings) = findings_of(&["--save", kept], program, "false");
     let again = |arguments: &[&str]| {
         let run = common::manycore()
-            .args(["falseshare", "--json", "--from", kept])
+            .args(["falseshare", "--format", "json", "--from", kept])
             .args(arguments)
             .output()
             .unwrap();

@@ -29,11 +29,11 @@ fn an_invalid_command_is_refused() {
     for wrong in [
         &["--threshold", "0"][..],
         &["--line-bytes", "48"],
-        &["--timeout", "0s"],
-        &["--memory", "much"],
-        &["--memory", "64K"],
+        &["--budget", "0s"],
+        &["--memory-limit", "much"],
+        &["--memory-limit", "64K"],
         &["--threshold", "-1"],
-        &["--timeout", "-1"],
+        &["--budget", "-1"],
     ] {
         let (code, said) = refused(&[wrong, &["--", "true"]].concat());
         assert!(code == Some(2) && said.contains(&format!("'{} <", wrong[0])), "{wrong:?}: {said}");
@@ -61,7 +61,7 @@ fn a_file_that_is_not_an_observation_is_refused() {
     ] {
         let path = write(folder.path(), "seen.json", contents);
         let (code, said) = refused(&["--from", path.to_str().unwrap()]);
-        assert!(code == Some(2) && said.contains(words) && said.contains("falseshare --out"), "{said}");
+        assert!(code == Some(2) && said.contains(words) && said.contains("falseshare --save"), "{said}");
     }
     let (code, said) = refused(&["--from", "/no/such.json"]);
     assert!(code == Some(2) && said.contains("/no/such.json"), "{said}");
@@ -166,7 +166,7 @@ fn an_endless_program_is_ended_at_the_timeout() {
     // On a busy machine, the threads need longer to get that far.
     let mut runs = ["2s", "8s", "32s"]
         .into_iter()
-        .map(|timeout| findings_of(&["--timeout", timeout], program, "endless"));
+        .map(|timeout| findings_of(&["--budget", timeout], program, "endless"));
     let (code, findings) = runs.find(|(code, _)| *code == Some(1)).expect("the sharing is found within 32 s");
     assert_eq!((code, findings["end"].as_str()), (Some(1), Some("timeout")), "{findings:#}");
     assert_eq!(only(&findings, "false_sharing")["data"]["variables"][0]["name"], "counters");
@@ -176,7 +176,7 @@ fn an_endless_program_is_ended_at_the_timeout() {
 fn an_interrupted_run_reports_its_findings() {
     let Some(program) = plain() else { return };
     let mut run = Command::new(assert_cmd::cargo::cargo_bin!("manycore"))
-        .args(["falseshare", "--quiet", "--json", "--"])
+        .args(["falseshare", "--quiet", "--format", "json", "--"])
         .arg(program)
         .arg("endless")
         .stdout(Stdio::piped())
@@ -203,7 +203,7 @@ fn on_a_terminal(words: &str) -> Option<Child> {
     }
     let program = assert_cmd::cargo::cargo_bin!("manycore");
     // `exec`, because a waiting shell such as dash would be ended by Ctrl-C itself.
-    let line = format!("exec {} falseshare --quiet --json --timeout 60s -- {words}", program.display());
+    let line = format!("exec {} falseshare --quiet --format json --budget 60s -- {words}", program.display());
     let mut script = Command::new("script");
     script.args(["-qec", &line, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
     match script.spawn() {
@@ -303,7 +303,7 @@ fn a_script_that_cannot_be_run_is_reported_with_the_reason() {
 #[test]
 fn nothing_is_run_if_the_output_cannot_be_written() {
     let Some(program) = plain() else { return };
-    let run = falseshare(&["--out", "/no/such/folder/seen.json"], program, "false");
+    let run = falseshare(&["--save", "/no/such/folder/seen.json"], program, "false");
     let (out, said) = (text(&run.stdout), text(&run.stderr));
     assert_eq!((run.status.code(), out.as_str()), (Some(3), ""), "{said}");
     assert!(said.contains("/no/such/folder/seen.json") && !said.contains(".manycore-"), "{said}");
@@ -313,11 +313,14 @@ fn nothing_is_run_if_the_output_cannot_be_written() {
 #[test]
 fn accesses_beyond_the_memory_limit_prevent_a_clean_verdict() {
     let Some(program) = plain() else { return };
-    let run = falseshare(&["--memory", "16M"], program, "vast");
+    let run = falseshare(&["--memory-limit", "16M"], program, "vast");
     let (out, said) = (text(&run.stdout), text(&run.stderr));
     assert_eq!(run.status.code(), Some(3), "{out}\n{said}");
     let out = out.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(out.contains("as the memory for that was used up") && said.contains("--memory"), "{out}\n{said}");
+    assert!(
+        out.contains("as the memory for that was used up") && said.contains("--memory-limit"),
+        "{out}\n{said}"
+    );
     assert!(out.contains("no false sharing among the accesses that were followed"), "{out}");
 }
 
@@ -327,7 +330,10 @@ fn json_is_alone_on_standard_output() {
     if !can_emulate() {
         return;
     }
-    let run = manycore().args(["falseshare", "--json", "--quiet", "--", "echo", "words"]).output().unwrap();
+    let run = manycore()
+        .args(["falseshare", "--format", "json", "--quiet", "--", "echo", "words"])
+        .output()
+        .unwrap();
     let found: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
     assert_eq!(found["false_sharing"], serde_json::json!([]));
     assert!(text(&run.stderr).contains("words"), "{}", text(&run.stderr));

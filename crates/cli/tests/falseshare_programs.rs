@@ -34,11 +34,11 @@ fn program(folder: &Path, name: &str, bytes: &[u8]) -> PathBuf {
     path
 }
 
-/// Runs `manycore falseshare --json -- WORDS` in `folder`.
+/// Runs `manycore falseshare --format json -- WORDS` in `folder`.
 fn run(folder: &Path, words: &[&str]) -> Output {
     manycore()
         .current_dir(folder)
-        .args(["falseshare", "--quiet", "--json", "--"])
+        .args(["falseshare", "--quiet", "--format", "json", "--"])
         .args(words)
         .timeout(Duration::from_mins(5))
         .output()

@@ -118,7 +118,7 @@ fn named_processes_are_watched_from_their_start() {
     let rules = folder.path().join("rules.toml");
     fs::write(&rules, format!("[[processes]]\nname = \"{name}\"\nlimit = \"100M\"\ngrace = \"1s\"\n"))
         .unwrap();
-    let mut guard = Guard::start(&["--config", rules.to_str().unwrap()]);
+    let mut guard = Guard::start(&["--rules", rules.to_str().unwrap()]);
     let words = AllocationPattern::endless(150).ignoring_sigterm().words();
     let mut child = group.start(&program, &words.iter().map(String::as_str).collect::<Vec<_>>());
     let killed = guard.wait("kill");
@@ -166,7 +166,7 @@ fn forked_memory_hogs_are_ended_together() {
 fn dry_run_sends_no_signal() {
     let Some(group) = Group::new("dry", 200) else { return };
     let rules = rules_for(&group, LEVELS);
-    let mut guard = Guard::start(&["--dry-run", "--config", rules.path().to_str().unwrap()]);
+    let mut guard = Guard::start(&["--dry-run", "--rules", rules.path().to_str().unwrap()]);
     let mut hog = group.eat(AllocationPattern::at_once(160));
     let line = guard.wait("term");
     assert_eq!((line["dry_run"].as_bool(), &line["cause"]["pid"]), (Some(true), &hog.id().into()));
@@ -183,7 +183,7 @@ fn dry_run_sends_no_signal() {
 fn protected_process_is_never_ended() {
     let Some(group) = Group::new("spared", 200) else { return };
     let rules = rules_for(&group, &format!("{LEVELS}[protect]\nnames = [\"eat\"]\n"));
-    let mut guard = Guard::start(&["--config", rules.path().to_str().unwrap()]);
+    let mut guard = Guard::start(&["--rules", rules.path().to_str().unwrap()]);
     let mut hog = group.eat(AllocationPattern::at_once(160));
     wait_for_line(&mut hog);
     guard.wait("no_cause");
@@ -199,7 +199,7 @@ fn sighup_loads_valid_rules_only() {
     let folder = tempfile::tempdir().unwrap();
     let rules = folder.path().join("rules.toml");
     fs::write(&rules, format!("[[cgroup]]\npath = \"{}\"\n", group.path)).unwrap();
-    let mut guard = Guard::start(&["--config", rules.to_str().unwrap()]);
+    let mut guard = Guard::start(&["--rules", rules.to_str().unwrap()]);
     fs::write(&rules, "[machine]\nterm_belo = 3\n").unwrap();
     guard.signal("-HUP");
     let note = guard.wait("note")["note"].as_str().unwrap().to_owned();
@@ -215,7 +215,7 @@ fn group_created_later_is_watched() {
     let Some(group) = Group::new("later", 64) else { return };
     let rules = rules_for(&group, "");
     fs::remove_dir(&group.folder).unwrap();
-    let mut guard = Guard::start(&["--config", rules.path().to_str().unwrap()]);
+    let mut guard = Guard::start(&["--rules", rules.path().to_str().unwrap()]);
     for _ in 0..2 {
         guard.wait_for_note("cannot be read: there is no such group");
         let group = Group::new("later", 64).unwrap();
@@ -236,7 +236,7 @@ fn growing_process_is_frozen_until_shortage_is_over() {
     // Far from any signal, so that nothing but freezing is done.
     let text = "warn_before = \"1h\"\nterm_before = \"1s\"\nkill_before = \"1s\"\nslow = \"freeze\"\n";
     let rules = rules_for(&group, text);
-    let mut guard = Guard::start(&["--config", rules.path().to_str().unwrap()]);
+    let mut guard = Guard::start(&["--rules", rules.path().to_str().unwrap()]);
     let mut hog = group.eat(AllocationPattern::endless(10));
     freezer.take(hog.id());
     let told = guard.wait("slow");

@@ -143,7 +143,7 @@ fn any_user_can_query_the_guard_of_root() {
     let folder = tempfile::tempdir().unwrap();
     let path = rules(&folder, "[protect]\nnames = [{ name = \"sleep\", user = 65534 }]\n");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-    let guard = Guard::start(&["--dry-run", "--config", path.to_str().unwrap()]);
+    let guard = Guard::start(&["--dry-run", "--rules", path.to_str().unwrap()]);
     let of = |user| Running(Command::new("sleep").arg("600").uid(user).gid(user).spawn().unwrap());
     let (spared, other) = (of(UNPRIVILEGED_USER), of(UNPRIVILEGED_USER - 1));
     let why = |pid: u32| {
@@ -218,7 +218,7 @@ fn rules_that_others_can_write_are_refused() {
     let path = rules(&folder, "[machine]\n");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
     let path = path.to_str().unwrap();
-    let output = manycore(&["guard", "--dry-run", "--config", path], folder.path(), None);
+    let output = manycore(&["guard", "--dry-run", "--rules", path], folder.path(), None);
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("rules.toml: others can write it"), "{said}");
@@ -232,7 +232,7 @@ fn rules_that_others_can_write_are_refused() {
 fn reload_refuses_rules_that_others_can_write() {
     let folder = tempfile::tempdir().unwrap();
     let path = rules(&folder, "[machine]\n");
-    let guard = Guard::start(&["--dry-run", "--config", path.to_str().unwrap()]);
+    let guard = Guard::start(&["--dry-run", "--rules", path.to_str().unwrap()]);
     fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
     guard.hang_up();
     let line = guard.wait("the old rules still apply");

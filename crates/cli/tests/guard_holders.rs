@@ -33,7 +33,7 @@ impl Guard {
             "guard",
             "--format",
             "json",
-            "--config",
+            "--rules",
         ]);
         command.arg(&path).env("MANYCORE_STATE", state.path());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

@@ -136,7 +136,7 @@ fn counts_for_the_requested_time() {
         return eprintln!("SKIPPED: /proc/interrupts cannot be read");
     }
     let folder = tempfile::tempdir().unwrap();
-    let all = json(folder.path(), &["show", "--for", "150ms", "--all"]);
+    let all = json(folder.path(), &["show", "--budget", "150ms", "--all"]);
     assert!(all["seconds"].as_f64().unwrap() >= 0.15);
     let cpus: Vec<u64> =
         all["cpus"].as_array().unwrap().iter().map(|on| on["cpu"].as_u64().unwrap()).collect();
@@ -265,7 +265,7 @@ fn interrupts_move_to_the_requested_cpus_and_back() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let Some((interface, gateway)) = route() else { return eprintln!("SKIPPED: no default route") };
     let state = tempfile::tempdir().unwrap();
-    let run = irq(state.path(), &["show", "--device", &interface, "--for", "1ms", "--format", "json"]);
+    let run = irq(state.path(), &["show", "--device", &interface, "--budget", "1ms", "--format", "json"]);
     let Ok(shown) = serde_json::from_slice::<Value>(&run.stdout) else {
         return eprintln!("SKIPPED: {interface} has no interrupts here: {}", said(&run));
     };

@@ -24,7 +24,8 @@ fn a_command_keeps_its_streams_its_status_and_leaves_nothing() {
 fn each_thread_gets_its_own_cpu_and_is_seen_there() {
     let Some(cpus) = two_cpus() else { return };
     let home = TestHome::new();
-    let arguments = ["run", "--place", "close", "--workers", "2", "--check=50%", "--out", "stay.json", "--"];
+    let arguments =
+        ["run", "--place", "close", "--workers", "2", "--check=50%", "--trace", "stay.json", "--"];
     let program = assert_cmd::cargo::cargo_bin!("manycore").to_str().unwrap();
     let run = home.run(&[&arguments[..], &[program, "probe", "--threads", "2"]].concat());
     let printed = String::from_utf8_lossy(&run.stdout).into_owned();
@@ -150,7 +151,7 @@ fn impossible_requests_are_reported_and_change_nothing() {
         (&["pin", "--pid", "2147483647"], 2, "there is no process 2147483647"),
         (&["pin", "--pid", "1", "--memory", "local"], 2, "keeps its memory policy"),
         (&["pin", "--pid", "1", "--once", "--check"], 2, "with --once, pin exits"),
-        (&["run", "--out", "no/such/file", "--", "true"], 2, "there is no directory no/such"),
+        (&["run", "--trace", "no/such/file", "--", "true"], 2, "there is no directory no/such"),
     ] {
         let said = home.stderr_of(code, arguments);
         assert!(said.contains(problem), "{arguments:?}: {said}");

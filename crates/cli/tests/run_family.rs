@@ -156,7 +156,7 @@ fn undo_finds_daemon_created_after_sigkill() {
 fn cpu_time_of_daemons_counts_and_unobserved_time_prevents_a_verdict() {
     let (Some(cpus), true) = (two_cpus(), has_python()) else { return };
     for options in
-        [&["--wait", "--out", "stay.json"][..], &["--wait", "--out", "stay.json", "--hold", "affinity"]]
+        [&["--wait", "--trace", "stay.json"][..], &["--wait", "--trace", "stay.json", "--hold", "affinity"]]
     {
         let home = TestHome::new();
         let burn = "import time\nwhile time.process_time() < 0.5: pass";

@@ -81,13 +81,13 @@ fn changes_and_where_tasks_ran() {
     assert_eq!(listed["pending"].as_array().unwrap().len(), 1);
     let undone = parse("undo-result", home.run(&["undo", "--format", "json"]).stdout);
     assert_eq!(undone["undone"][0]["restored"]["tasks"], 1);
-    home.stderr_of(0, &["run", "--place", "close", "--workers", "2", "--out", "stay.json", "--", "true"]);
+    home.stderr_of(0, &["run", "--place", "close", "--workers", "2", "--trace", "stay.json", "--", "true"]);
     assert_valid("placement-trace", &home.stay());
 }
 
 #[test]
 fn audits_interrupts_and_the_guard() {
-    let audit = manycore().args(["audit", "--for", "100ms", "--format", "json"]).output().unwrap();
+    let audit = manycore().args(["audit", "--budget", "100ms", "--format", "json"]).output().unwrap();
     assert!(parse("audit", &audit.stdout)["examined"]["processes"].is_u64());
     let interrupts = manycore().args(["irq", "show", "--all", "--format", "json"]).output().unwrap();
     match interrupts.status.code() {

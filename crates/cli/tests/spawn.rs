@@ -103,7 +103,7 @@ fn spin_work_loads_the_cpus() {
             continue;
         }
         let spawning =
-            spawned(&["--runtime", runtime, "--counts", "100", "--work", "spin", "--for", "600ms"]);
+            spawned(&["--runtime", runtime, "--counts", "100", "--work", "spin", "--work-time", "600ms"]);
         let spin = &spawning["runs"][0]["spin"];
         let busy = spin["busy"].as_array().unwrap();
         let (rows, columns) = (busy.len(), spin["cpus"].as_array().unwrap().len());
@@ -124,7 +124,7 @@ fn io_work_leaves_no_files() {
         }
         let scratch = tempfile::tempdir().unwrap();
         let place = scratch.path().to_str().unwrap();
-        let arguments = ["--counts", "50", "--work", "io", "--for", "300ms", "--scratch", place];
+        let arguments = ["--counts", "50", "--work", "io", "--work-time", "300ms", "--scratch", place];
         let spawning = spawned(&[&["--runtime", runtime][..], &arguments].concat());
         let io = &spawning["runs"][0]["io"];
         let counted = |pair: &Value| pair[1].as_u64();
@@ -139,7 +139,7 @@ fn io_work_leaves_no_files() {
 fn open_file_limit_is_reported() {
     let work = WorkFolder::new();
     let line = format!(
-        "ulimit -n 40; exec {} spawn --out out --runtime threads --counts 200 --work io --for 300ms",
+        "ulimit -n 40; exec {} spawn --out out --runtime threads --counts 200 --work io --work-time 300ms",
         assert_cmd::cargo::cargo_bin!("manycore").display()
     );
     let run =
@@ -314,7 +314,7 @@ fn processes_compute_while_they_are_watched() {
     let mut run = std::process::Command::new("taskset");
     let cpu = manycore_linux::affinity::allowed().unwrap().iter().next().unwrap().to_string();
     run.args(["-c", &cpu]).arg(assert_cmd::cargo::cargo_bin!("manycore"));
-    run.args(["spawn", "--runtime", "processes", "--counts", "50", "--work", "spin", "--for", "1s"]);
+    run.args(["spawn", "--runtime", "processes", "--counts", "50", "--work", "spin", "--work-time", "1s"]);
     let run = run.args(["--out", "out"]).current_dir(work.0.path()).output().unwrap();
     assert_eq!(run.status.code(), Some(0), "{}", words(&run));
     let spin = &work.record()["light_processes"][0]["runs"][0]["spin"];

@@ -78,12 +78,16 @@ impl RunningSpawn {
 const WORKS: [(&str, &[&str], &[&str]); 4] = [
     (
         "manycore_light",
-        &["--runtime", "beam", "--counts", "3000", "--work", "spin", "--for", "1h"],
+        &["--runtime", "beam", "--counts", "3000", "--work", "spin", "--work-time", "1h"],
         &["erl", "erlc"],
     ),
-    ("light processes", &["--runtime", "processes", "--counts", "100", "--work", "io", "--for", "1h"], &[]),
-    ("light threads", &["--runtime", "threads", "--counts", "500", "--work", "io", "--for", "1h"], &[]),
-    ("light tokio", &["--runtime", "tokio", "--counts", "5000", "--work", "spin", "--for", "1h"], &[]),
+    (
+        "light processes",
+        &["--runtime", "processes", "--counts", "100", "--work", "io", "--work-time", "1h"],
+        &[],
+    ),
+    ("light threads", &["--runtime", "threads", "--counts", "500", "--work", "io", "--work-time", "1h"], &[]),
+    ("light tokio", &["--runtime", "tokio", "--counts", "5000", "--work", "spin", "--work-time", "1h"], &[]),
 ];
 
 fn installed_works() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {

@@ -18,16 +18,7 @@ fn bench(arguments: &[&str]) -> (Value, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let run = manycore()
         .args([
-            "bench",
-            "stream",
-            "--array",
-            "16M",
-            "--seconds",
-            "2",
-            "--seed",
-            "3",
-            "--quiet",
-            "--format",
+            "bench", "stream", "--array", "16M", "--budget", "2", "--seed", "3", "--quiet", "--format",
             "json",
         ])
         .args(arguments)
@@ -157,7 +148,7 @@ fn too_little_memory_is_reported() {
 fn an_interrupted_run_keeps_its_exit_code() {
     let folder = tempfile::tempdir().unwrap();
     let mut child = Command::new(cargo_bin("manycore"))
-        .args(["bench", "stream", "--array", "16M", "--seconds", "60", "--out"])
+        .args(["bench", "stream", "--array", "16M", "--budget", "60", "--out"])
         .arg(folder.path().join("out"))
         .stdin(Stdio::null())
         .stdout(Stdio::null())

@@ -60,7 +60,7 @@ fn diff_matches_snapshot_and_applies() {
     assert_eq!(ran.code, 0, "{}", ran.err);
     insta::assert_snapshot!("change", ran.out.replace(DOMAIN, "web1.xml"));
     insta::assert_snapshot!("notes", ran.err);
-    // patch and --out give the same result.
+    // patch and --xml give the same result.
     let copy = folder.path().join("web1.xml");
     fs::copy(DOMAIN, &copy).unwrap();
     let diff = write(folder.path(), "diff", ran.out.as_bytes());
@@ -68,7 +68,7 @@ fn diff_matches_snapshot_and_applies() {
         Err(_) => eprintln!("SKIPPED: patch is not installed"),
         Ok(patched) => {
             assert!(patched.status.success(), "{}", text(&patched.stdout));
-            let whole = plan(&host(&folder), &["--reserve", "2", "--out", "-"]);
+            let whole = plan(&host(&folder), &["--reserve", "2", "--xml", "-"]);
             assert_eq!(fs::read_to_string(&copy).unwrap(), whole.out);
         }
     }
@@ -92,7 +92,7 @@ fn large_diff_is_fast_and_correct() {
     assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
     assert_eq!(diff.code, 0, "{}", diff.err);
     let diff = write(folder.path(), "diff", diff.out.as_bytes());
-    let whole = plan(&["--out", "-"]).out;
+    let whole = plan(&["--xml", "-"]).out;
     match Command::new("patch").arg(&many).arg(&diff).output() {
         Err(_) => eprintln!("SKIPPED: patch is not installed"),
         Ok(patched) => {
@@ -106,7 +106,7 @@ fn large_diff_is_fast_and_correct() {
 fn openeuler_dialect() {
     let folder = tempfile::tempdir().unwrap();
     let more =
-        "--dialect openeuler --bandwidth 60 --min-bandwidth 10 --hardlimit off --priority 2 --policy spread";
+        "--dialect openeuler --bandwidth 60 --min-bandwidth 10 --hardlimit off --priority 2 --place spread";
     let ran = plan(&host(&folder), &more.split(' ').collect::<Vec<_>>());
     assert_eq!(ran.code, 0, "{}", ran.err);
     insta::assert_snapshot!("openeuler", ran.out.replace(DOMAIN, "web1.xml"));
@@ -116,7 +116,7 @@ fn openeuler_dialect() {
 fn plan_is_valid_and_idempotent() {
     let folder = tempfile::tempdir().unwrap();
     let (machine, out) = (host(&folder), folder.path().join("planned.xml"));
-    let ran = plan(&machine, &["--bandwidth", "50", "--cache", "l3=50%", "--out", out.to_str().unwrap()]);
+    let ran = plan(&machine, &["--bandwidth", "50", "--cache", "l3=50%", "--xml", out.to_str().unwrap()]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(ran.out.starts_with("web1: 16 virtual CPUs on CPUs 0-7,16-23\n"), "{}", ran.out);
     let again = vm(&[
@@ -148,7 +148,7 @@ fn a_domain_that_was_spread_is_valid_when_it_is_planned_for_one_node() {
     let [wide, narrow] =
         ["wide.xml", "narrow.xml"].map(|name| folder.path().join(name).display().to_string());
     let again = |from: &str, policy: &str, to: &str| {
-        vm(&["plan", from, "--machine", machine.to_str().unwrap(), "--policy", policy, "--out", to])
+        vm(&["plan", from, "--machine", machine.to_str().unwrap(), "--place", policy, "--xml", to])
     };
     let ran = again(DOMAIN, "spread", &wide);
     assert_eq!(ran.code, 0, "{}", ran.err);
@@ -186,7 +186,7 @@ fn bandwidth_in_percent_is_refused_for_amd() {
 #[test]
 fn guest_is_checked_against_its_plan() {
     let folder = tempfile::tempdir().unwrap();
-    let json = plan(&host(&folder), &["--policy", "spread+nosmt", "--format", "json"]);
+    let json = plan(&host(&folder), &["--place", "spread+nosmt", "--format", "json"]);
     let plan_file = write(folder.path(), "plan.json", json.out.as_bytes());
     let json: serde_json::Value = serde_json::from_str(&json.out).unwrap();
     let bus = |at: usize| json["expanders"][at]["bus"].as_u64().unwrap() + 1;
@@ -251,7 +251,7 @@ fn unreadable_input_is_refused_and_nothing_is_written() {
         (file("deep.xml", format!("<domain type='kvm'>{}", "<a>".repeat(1 << 20)).as_bytes()), "256 deep"),
         (file("many.xml", DOMAIN_OF_MANY.as_bytes()), "4000 virtual CPUs cannot have a CPU each on 32 CPUs"),
     ] {
-        let ran = vm(&["plan", &domain, "--machine", machine, "--out", out.to_str().unwrap()]);
+        let ran = vm(&["plan", &domain, "--machine", machine, "--xml", out.to_str().unwrap()]);
         assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{domain}: {}", ran.err);
         assert!(
             ran.err.contains(message) && ran.err.lines().count() == 1,
@@ -272,17 +272,17 @@ fn invalid_requests_are_refused_with_advice() {
     let xml_as_machine = DOMAIN;
     for (args, code, message) in [
         ("--priority 2", 2, "supports more (--dialect openeuler)"),
-        ("--bandwidth 0", 2, "0 is not in 1..=100"),
+        ("--bandwidth 0", 2, "expected a whole percentage from 1% to 100%"),
         ("--priority 8", 2, "8 is not in 0..=7"),
         ("--cache l2=50%", 2, "only shares of the L3 cache"),
         ("--cache l3=0%", 2, "write l3=50%"),
         ("--qemu nine", 2, "'nine' is not a version"),
-        ("--policy sideways", 2, "'sideways' is not a placement"),
-        ("--policy cpus=99", 2, "99 not present on this machine"),
+        ("--place sideways", 2, "'sideways' is not a placement"),
+        ("--place cpus=99", 2, "99 not present on this machine"),
         ("--reserve 32", 2, "reserve at most 31"),
         ("--reserve 20", 2, "16 virtual CPUs cannot have a CPU each on 12 CPUs"),
-        ("--out - --format json", 2, "both write to standard output"),
-        ("--out /nonexistent/x.xml", 3, "cannot write /nonexistent/x.xml"),
+        ("--xml - --format json", 2, "both write to standard output"),
+        ("--xml /nonexistent/x.xml", 3, "cannot write /nonexistent/x.xml"),
     ] {
         let ran = plan(&host, &args.split(' ').collect::<Vec<_>>());
         assert_eq!(ran.code, code, "{args}: {}", ran.err);

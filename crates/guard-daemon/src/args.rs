@@ -66,7 +66,7 @@ pub struct Guard {
     pub subcommand: Option<GuardSubcommand>,
     /// Rules file [default: /etc/manycore/guard.toml if it exists]
     #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
+    pub rules: Option<PathBuf>,
     /// Also watch this control group; may be repeated. The machine is then watched only if the rules name it
     #[arg(long, value_name = "PATH", value_parser = NonEmptyStringValueParser::new())]
     pub cgroup: Vec<String>,
@@ -139,7 +139,7 @@ pub struct GuardWhy {
     pub beam: bool,
     /// Rules file to use if no guard runs [default: /etc/manycore/guard.toml if it exists]
     #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
+    pub rules: Option<PathBuf>,
     /// Also watch this control group, if no guard runs
     #[arg(long, value_name = "PATH", value_parser = NonEmptyStringValueParser::new())]
     pub cgroup: Vec<String>,

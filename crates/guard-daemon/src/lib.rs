@@ -36,7 +36,7 @@ pub fn run(args: &Guard) -> Result<(), Failure> {
 /// Runs the guard until a signal ends it.
 fn guard(args: &Guard) -> Result<(), Failure> {
     let options = Options {
-        rules: args.config.clone(),
+        rules: args.rules.clone(),
         cgroups: args.cgroup.clone(),
         is_dry: args.dry_run,
         queries_erlang: args.beam,
@@ -56,7 +56,7 @@ fn why(args: &GuardWhy) -> Result<(), Failure> {
             output::note("manycore: no guard runs here, so growth is observed for 2 s");
             let signals = Signals::catch().map_err(Failure::Signals)?;
             let observation =
-                Observation { pid: args.pid, rules: args.config.clone(), cgroups: args.cgroup.clone() };
+                Observation { pid: args.pid, rules: args.rules.clone(), cgroups: args.cgroup.clone() };
             observation.run(|time| signals.wait(time))?
         }
     };

@@ -17,7 +17,7 @@ Examples:
   manycore audit                                   everything on this machine
   sudo manycore audit                              also the environment and the memory of other users' processes
   manycore audit --pid $(pgrep -o qemu)            one process and its descendants
-  manycore audit --for 10s                         count interrupts and CPU time for longer
+  manycore audit --budget 10s                      count interrupts and CPU time for longer
   manycore audit --format json | jq '.findings[] | {kind, fix}'
 
 Exit codes: 0 if nothing is wrong, 1 if there are findings.")]
@@ -29,6 +29,6 @@ pub struct Audit {
     #[arg(long, value_name = "PID")]
     pub pid: Option<u32>,
     /// How long to count interrupts and CPU time, at least 100ms
-    #[arg(long = "for", value_name = "TIME", default_value = "1s", value_parser = interval)]
-    pub interval: Duration,
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = interval)]
+    pub budget: Duration,
 }

@@ -1,13 +1,10 @@
 //! The command line of `bench`.
 
-use super::{
-    EvalBudget, Results,
-    value::{seconds, size},
-};
+use super::{EvalBudget, Results, value::size};
 use clap::Args;
 use manycore_topology::CpuSet;
 use manycore_workload::stream::Kernel;
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
 
 /// Measure one load: memory bandwidth, or contention on a counter, a lock, a queue, a semaphore or a pipe
 #[derive(Debug, Args)]
@@ -36,9 +33,6 @@ pub struct Bench {
     /// node]
     #[arg(long, value_name = "N,N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub workers: Vec<u32>,
-    /// Time to spend, such as 30s [default: 15 s, or that of --standard or --full]
-    #[arg(long, value_name = "TIME", value_parser = seconds)]
-    pub seconds: Option<Duration>,
     #[command(flatten)]
     pub budget: EvalBudget,
     /// With pipe: measure one unpinned pair in ten passes of 10 s, as UnixBench does; included in --full

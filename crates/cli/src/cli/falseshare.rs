@@ -2,7 +2,7 @@
 
 use super::{
     Format,
-    value::{size, time},
+    value::{duration, size},
 };
 use clap::{Args, ValueEnum};
 use std::{path::PathBuf, time::Duration};
@@ -17,11 +17,11 @@ use std::{path::PathBuf, time::Duration};
 #[command(after_help = "\
 Examples:
   manycore falseshare -- ./server --threads 4          until it exits, or until Ctrl-C
-  manycore falseshare --timeout 20s -- ./server        the first twenty seconds
+  manycore falseshare --budget 20s -- ./server         the first twenty seconds
   manycore falseshare --latent -- ./solver             also sharing on lines of 128 bytes
-  manycore falseshare --out seen.json -- ./solver      save the observation, with names
+  manycore falseshare --save seen.json -- ./solver     save the observation, with names
   manycore falseshare --from seen.json --threshold 10  evaluate it again
-  manycore falseshare --json -- ./solver | jq '.false_sharing[] | {false_transfers, data}'
+  manycore falseshare --format json -- ./solver | jq '.false_sharing[] | {false_transfers, data}'
 
 Engines:
   emulation  runs the program in qemu-user and follows every memory access of every
@@ -36,7 +36,7 @@ Engines:
              paths. The cost of a transfer is not measured. The program runs in a
              process of qemu-x86_64 (or of your architecture) under the program's own
              name, and sees LD_PRELOAD and MANYCORE_EMULATOR in its environment. With
-             --json, the program's standard output goes to standard error. Programs
+             --format json, the program's standard output goes to standard error. Programs
              that run as another user, set-user-ID, in another root directory or PID
              namespace, or for another architecture run without observation, and a
              note reports them. A server has to stay in the foreground: the run ends
@@ -73,23 +73,20 @@ pub struct Falseshare {
     #[arg(long)]
     pub latent: bool,
     /// Stop the program after this time and report what was observed until then
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = time)]
-    pub timeout: Option<Duration>,
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = duration)]
+    pub budget: Option<Duration>,
     /// Memory that emulation may use for its bookkeeping, such as 512M or 2G, at least 16M: half of it for
     /// shared lines of all processes, and up to the other half in each process
     #[arg(long, value_name = "SIZE", default_value = "1G", allow_hyphen_values = true, value_parser = memory)]
-    pub memory: u64,
+    pub memory_limit: u64,
     /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
-    /// The same as --format json
-    #[arg(long, conflicts_with = "format")]
-    pub json: bool,
     /// Also save the observation, for --from
     #[arg(long, value_name = "FILE")]
-    pub out: Option<PathBuf>,
-    /// Evaluate an observation that --out saved, and run nothing; - is standard input
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["command", "timeout", "engine", "line_bytes", "memory", "out"])]
+    pub save: Option<PathBuf>,
+    /// Evaluate an observation that --save saved, and run nothing; - is standard input
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["command", "budget", "engine", "line_bytes", "memory_limit", "save"])]
     pub from: Option<PathBuf>,
     /// Print no progress and no notes on standard error; the result is still printed
     #[arg(long, short)]

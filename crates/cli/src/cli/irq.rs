@@ -1,6 +1,6 @@
 //! The subcommand `irq`.
 
-use super::{Format, value::time};
+use super::{Format, value::duration};
 use clap::Args;
 use manycore_placement::Policy;
 use manycore_topology::CpuSet;
@@ -11,7 +11,7 @@ use std::{path::PathBuf, time::Duration};
 #[command(after_help = "\
 Examples:
   manycore irq show                                   the busiest interrupts, and the load of each CPU
-  manycore irq show --device eth0 --for 5s            the interrupts of one network card
+  manycore irq show --device eth0 --budget 5s         the interrupts of one network card
   sudo manycore irq place --device eth0 --place near=eth0    one CPU each, near the card
   sudo manycore undo                                  restore the previous CPUs
 
@@ -35,7 +35,7 @@ pub enum IrqSubcommand {
 Examples:
   manycore irq show                          all that occurred in one second, busiest first
   manycore irq show --device eth0            all of one device, also idle ones
-  manycore irq show --all --for 10s          also timers, inter-processor interrupts and the like
+  manycore irq show --all --budget 10s       also timers, inter-processor interrupts and the like
   manycore irq show --root host7             counts since boot, from copied files of another machine
   manycore irq show --format json | jq '.devices[] | select(.unmovable)'")]
 pub struct IrqShow {
@@ -43,8 +43,8 @@ pub struct IrqShow {
     #[arg(long, value_name = "NAME")]
     pub device: Option<String>,
     /// How long to count
-    #[arg(long = "for", value_name = "TIME", default_value = "1s", value_parser = time)]
-    pub time: Duration,
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration)]
+    pub budget: Duration,
     /// Also interrupts of the architecture: timers, inter-processor interrupts, TLB shootdowns
     #[arg(long)]
     pub all: bool,

@@ -2,7 +2,7 @@
 
 use super::{
     Format,
-    value::{assignment, share, time},
+    value::{assignment, duration, share},
 };
 use clap::Args;
 use manycore_experiment::metric::{MetricReader, READERS};
@@ -57,7 +57,7 @@ pub struct Results {
     pub quiet: bool,
 }
 
-/// How long measuring may take.
+/// How long measuring may take: one of these.
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 pub struct EvalBudget {
@@ -71,6 +71,9 @@ pub struct EvalBudget {
     /// matrices); take four minutes with bench
     #[arg(long)]
     pub full: bool,
+    /// Time to spend. Less than the default gives wider intervals; the least numbers of runs are made in any case
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub budget: Option<Duration>,
 }
 
 fn section_names() -> clap::builder::PossibleValuesParser {
@@ -81,7 +84,7 @@ fn section_names() -> clap::builder::PossibleValuesParser {
 #[derive(Clone, Debug, Args)]
 pub struct Measuring {
     /// Time to spend; the measurement ends earlier if an interim analysis gives the result
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time)]
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration)]
     pub budget: Duration,
     /// With compare: measure until half the width of the 95 % interval is at most this share (such as 1%), or
     /// the budget is spent
@@ -119,7 +122,7 @@ pub struct Measuring {
     #[arg(long, value_name = "LIST", requires = "service")]
     pub load_cpus: Option<CpuSet>,
     /// Time limit for one run of the command, and for the start of the service
-    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = time)]
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration)]
     pub timeout: Duration,
     /// Count failed runs, too. Their exit status is recorded; a variant whose runs all fail has no verdict
     #[arg(long)]

@@ -34,7 +34,7 @@ pub struct PlacementArgs {
     pub hold: Enforcement,
     /// Also write where each task ran to this file, as JSON
     #[arg(long, value_name = "FILE")]
-    pub out: Option<PathBuf>,
+    pub trace: Option<PathBuf>,
     /// Exit with code 1 if the plan did not hold, or if less than this share of the CPU time was observed
     /// in place [default share: 90%]
     #[arg(long, value_name = "SHARE", num_args = 0..=1, require_equals = true, default_missing_value = "90%", value_parser = percentage)]

@@ -2,7 +2,7 @@
 
 use super::{
     Format, Results,
-    value::{interval, share as measured_share},
+    value::{duration, interval, share as measured_share},
 };
 use clap::{ArgAction, Args, builder::NonEmptyStringValueParser};
 use manycore_analysis::limits::LimitCheck;
@@ -237,7 +237,7 @@ pub struct QosWatch {
     #[arg(long = "group", value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub groups: Vec<String>,
     /// Time between readings, at least 100ms
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = interval)]
     pub interval: Duration,
     /// Stop after N readings
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -258,7 +258,7 @@ pub struct QosWatch {
 Examples:
   manycore qos prove                              all that can be set here: maximum, minimum, priority
   manycore qos prove bandwidth --bandwidth 30%
-  manycore qos prove min priority --node 1 --seconds 60
+  manycore qos prove min priority --node 1 --budget 2m
 
 Worker processes read and write memory on the CPUs of one node, in groups that are created for the measurement and \
 removed afterwards. bandwidth: the same CPUs with and without the limit. min and priority: one half of the CPUs with and \
@@ -280,9 +280,9 @@ pub struct QosProve {
     /// Priority in the priority check; the competing group has priority 3
     #[arg(long, value_name = "0..7", default_value_t = 7, value_parser = clap::value_parser!(u64).range(0..=7))]
     pub priority: u64,
-    /// Seconds per check
-    #[arg(long, value_name = "SECONDS", default_value_t = 15.0, value_parser = seconds)]
-    pub seconds: f64,
+    /// Time to spend, divided equally among the checks, at least 1s for each [default: 15s for each]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub budget: Option<Duration>,
     /// NUMA node whose CPUs and memory are used [default: the first node with both]
     #[arg(long, value_name = "NODE")]
     pub node: Option<u32>,
@@ -301,11 +301,6 @@ pub struct QosProve {
 fn check(text: &str) -> Result<LimitCheck, String> {
     let found = LimitCheck::ALL.into_iter().find(|check| check.name() == text);
     found.ok_or_else(|| "expected bandwidth, min or priority".to_owned())
-}
-
-fn seconds(text: &str) -> Result<f64, String> {
-    let seconds: f64 = text.parse().map_err(|_| format!("{text:?} is not a number of seconds"))?;
-    if (1.0..=86_400.0).contains(&seconds) { Ok(seconds) } else { Err("expected 1 to 86400".to_owned()) }
 }
 
 /// Undo limits that `manycore qos set` has set.

@@ -2,7 +2,7 @@
 
 use super::{
     Results,
-    value::{count, size, time},
+    value::{count, duration, size},
 };
 use clap::{Args, ValueEnum};
 use manycore_experiment::spawning::Runtime;
@@ -19,7 +19,7 @@ Examples:
   manycore spawn --runtime beam,go,tokio --counts 1e6     three runtimes side by side
   manycore spawn                                          every installed runtime, 10,000 and 100,000 each
   manycore spawn --runtime beam --test-capacity=512M      how many fit into 512 MiB, predicted and observed
-  manycore spawn --runtime go --work spin --for 10s       do they load all CPUs evenly?
+  manycore spawn --runtime go --work spin --work-time 10s  do they load all CPUs evenly?
   manycore spawn --runtime beam --work io --counts 1000   files opened, written, read and closed
 
 Runtimes: beam (Debian package erlang-base), go (golang-go) and jvm (default-jdk-headless); tokio, threads and \
@@ -38,8 +38,8 @@ pub struct Spawn {
     #[arg(long, value_enum, default_value_t = WorkChoice::Idle)]
     pub work: WorkChoice,
     /// How long the light processes work, with --work spin and io
-    #[arg(long = "for", value_name = "TIME", default_value = "5s", value_parser = time)]
-    pub length: Duration,
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration)]
+    pub work_time: Duration,
     /// Directory in which --work io creates a directory for its files [default: the one for temporary files]
     #[arg(long, value_name = "DIR")]
     pub scratch: Option<PathBuf>,

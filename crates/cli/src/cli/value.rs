@@ -1,4 +1,4 @@
-//! Parsers of option values that several subcommands share: times, sizes, counts, shares, switches.
+//! Parsers of option values that several subcommands share: durations, sizes, counts, shares, switches.
 
 use std::time::Duration;
 
@@ -21,13 +21,19 @@ pub fn share(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Parses a time: `90s`, `5m` or `1h 30m`. It must be longer than zero and at most 366 days.
-pub fn time(text: &str) -> Result<Duration, String> {
-    const MAX_TIME: Duration = Duration::from_hours(366 * 24);
-    match humantime::parse_duration(text).map_err(|error| error.to_string())? {
-        Duration::ZERO => Err("expected a time longer than zero".to_owned()),
-        time if time > MAX_TIME => Err("expected a time of at most 366 days".to_owned()),
-        time => Ok(time),
+/// Parses a duration: `10` or `0.5` (seconds), `10s`, `5m` or `1h 30m`. It must be longer than zero and at most 366
+/// days.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    const MAX_DURATION: Duration = Duration::from_hours(366 * 24);
+    let syntax = |cause: String| format!("{cause}; expected a duration such as 10, 10s or 5m");
+    let duration = match text.parse::<f64>() {
+        Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(|error| syntax(error.to_string()))?,
+        Err(_) => humantime::parse_duration(text).map_err(|error| syntax(error.to_string()))?,
+    };
+    match duration {
+        Duration::ZERO => Err("expected a duration longer than zero".to_owned()),
+        duration if duration > MAX_DURATION => Err("expected a duration of at most 366 days".to_owned()),
+        duration => Ok(duration),
     }
 }
 
@@ -39,33 +45,16 @@ pub fn assignment(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Parses a time such as `30s`, or a number of seconds without a unit.
-pub fn seconds(text: &str) -> Result<Duration, String> {
-    match text.parse::<f64>() {
-        Ok(_) => time(&format!("{text}s")).or_else(|_| fraction(text)),
-        Err(_) => time(text),
-    }
-}
-
-/// Parses a number of seconds that may have a fraction.
-fn fraction(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "expected a time such as 30s".to_owned())?;
-    match Duration::try_from_secs_f64(seconds) {
-        Ok(time) if !time.is_zero() && seconds < 1e7 => Ok(time),
-        _ => Err("expected a time such as 30s".to_owned()),
-    }
-}
-
 /// Parses an interval of at least 100 ms: long enough that one clock tick of 10 ms, the resolution of CPU
 /// time, or one interrupt does not dominate a rate.
 pub fn interval(text: &str) -> Result<Duration, String> {
-    let time = time(text)?;
-    if time < Duration::from_millis(100) {
+    let interval = duration(text)?;
+    if interval < Duration::from_millis(100) {
         return Err(
             "the shortest interval is 100ms, because CPU time is counted in ticks of 10 ms".to_owned()
         );
     }
-    Ok(time)
+    Ok(interval)
 }
 
 /// Parses a percentage such as `90%` into a share from 0 to 1.
@@ -75,6 +64,13 @@ pub fn percentage(text: &str) -> Result<f64, String> {
         .filter(|percent| (0.0..=100.0).contains(percent))
         .map(|percent| percent / 100.0)
         .ok_or_else(|| "expected a percentage from 0% to 100%, such as 90%".to_owned())
+}
+
+/// Parses a whole percentage from `LEAST` to 100, such as `40%` or `40`, as libvirt has them.
+pub fn whole_percent<const LEAST: u8>(text: &str) -> Result<u8, String> {
+    let wrong = || format!("expected a whole percentage from {LEAST}% to 100%, such as 40%");
+    let percent: u8 = text.strip_suffix('%').unwrap_or(text).parse().map_err(|_| wrong())?;
+    if (LEAST..=100).contains(&percent) { Ok(percent) } else { Err(wrong()) }
 }
 
 /// Parses a size such as `512M`, `2G` or a number of bytes, and returns bytes.
@@ -182,13 +178,20 @@ mod tests {
     }
 
     #[test]
-    fn times_have_units_and_limits() {
-        assert_eq!(time("1m 30s"), Ok(Duration::from_secs(90)));
-        assert!(["", "0s", "90", "367d", "-1s"].iter().all(|wrong| time(wrong).is_err()));
-        assert_eq!(
-            (seconds("90"), seconds("0.5")),
-            (Ok(Duration::from_secs(90)), Ok(Duration::from_millis(500)))
-        );
+    fn durations_are_seconds_or_have_units_and_have_limits() {
+        for (text, milliseconds) in [
+            ("1m 30s", 90_000),
+            ("90", 90_000),
+            ("90s", 90_000),
+            ("0.5", 500),
+            ("5m", 300_000),
+            ("250ms", 250),
+        ] {
+            assert_eq!(duration(text), Ok(Duration::from_millis(milliseconds)), "{text}");
+        }
+        for wrong in ["", "0", "0s", "367d", "-1s", "-1", "1e9", "nan", "inf", "10 apples", "ten", "1e400"] {
+            assert!(duration(wrong).is_err_and(|why| why.contains("expected a duration")), "{wrong}");
+        }
         assert!(interval("99ms").is_err() && interval("100ms").is_ok());
     }
 
@@ -198,5 +201,7 @@ mod tests {
         assert!(["0", "100%", "1", "x"].iter().all(|wrong| share(wrong).is_err()));
         assert_eq!((percentage("90%"), percentage("100%")), (Ok(0.9), Ok(1.0)));
         assert!(["90", "101%"].iter().all(|wrong| percentage(wrong).is_err()));
+        assert_eq!((whole_percent::<1>("40%"), whole_percent::<0>("0")), (Ok(40), Ok(0)));
+        assert!(["0", "101", "40.5%", "-1", "", "%"].iter().all(|wrong| whole_percent::<1>(wrong).is_err()));
     }
 }

@@ -1,6 +1,9 @@
 //! The subcommand `vm`.
 
-use super::{Format, Source, value::interval};
+use super::{
+    Format, Source,
+    value::{interval, whole_percent},
+};
 use clap::{Args, ValueEnum};
 use manycore_placement::{Policy, Reserve};
 use manycore_vm::domain::{CacheShareRequest, Version};
@@ -12,7 +15,7 @@ use std::{path::PathBuf, time::Duration};
 Examples:
   manycore vm list                                    the virtual machines that run on this host
   manycore vm top                                     what they use: CPU, time in the guest, waiting, memory
-  manycore vm plan web1.xml --out web1-planned.xml    pins, nodes, topology, caches and devices for this host
+  manycore vm plan web1.xml --xml web1-planned.xml    pins, nodes, topology, caches and devices for this host
   virsh define web1-planned.xml                       apply the plan; manycore itself changes nothing
   manycore vm check web1                              does the running domain match its XML?
   manycore vm check --guest --plan web1-planned.xml   the same check, run inside the guest")]
@@ -75,7 +78,7 @@ Examples:
 of libvirt in /run.")]
 pub struct VmTop {
     /// Time between readings, 100ms or more
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = interval)]
     pub interval: Duration,
     /// Stop after N readings
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -132,13 +135,13 @@ pub enum VmOrder {
 Examples:
   virsh dumpxml --inactive web1 > web1.xml
   manycore vm plan web1.xml                           print the changes as a diff, for patch
-  manycore vm plan web1.xml --out planned.xml         write the whole XML, for virsh define; --out - prints it
-  manycore vm plan web1.xml --machine host7.machine --policy spread --reserve 2
-  manycore vm plan web1.xml --bandwidth 40 --cache l3=50%
-  manycore vm plan web1.xml --dialect openeuler --bandwidth 60 --min-bandwidth 10 --priority 2
+  manycore vm plan web1.xml --xml planned.xml         write the whole XML, for virsh define; --xml - prints it
+  manycore vm plan web1.xml --machine host7.machine --place spread --reserve 2
+  manycore vm plan web1.xml --bandwidth 40% --cache l3=50%
+  manycore vm plan web1.xml --dialect openeuler --bandwidth 60% --min-bandwidth 10% --priority 2
   manycore vm plan web1.xml --format json             print what the guest gets, for vm check --plan
 
-The policy pins each virtual CPU to a CPU. The guest gets a NUMA node for each host node that its virtual CPUs run \
+The placement pins each virtual CPU to a CPU. The guest gets a NUMA node for each host node that its virtual CPUs run \
 on, with the distances of the host and memory from that node. It gets the topology (with clusters if QEMU and \
 libvirt support them) and the host's caches. Passed-through devices move behind an expander bus of their own NUMA \
 node. The emulator and I/O threads run on the reserve, or else on the CPUs of these nodes. Everything else in the XML \
@@ -151,8 +154,8 @@ pub struct VmPlan {
     pub source: Source,
     /// Placement of virtual CPUs: close, spread, spread@core|cluster|llc|node|package, cpus=LIST,
     /// near=DEVICE, free, each optionally +nosmt
-    #[arg(long, value_name = "PLACE", default_value = "close", alias = "place")]
-    pub policy: Policy,
+    #[arg(long, value_name = "PLACE", default_value = "close")]
+    pub place: Policy,
     /// CPUs kept free of virtual CPUs, for the emulator and I/O threads: a number of CPUs, or cpus=LIST
     #[arg(long, value_name = "RESERVE", default_value = "0")]
     pub reserve: Reserve,
@@ -173,10 +176,10 @@ pub struct VmPlan {
     pub host_passthrough: bool,
     /// Maximum memory bandwidth, in percent (memorytune). Not available on AMD, where the limit is not in
     /// percent
-    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=100))]
+    #[arg(long, value_name = "SHARE", value_parser = whole_percent::<1>)]
     pub bandwidth: Option<u8>,
     /// Minimum memory bandwidth, in percent (openEuler)
-    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
+    #[arg(long, value_name = "SHARE", value_parser = whole_percent::<0>)]
     pub min_bandwidth: Option<u8>,
     /// Whether the bandwidth limit also applies while memory bandwidth is idle (openEuler)
     #[arg(long, value_name = "on|off", value_parser = super::value::on_or_off)]
@@ -189,7 +192,7 @@ pub struct VmPlan {
     pub cache: Vec<CacheShareRequest>,
     /// Write the whole XML to FILE instead of printing the diff; - is standard output
     #[arg(long, value_name = "FILE")]
-    pub out: Option<PathBuf>,
+    pub xml: Option<PathBuf>,
     /// Output format of the plan
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,

@@ -17,7 +17,7 @@ use std::path::Path;
 pub fn run(args: &Args) -> Outcome {
     let tree = SysTree::open(Path::new("/")).map_err(Failure::input)?;
     let scope = ScanScope { only: args.pid, exclude: Some(std::process::id()) };
-    let audit = scan::audit(&tree, scope, args.interval)?;
+    let audit = scan::audit(&tree, scope, args.budget)?;
     match args.format {
         Format::Text => output::print(&text::render(&audit))?,
         Format::Json => output::print(&output::json(&audit)?)?,

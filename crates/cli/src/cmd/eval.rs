@@ -13,9 +13,16 @@ use manycore_topology::Machine;
 /// Measures, saves the record, writes the report and prints it.
 pub fn run(args: &Eval) -> Outcome {
     let machine = source::live()?;
+    let sections = chosen(&args.only);
     let profile = choose(&args.budget).for_cpus(machine.allowed.cpus.len());
+    let profile = match args.budget.budget {
+        Some(budget) => {
+            profile.scaled(budget.as_secs_f64() / manycore_evaluate::seconds(&profile, &sections))
+        }
+        None => profile,
+    };
     let options = Options::eval(profile, args.equivalent, args.seed.unwrap_or_else(clock::now_ns));
-    measure(machine, options, &chosen(&args.only), &args.results)
+    measure(machine, options, &sections, &args.results)
 }
 
 /// Measures sections, saves the record and prints what it says.

@@ -20,7 +20,7 @@ fn show(args: &IrqShow) -> Outcome {
         root: args.root.clone(),
         device: args.device.clone(),
         architecture: args.all,
-        time: args.time,
+        time: args.budget,
     };
     let (interrupts, machine) = show::show(&options)?;
     match args.format {

@@ -19,9 +19,9 @@ use manycore_text::units;
 pub fn run(args: &PinArgs) -> Outcome {
     let signals = Signals::catch(&signals::ENDS)?;
     let processes = RunningProcesses::open(&args.pid)?;
-    if args.once && (args.placing.out.is_some() || args.placing.check.is_some()) {
+    if args.once && (args.placing.trace.is_some() || args.placing.check.is_some()) {
         return Err(Failure::input(
-            "with --once, pin exits without observing where tasks run; leave out --once to use --out or --check",
+            "with --once, pin exits without observing where tasks run; leave out --once to use --trace or --check",
         ));
     }
     let placement = placement_args::resolve(&args.placing)?;

@@ -47,7 +47,7 @@ fn options(args: &Spawn) -> SpawnOptions {
             WorkChoice::Spin => Work::Spin,
             WorkChoice::Io => Work::Io,
         },
-        length: args.length,
+        length: args.work_time,
         scratch: args.scratch.clone(),
         memory_limit: args.test_capacity,
         beyond_memory: args.beyond_memory,

@@ -89,7 +89,7 @@ pub fn falseshare(arguments: &[&str], program: &Path, case: &str) -> Output {
 
 /// Returns the exit code and the findings of a case.
 pub fn findings_of(arguments: &[&str], program: &Path, case: &str) -> (Option<i32>, Value) {
-    let run = falseshare(&[&["--json"], arguments].concat(), program, case);
+    let run = falseshare(&[&["--format", "json"], arguments].concat(), program, case);
     // The output of the program comes before the JSON.
     let text = String::from_utf8(run.stdout).unwrap();
     let json = text.find("{\n").and_then(|at| serde_json::from_str(&text[at..]).ok());

@@ -23,7 +23,7 @@ fn enforced_limits_hold() {
         return eprintln!("SKIPPED: needs a second CPU");
     }
     let enforcer = LimitEnforcer::on(mount.root.path());
-    let (code, proofs) = mount.proved(&["--seconds", "4"]);
+    let (code, proofs) = mount.proved(&["--budget", "12"]);
     drop(enforcer);
     let holds = proofs.len() == 3 && proofs.iter().all(|proof| proof["answer"] == "holds");
     assert!(code == Some(0) && holds, "{code:?} {proofs:#?}");
@@ -35,7 +35,7 @@ fn enforced_limits_hold() {
 #[test]
 fn limits_that_are_not_enforced_do_not_hold() {
     let Some(mount) = TestMount::new(Kernel::default()) else { return };
-    let (code, proofs) = mount.proved(&["bandwidth", "--seconds", "4"]);
+    let (code, proofs) = mount.proved(&["bandwidth", "--budget", "4"]);
     // On a noisy machine the result is inconclusive.
     assert!(matches!(code, Some(1 | 3)) && proofs[0]["answer"] != "holds", "{code:?} {proofs:#?}");
     mount.is_untouched();
@@ -44,7 +44,7 @@ fn limits_that_are_not_enforced_do_not_hold() {
 #[test]
 fn the_default_limit_is_the_minimum_if_that_is_above_a_tenth() {
     let Some(mount) = TestMount::new(Kernel { least: Some(13), ..Kernel::default() }) else { return };
-    let (code, proofs) = mount.proved(&["bandwidth", "--seconds", "1"]);
+    let (code, proofs) = mount.proved(&["bandwidth", "--budget", "1"]);
     let limit = &proofs[0]["limits"][0];
     assert_eq!(limit["written"].as_u64(), Some(13), "{code:?} {proofs:#?}");
     mount.is_untouched();
@@ -64,7 +64,7 @@ fn unmeasurable_checks_are_reported_without_changes() {
     for (arguments, text) in [
         (&["prove", "everything"][..], "expected bandwidth, min or priority"),
         (&["prove", "--node", "99"], "--node 99: no such node"),
-        (&["prove", "--seconds", "0"], "expected 1 to 86400"),
+        (&["prove", "--budget", "0"], "expected a duration longer than zero"),
         (&["prove", "--priority", "8"], "0..=7"),
     ] {
         let root = mount.root.path().to_str().unwrap();
@@ -80,7 +80,7 @@ fn undo_removes_the_groups_of_a_killed_check() {
     let Some(mount) = TestMount::new(Kernel::default()) else { return };
     let root = mount.root.path().to_str().unwrap();
     let mut prove = std::process::Command::new(assert_cmd::cargo::cargo_bin!("manycore"))
-        .args(["qos", "prove", "bandwidth", "--quiet", "--seconds", "600", "--resctrl", root])
+        .args(["qos", "prove", "bandwidth", "--quiet", "--budget", "600", "--resctrl", root])
         .current_dir(mount.results.path())
         .env(manycore_control::journal::FOLDER_VARIABLE, mount.state.path())
         .spawn()

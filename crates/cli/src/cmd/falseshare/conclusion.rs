@@ -14,8 +14,8 @@ pub(super) fn outcome(findings: &Findings, args: &Args) -> Outcome {
         Conclusion::Found(several) => Failure::Check(format!("{several} cases of false sharing")),
         Conclusion::Unfollowed(accesses) => Failure::Missing(format!(
             "no false sharing among the accesses that were followed, but {accesses} accesses were not followed; the \
-             report gives the reason. If the memory was used up, run again with more than --memory {}",
-            args.memory
+             report gives the reason. If the memory was used up, run again with more than --memory-limit {}",
+            args.memory_limit
         )),
         Conclusion::Unobserved(processes) => Failure::Missing(format!(
             "no false sharing in the observed programs, but {processes} ran unobserved; the report gives the reason"

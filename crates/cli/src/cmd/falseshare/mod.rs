@@ -24,16 +24,16 @@ use manycore_falseshare::{
 /// [`Failure::Interrupted`] after Ctrl-C, [`Failure::Input`] and [`Failure::Missing`] where nothing could be
 /// observed.
 pub fn run(args: &Args) -> Outcome {
-    if let Some(path) = &args.out {
+    if let Some(path) = &args.save {
         output::check_file(path)?;
     }
-    let is_json = args.json || args.format == Format::Json;
+    let is_json = args.format == Format::Json;
     let seen = match &args.from {
         Some(path) => load::observation(path)?,
         None if is_json => output::with_stdout_on_stderr(|| observe_command(args))?,
         None => observe_command(args)?,
     };
-    let saved = match &args.out {
+    let saved = match &args.save {
         Some(path) => {
             let text = serde_json::to_vec(&seen).map_err(Failure::missing)?;
             output::write_file(path, &text)
@@ -58,8 +58,8 @@ fn observe_command(args: &Args) -> Outcome<Observation> {
         engine: args.engine.into(),
         line_bytes: args.line_bytes,
         latent: args.latent,
-        memory_limit_bytes: args.memory,
-        timeout: args.timeout,
+        memory_limit_bytes: args.memory_limit,
+        timeout: args.budget,
         cleanup: Some(cleanup::Program::own()),
     };
     let progress = Elapsed::new(args.quiet);

@@ -13,6 +13,13 @@ use manycore_qos::{
     prove::{Options, Prover},
     text,
 };
+use std::time::Duration;
+
+/// Seconds for each check where no budget is given.
+const DEFAULT_SECONDS: f64 = 15.0;
+
+/// The least seconds for a check.
+const MIN_SECONDS: f64 = 1.0;
 
 /// Measures each check and prints the results.
 ///
@@ -20,7 +27,7 @@ use manycore_qos::{
 /// [`Failure::Check`] if a limit is not enforced, [`Failure::Missing`] if nothing could be shown,
 /// [`Failure::Input`] for an invalid node, [`Failure::Interrupted`] after a signal.
 pub fn run(args: &QosProve) -> Outcome {
-    let options = options(args);
+    let options = options(args)?;
     let prover = Prover::new(&options, source::live()?)?;
     let seconds = options.seconds * options.checks.len() as f64;
     let mut run = Run::begin("qos prove", &args.results, seconds)?;
@@ -38,18 +45,31 @@ pub fn run(args: &QosProve) -> Outcome {
     saved.and(verdict(&report))
 }
 
-fn options(args: &QosProve) -> Options {
-    Options {
-        checks: if args.checks.is_empty() { LimitCheck::ALL.to_vec() } else { args.checks.clone() },
+fn options(args: &QosProve) -> Outcome<Options> {
+    let checks = if args.checks.is_empty() { LimitCheck::ALL.to_vec() } else { args.checks.clone() };
+    Ok(Options {
+        seconds: seconds_each(args.budget, checks.len())?,
+        checks,
         bandwidth: args.bandwidth,
         min_bandwidth: args.min_bandwidth,
         priority: args.priority,
-        seconds: args.seconds,
         node: args.node,
         margin: args.equivalent,
         seed: args.seed.unwrap_or_else(clock::now_ns),
         resctrl: args.resctrl.resctrl.clone(),
+    })
+}
+
+/// Returns the seconds for each of `checks` checks.
+fn seconds_each(budget: Option<Duration>, checks: usize) -> Outcome<f64> {
+    let Some(budget) = budget else { return Ok(DEFAULT_SECONDS) };
+    let each = budget.as_secs_f64() / checks as f64;
+    if each < MIN_SECONDS {
+        return Err(Failure::input(format!(
+            "--budget: {checks} checks need at least {checks}s, 1s each: give more, or name fewer checks"
+        )));
     }
+    Ok(each)
 }
 
 fn verdict(report: &EnforcementReport) -> Outcome {

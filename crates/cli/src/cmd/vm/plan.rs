@@ -22,10 +22,10 @@ use std::path::Path;
 /// errors of writing if an output cannot be written.
 pub fn run(args: &Args) -> Outcome {
     let name = args.domain.display();
-    let to_stdout = args.out.as_deref() == Some(Path::new("-"));
+    let to_stdout = args.xml.as_deref() == Some(Path::new("-"));
     if to_stdout && args.format == Format::Json {
         return Err(Failure::input(
-            "--out - and --format json both write to standard output: give --out a file",
+            "--xml - and --format json both write to standard output: give --xml a file",
         ));
     }
     let xml = load::domain(&args.domain)?;
@@ -42,12 +42,12 @@ pub fn run(args: &Args) -> Outcome {
     for note in &notes {
         output::note(&format!("manycore: {note}"));
     }
-    match &args.out {
+    match &args.xml {
         Some(_) if to_stdout => return output::print(&plan.xml),
         Some(path) => output::write_file(path, plan.xml.as_bytes())?,
         None => {}
     }
-    match (args.format, &args.out) {
+    match (args.format, &args.xml) {
         (Format::Json, _) => output::print(&output::json(&plan.printed(&machine, &notes))?),
         (Format::Text, None) => output::print(&text::change(&name.to_string(), &xml, &plan)),
         (Format::Text, Some(path)) => {
@@ -75,6 +75,6 @@ fn request(args: &Args) -> PlanRequest {
             priority: args.priority,
             cache: args.cache.clone(),
         },
-        ..PlanRequest::new(args.policy.clone())
+        ..PlanRequest::new(args.place.clone())
     }
 }

@@ -8,7 +8,7 @@ pub(super) fn with_option(text: &impl ToString, remedy: Option<Remedy>) -> Strin
     let Some(remedy) = remedy else { return text };
     let option = match remedy {
         Remedy::Overcommit => "--overcommit",
-        Remedy::Policy => "--policy",
+        Remedy::Policy => "--place",
         Remedy::Machine => "--machine FILE",
         Remedy::QemuVersion => "--qemu VERSION",
         Remedy::LibvirtVersion => "--libvirt VERSION",
