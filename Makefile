@@ -3,8 +3,10 @@
 MANYCORE := target/release/manycore
 GUARD := target/small/manycore-guard
 PREFIX ?= /usr/local
+# Version of mdBook that `make book` installs if there is none.
+MDBOOK := 0.5.4
 
-.PHONY: all build guard eval test test-fast fresh percpu lab domains memory arm bench calibrate man doc install clean
+.PHONY: all build guard eval test test-fast fresh percpu lab domains memory arm bench calibrate man doc book install clean
 
 all: build guard
 
@@ -100,6 +102,12 @@ man: build
 
 doc:
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+
+# The book (docs/src) as HTML, in target/book.
+book:
+	@command -v mdbook >/dev/null || test -x target/tools/bin/mdbook || \
+	cargo install mdbook --locked --version $(MDBOOK) --root target/tools
+	PATH="$$PATH:$(CURDIR)/target/tools/bin" mdbook build docs
 
 # `make`, then `sudo make install`: root does not need cargo.
 install:

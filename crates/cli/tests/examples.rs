@@ -1,8 +1,12 @@
-//! Every command line that README and the help texts show is accepted by the command line's definition.
+//! Every command line that README, the book and the help texts show is accepted by the command line's definition.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
+mod common;
+
 use clap::{CommandFactory, Parser, error::ErrorKind};
+use common::markdown::documents;
 use manycore::cli::Cli;
+use std::fs;
 
 /// Returns the command lines of `manycore` in a text, without prompts, shell syntax and trailing comments.
 fn command_lines(text: &str) -> Vec<String> {
@@ -10,7 +14,8 @@ fn command_lines(text: &str) -> Vec<String> {
         text.split("\\\n").enumerate().map(|(at, part)| if at == 0 { part } else { part.trim_start() });
     let joined = joined.collect::<Vec<_>>().concat();
     let lines = joined.lines().filter_map(|line| {
-        let command = line.strip_prefix("    ").or_else(|| line.strip_prefix("  "))?;
+        let indented = line.strip_prefix("    ").or_else(|| line.strip_prefix("  "));
+        let command = indented.or_else(|| line.starts_with("$ ").then_some(line))?;
         let command = command.strip_prefix("$ ").unwrap_or(command);
         // In `docker run $(manycore plan ...) IMAGE` the inner command is the example.
         let inner = command.split_once("$(manycore ").and_then(|(_, rest)| rest.split_once(')'));
@@ -22,7 +27,7 @@ fn command_lines(text: &str) -> Vec<String> {
     lines
         .filter(|line| line.starts_with("manycore ") && !line.contains(" tasks, placement "))
         .map(|line| {
-            let line = ["$(pgrep -o qemu)", "$(pgrep -o beam.smp)", "$(pidof nginx | tr ' ' ,)"]
+            let line = ["$(pgrep -o qemu)", "$(pgrep -o beam.smp)", "$(pidof nginx | tr ' ' ,)", "$$"]
                 .iter()
                 .fold(line, |line, process| line.replace(process, "812"));
             let ends = [" # ", "  ", " | ", " > ", " >", " && ", " & "];
@@ -47,8 +52,14 @@ fn problems(source: &str, text: &str) -> (usize, Vec<String>) {
 }
 
 #[test]
-fn examples_of_readme_are_accepted() {
-    let (count, wrong) = problems("README.md", include_str!("../../../README.md"));
+fn examples_of_readme_and_book_are_accepted() {
+    let (mut count, mut wrong) = (0, Vec::new());
+    // The pages below `commands` are help texts, which the other test reads.
+    for file in documents().into_iter().filter(|file| !file.to_string_lossy().contains("/commands/")) {
+        let (more, found) = problems(&file.to_string_lossy(), &fs::read_to_string(&file).unwrap());
+        count += more;
+        wrong.extend(found);
+    }
     assert!(wrong.is_empty(), "{wrong:#?}");
     assert!(count >= 60, "{count}");
 }
