@@ -38,6 +38,7 @@
 mod affinity;
 mod comparison;
 mod contention;
+pub mod differences;
 mod disturbance;
 mod findings;
 mod latency;

@@ -18,8 +18,9 @@ pub use csv::{NAMES as CSV_NAMES, csv};
 pub use html::html;
 pub use record_text::text;
 
-use manycore_analysis::Evaluation;
+use manycore_analysis::{Evaluation, differences::RecordDifferences};
 use manycore_experiment::Record;
+use manycore_stats::verdict::EQUIVALENCE_MARGIN;
 use manycore_text::names::printable_json;
 use serde::Serialize;
 use serde_json::Value;
@@ -51,16 +52,22 @@ pub struct PrintedEvaluation<'a> {
     /// The evaluation of the record.
     #[serde(flatten)]
     pub evaluation: &'a Evaluation,
+    /// With several records: how this one differs from the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub differences: Option<RecordDifferences>,
 }
 
 /// Returns the evaluation as JSON: one object for one record, an array of objects for several, each with
 /// the record's name as `record`.
 pub fn json(all: &[NamedEvaluation]) -> String {
-    let object = |one: &NamedEvaluation| {
-        serde_json::to_value(PrintedEvaluation { record: &one.name, evaluation: &one.evaluation })
-            .unwrap_or_default()
+    let differences =
+        |one: &NamedEvaluation| RecordDifferences::between(&all[0].record, &one.record, EQUIVALENCE_MARGIN);
+    let object = |(index, one): (usize, &NamedEvaluation)| {
+        let differences = (index > 0).then(|| differences(one));
+        let printed = PrintedEvaluation { record: &one.name, evaluation: &one.evaluation, differences };
+        serde_json::to_value(printed).unwrap_or_default()
     };
-    let mut objects: Vec<Value> = all.iter().map(object).collect();
+    let mut objects: Vec<Value> = all.iter().enumerate().map(object).collect();
     let value = if objects.len() == 1 { objects.remove(0) } else { objects.into() };
     printable_json(&format!("{value:#}\n"))
 }

@@ -22,6 +22,12 @@
 //! there is no 95 % interval, and none is shown. Walsh averages are counted and not listed, so 100,000 pairs can be
 //! evaluated.
 //!
+//! # Samples that were not interleaved
+//!
+//! Two records of different days have no pairs. [`Estimate::from_independent`] compares them by the rank-sum test, whose
+//! values must be independent: medians of long stretches, not single samples. What changed in between (the machine,
+//! other work) is part of the difference.
+//!
 //! # One rule for all subcommands
 //!
 //! `verdict` decides. The interval excludes 1: **better** or **worse**. Otherwise it lies within a margin that was
@@ -50,12 +56,14 @@ pub mod verdict;
 mod multiplicity;
 mod normal;
 mod order_statistics;
+mod rank_sum;
 mod signed_rank;
 mod usl;
 
 pub use multiplicity::{FAMILY_LEVEL, holm_divisors, interim_level};
 pub use normal::{student_quantile, upper_quantile, upper_tail};
 pub use order_statistics::median_interval;
+pub use rank_sum::rank_sum_p;
 pub use signed_rank::{attained_level, signed_rank_p};
 pub use usl::{Usl, UslPoint};
 

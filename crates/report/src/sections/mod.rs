@@ -4,6 +4,7 @@ mod affinity;
 mod comparison;
 mod conditions;
 mod contention;
+mod differences;
 mod latency;
 mod matrix;
 pub mod modes;
@@ -43,7 +44,15 @@ type SideBySideTables = fn(&[NamedEvaluation]) -> Vec<Table>;
 /// Id, title, how to read it, and the functions that return its tables.
 type SectionSpec = (&'static str, &'static str, &'static str, SingleTables, SideBySideTables);
 
-const SECTIONS: [SectionSpec; 14] = [
+const SECTIONS: [SectionSpec; 15] = [
+    (
+        "differences",
+        "What differs",
+        "Each record against the first one. They were not interleaved, so a difference includes all that changed \
+         between the two runs.",
+        differences::single,
+        differences::side_by_side,
+    ),
     ("conditions", "Machine and conditions", "", conditions::single, conditions::side_by_side),
     (
         "noise",
@@ -149,7 +158,7 @@ const SECTIONS: [SectionSpec; 14] = [
 ];
 
 /// Sections that evaluations do not have.
-const NOT_IN_EVAL: [&str; 3] = ["comparison", "tuning", "spawn"];
+const NOT_IN_EVAL: [&str; 4] = ["differences", "comparison", "tuning", "spawn"];
 
 /// Returns the sections that have tables; for evaluations, also those that were left out.
 pub fn sections(all: &[NamedEvaluation]) -> Vec<Section> {
@@ -157,7 +166,7 @@ pub fn sections(all: &[NamedEvaluation]) -> Vec<Section> {
     let evaluated = all.iter().any(|named| named.record.subcommand == "eval");
     sections.retain(|section| !section.tables.is_empty() || evaluated && !NOT_IN_EVAL.contains(&section.id));
     // For a measured command, the conditions come last. For `eval`, the machine is the subject.
-    sections.sort_by_key(|section| !evaluated && section.id == "conditions");
+    sections.sort_by_key(|section| (section.id != "differences", !evaluated && section.id == "conditions"));
     sections
 }
 

@@ -1,0 +1,111 @@
+//! What differs between records that are shown side by side: each against the first one.
+
+use crate::sections::{NamedEvaluation, Table, conditions};
+use manycore_analysis::differences::{Change, FigureDifference, RecordDifferences};
+use manycore_render::{
+    figure::{ABSENT, factor, number},
+    table::Align,
+};
+use manycore_stats::verdict::EQUIVALENCE_MARGIN;
+use manycore_text::units::percent;
+
+pub(super) fn single(_: &NamedEvaluation) -> Vec<Table> {
+    Vec::new()
+}
+
+pub(super) fn side_by_side(all: &[NamedEvaluation]) -> Vec<Table> {
+    let Some((first, others)) = all.split_first() else { return Vec::new() };
+    let mut tables: Vec<Table> = others.iter().flat_map(|other| of_pair(first, other)).collect();
+    tables.push(changed_conditions(all));
+    tables
+}
+
+/// Returns what differs, and as details every figure that both have.
+fn of_pair(first: &NamedEvaluation, other: &NamedEvaluation) -> [Table; 2] {
+    let differences = RecordDifferences::between(&first.record, &other.record, EQUIVALENCE_MARGIN);
+    let title = format!("{} against {}", other.name, first.name);
+    let mut changed = table(title.clone(), first, other);
+    changed.rows = differences.changed().map(row).collect();
+    if changed.rows.is_empty() {
+        changed
+            .rows
+            .push(std::iter::once("nothing".to_owned()).chain((0..5).map(|_| ABSENT.to_owned())).collect());
+    }
+    changed.notes = notes(&differences);
+    let mut every = table(format!("{title}: all figures"), first, other);
+    every.rows = differences.figures.iter().map(row).collect();
+    every.is_detail = true;
+    [changed, every]
+}
+
+fn table(title: String, first: &NamedEvaluation, other: &NamedEvaluation) -> Table {
+    let mut table = Table::numeric(
+        title,
+        ("what differs", Align::Left),
+        &[&first.name, &other.name, "ratio", "joint 95 % interval", "is"],
+    );
+    if let Some(last) = table.head.last_mut() {
+        last.1 = Align::Left;
+    }
+    table
+}
+
+fn row(figure: &FigureDifference) -> Vec<String> {
+    let is = match figure.change {
+        Change::Better => "better",
+        Change::Worse => "worse",
+        Change::Equivalent => "equivalent",
+        Change::Inconclusive => "inconclusive",
+    };
+    let doubtful = if figure.disturbed.is_empty() { "" } else { " (doubtful)" };
+    let interval = figure
+        .interval
+        .map_or_else(|| ABSENT.to_owned(), |(low, high)| format!("{} to {}", factor(low), factor(high)));
+    vec![
+        if figure.unit.is_empty() {
+            figure.what.clone()
+        } else {
+            format!("{} ({})", figure.what, figure.unit)
+        },
+        number(figure.medians[0]),
+        number(figure.medians[1]),
+        format!("{}x", factor(figure.ratio)),
+        interval,
+        format!("{is}{doubtful}"),
+    ]
+}
+
+fn notes(differences: &RecordDifferences) -> Vec<String> {
+    let count = |change| differences.figures.iter().filter(|figure| figure.change == change).count();
+    let mut notes = vec![format!(
+        "Of {} figures that both records have, {} differ, {} are equivalent within {}, {} are inconclusive. The \
+         intervals hold jointly.",
+        differences.figures.len(),
+        differences.changed().count(),
+        count(Change::Equivalent),
+        percent(EQUIVALENCE_MARGIN),
+        count(Change::Inconclusive),
+    )];
+    let mut disturbed: Vec<&str> =
+        differences.changed().flat_map(|figure| &figure.disturbed).map(String::as_str).collect();
+    disturbed.sort_unstable();
+    disturbed.dedup();
+    if !disturbed.is_empty() {
+        notes.push(format!("Doubtful: {}.", disturbed.join("; ")));
+    }
+    notes.extend(differences.not_compared.iter().map(|why| format!("Not compared: {why}.")));
+    notes
+}
+
+/// Returns the rows of machine and conditions whose values differ.
+fn changed_conditions(all: &[NamedEvaluation]) -> Table {
+    let mut tables = conditions::side_by_side(all);
+    let mut table = tables.remove(0);
+    "What changed in machine and conditions".clone_into(&mut table.title);
+    // A start time always differs, and explains nothing.
+    table.rows.retain(|row| {
+        let is_different = row[1..].windows(2).any(|pair| pair[0] != pair[1]);
+        is_different && !["started", "duration"].contains(&row[0].as_str())
+    });
+    table
+}
