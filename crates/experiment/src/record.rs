@@ -115,7 +115,7 @@ pub enum Method {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Experiment {
-    /// Id of the experiment: see [`id`].
+    /// Id of the experiment, from [`id`].
     pub id: String,
     /// How treatments alternate.
     pub method: Method,

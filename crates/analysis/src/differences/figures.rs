@@ -115,13 +115,22 @@ struct SampleMetric {
 }
 
 impl SampleMetric {
+    /// Returns the number by which a rate is divided: the clock is that of one CPU, however many are busy.
+    fn divisor(experiment: &Experiment, sample: &Sample) -> f64 {
+        if experiment.id == id::CLOCK {
+            experiment.treatments[sample.treatment].workers.max(1) as f64
+        } else {
+            1.0
+        }
+    }
+
     /// Returns the values of each group of treatments, without those whose command always failed.
     fn values(&self, experiment: &Experiment) -> BTreeMap<String, Vec<f64>> {
         let position = experiment.metrics.iter().position(|metric| metric.name == self.name);
         let repeats = self.repeats.and_then(|name| experiment.parameters.get(name)?.parse::<f64>().ok());
         let value = |sample: &Sample| match position {
             Some(index) => sample.values.get(index).copied(),
-            None => Some(sample.rate() * repeats.unwrap_or(1.0)),
+            None => Some(sample.rate() * repeats.unwrap_or(1.0) / Self::divisor(experiment, sample)),
         };
         let mut groups: BTreeMap<String, Vec<f64>> = BTreeMap::new();
         for sample in &experiment.samples {

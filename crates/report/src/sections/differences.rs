@@ -3,7 +3,7 @@
 use crate::sections::{NamedEvaluation, Table, conditions};
 use manycore_analysis::differences::{Change, FigureDifference, RecordDifferences};
 use manycore_render::{
-    figure::{ABSENT, factor, number},
+    figure::{ABSENT, factor, short},
     table::Align,
 };
 use manycore_stats::verdict::EQUIVALENCE_MARGIN;
@@ -26,7 +26,7 @@ fn of_pair(first: &NamedEvaluation, other: &NamedEvaluation) -> [Table; 2] {
     let title = format!("{} against {}", other.name, first.name);
     let mut changed = table(title.clone(), first, other);
     changed.rows = differences.changed().map(row).collect();
-    if changed.rows.is_empty() {
+    if changed.rows.is_empty() && !differences.figures.is_empty() {
         changed
             .rows
             .push(std::iter::once("nothing".to_owned()).chain((0..5).map(|_| ABSENT.to_owned())).collect());
@@ -67,8 +67,8 @@ fn row(figure: &FigureDifference) -> Vec<String> {
         } else {
             format!("{} ({})", figure.what, figure.unit)
         },
-        number(figure.medians[0]),
-        number(figure.medians[1]),
+        short(figure.medians[0]),
+        short(figure.medians[1]),
         format!("{}x", factor(figure.ratio)),
         interval,
         format!("{is}{doubtful}"),
@@ -78,12 +78,12 @@ fn row(figure: &FigureDifference) -> Vec<String> {
 fn notes(differences: &RecordDifferences) -> Vec<String> {
     let count = |change| differences.figures.iter().filter(|figure| figure.change == change).count();
     let mut notes = vec![format!(
-        "Of {} figures that both records have, {} differ, {} are equivalent within {}, {} are inconclusive. The \
-         intervals hold jointly.",
+        "Figures that both records have: {}. Different: {}; equivalent within {}: {}; inconclusive: {}. The intervals \
+         hold jointly.",
         differences.figures.len(),
         differences.changed().count(),
-        count(Change::Equivalent),
         percent(EQUIVALENCE_MARGIN),
+        count(Change::Equivalent),
         count(Change::Inconclusive),
     )];
     let mut disturbed: Vec<&str> =
