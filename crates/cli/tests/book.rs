@@ -123,7 +123,9 @@ fn pages_of_subcommands_are_what_help_prints() {
     if std::env::var_os("UPDATE_DOCS").is_some() {
         fs::remove_dir_all(&directory).ok();
         fs::create_dir_all(&directory).unwrap();
-        pages.iter().for_each(|(path, page)| fs::write(path, page).unwrap());
+        for (path, page) in &pages {
+            fs::write(path, page).unwrap();
+        }
     }
     let names: Vec<_> = pages.iter().map(|(path, _)| path.clone()).collect();
     let unexpected: Vec<_> =

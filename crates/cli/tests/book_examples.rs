@@ -69,14 +69,15 @@ fn steps(block: &CodeBlock) -> Vec<Step> {
 
 /// Runs commands one after the other in one shell. Returns what each printed, on both streams, and its exit status.
 fn run(steps: &[Step], directory: &Path) -> Vec<(i32, String)> {
-    let script: String = steps
-        .iter()
-        .map(|step| format!("{}\nstatus=$?; printf '{MARK}%s{MARK}' $status; (exit $status)\n", step.command))
-        .collect();
+    let mut script = String::from("exec 2>&1\n");
+    for step in steps {
+        script += &step.command;
+        script += &format!("\nstatus=$?; printf '{MARK}%s{MARK}' $status; (exit $status)\n");
+    }
     let binary = PathBuf::from(assert_cmd::cargo::cargo_bin!("manycore"));
     let path = format!("{}:{}", binary.parent().unwrap().display(), std::env::var("PATH").unwrap());
     let file = directory.join(".commands");
-    fs::write(&file, format!("exec 2>&1\n{script}")).unwrap();
+    fs::write(&file, script).unwrap();
     let output = Command::new("sh")
         .arg(file)
         .current_dir(directory)
