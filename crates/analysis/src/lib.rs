@@ -21,6 +21,11 @@
 //! How much of a CPU one worker needs (`demand` of the scaling) is its CPU time where some CPUs were idle. It is
 //! unknown where all were in use. Our own loads only compute.
 //!
+//! # Summary
+//!
+//! [`summary::summarize`] answers the question of each section in one line, with a mark and the next command. It is for
+//! the first lines of a report.
+//!
 //! # Planning
 //!
 //! The minimum detectable effect and the number of pairs that an answer needs (`power_analysis`) follow from the width of
@@ -53,6 +58,7 @@ mod scaling;
 mod scheduler_counters;
 mod spawning;
 mod stream;
+pub mod summary;
 mod tuning;
 mod wording;
 

@@ -253,7 +253,13 @@ impl<'a> Simulation<'a> {
     }
 
     /// Returns an experiment with samples of fixed work.
-    fn whole_runs(&mut self, id: &str, unit: &str, treatments: Vec<TrueTreatment>, work: f64) -> Experiment {
+    pub(super) fn whole_runs(
+        &mut self,
+        id: &str,
+        unit: &str,
+        treatments: Vec<TrueTreatment>,
+        work: f64,
+    ) -> Experiment {
         self.blocks(id, unit, Method::WholeRun, treatments, |rate, noise_factor| {
             (work / (rate * noise_factor), work)
         })

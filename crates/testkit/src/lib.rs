@@ -10,6 +10,7 @@ mod core_latency;
 mod experiments;
 mod memory;
 mod spawning;
+mod study;
 
 pub use core_latency::{distance_ns, latency_experiment};
 use experiments::Simulation;
@@ -59,6 +60,8 @@ pub struct SyntheticMachine {
     pub smt: bool,
     /// Number of NUMA nodes.
     pub nodes: u32,
+    /// Number of last-level caches.
+    pub last_level_caches: u32,
     /// Memory in bytes.
     pub memory_bytes: u64,
     /// Prime events per second of one worker.
@@ -103,6 +106,7 @@ impl SyntheticMachine {
             cpus: 2,
             smt: false,
             nodes: 1,
+            last_level_caches: 1,
             memory_bytes: 8 << 30,
             rate: 3376.72,
             contention: 0.0,
@@ -157,6 +161,23 @@ impl SyntheticMachine {
             coherence: 0.000_004,
             clock: (2.9e9, 0.9),
             blas: Some("libopenblas.so.0".to_owned()),
+            ..Self::server()
+        }
+    }
+
+    /// Returns a server with one socket, 64 CPUs, two NUMA nodes and eight last-level caches.
+    pub fn chiplets() -> Self {
+        Self {
+            hostname: "chiplets".to_owned(),
+            cpu_model: "Example EPYC 32-Core".to_owned(),
+            cpus: 64,
+            nodes: 2,
+            last_level_caches: 8,
+            memory_bytes: 256 << 30,
+            contention: 0.004,
+            coherence: 0.000_02,
+            blas: Some("libblas.so.3 (reference BLAS)".to_owned()),
+            sysbench: true,
             ..Self::server()
         }
     }
@@ -266,7 +287,7 @@ impl SyntheticMachine {
             online: all.clone(),
             packages: vec![Group { id: Some(0), cpus: all.clone() }],
             dies: vec![Group { id: Some(0), cpus: all.clone() }],
-            caches: caches(&cores, &all),
+            caches: caches(&cores, self.cpus, self.last_level_caches),
             cores,
             nodes: (0..self.nodes)
                 .map(|id| Node {
@@ -290,8 +311,9 @@ impl SyntheticMachine {
     }
 }
 
-/// Returns one L1 and one L2 for each core, and one L3 for all.
-fn caches(cores: &[Group], all: &CpuSet) -> Vec<Cache> {
+/// Returns one L1 and one L2 for each core, and `shared` L3 for equal parts of the CPUs.
+fn caches(cores: &[Group], cpus: u32, shared: u32) -> Vec<Cache> {
+    let each = cpus / shared;
     let cache = |level, kind, size_bytes, cpus: &CpuSet| Cache {
         level,
         kind,
@@ -309,7 +331,9 @@ fn caches(cores: &[Group], all: &CpuSet) -> Vec<Cache> {
                 cache(2, CacheKind::Unified, 1 << 20, &core.cpus),
             ]
         })
-        .chain([cache(3, CacheKind::Unified, 32 << 20, all)])
+        .chain(
+            (0..shared).map(|index| cache(3, CacheKind::Unified, 32 << 20, &cpu_range(index * each, each))),
+        )
         .collect()
 }
 

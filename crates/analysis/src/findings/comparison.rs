@@ -8,7 +8,7 @@ use crate::{
 use manycore_stats::verdict::{Answer, DecisionRule};
 use manycore_text::units::{decimals, duration};
 
-pub(super) fn find(comparison: &Comparison) -> Finding {
+pub(crate) fn find(comparison: &Comparison) -> Finding {
     let verdict = &comparison.verdict;
     let primary = comparison.metrics.first();
     let change = ChangeWording::for_metric(primary.map(|primary| &primary.metric));

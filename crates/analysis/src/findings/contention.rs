@@ -25,7 +25,11 @@ pub(super) fn find(evaluation: &Evaluation, cpus: usize) -> Vec<Finding> {
 }
 
 /// Returns the point of a variant with the most workers that can have a CPU each.
-fn widest_point<'a>(load: &'a LoadContention, variant: &str, cpus: usize) -> Option<&'a ContentionPoint> {
+pub(crate) fn widest_point<'a>(
+    load: &'a LoadContention,
+    variant: &str,
+    cpus: usize,
+) -> Option<&'a ContentionPoint> {
     load.points
         .iter()
         .filter(|point| {

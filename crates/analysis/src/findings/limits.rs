@@ -3,7 +3,7 @@
 use super::{Finding, FindingKind, scaling::ratio};
 use crate::limits::{LimitProof, LimitResult};
 
-pub(super) fn find(proof: &LimitProof) -> Finding {
+pub(crate) fn find(proof: &LimitProof) -> Finding {
     let name = proof.check.name();
     let text = match &proof.shown {
         LimitResult::Holds => format!("The limit is enforced: {name}."),

@@ -14,6 +14,14 @@ mod stream;
 mod support;
 mod tuning;
 
+pub(crate) use comparison::find as comparison_finding;
+pub(crate) use contention::widest_point;
+pub(crate) use limits::find as limit_finding;
+pub(crate) use placement::program as program_name;
+pub(crate) use scaling::{GOOD_EFFICIENCY, most_telling_point};
+pub(crate) use support::experiment_ids;
+pub(crate) use tuning::find as tuning_finding;
+
 use super::Evaluation;
 use manycore_experiment::Record;
 use manycore_stats::{Estimate, verdict::Verdict};

@@ -59,7 +59,7 @@ fn superlinear_matrix(point: &MatrixPoint) -> Option<Finding> {
     superlinear("matrix", &what, point.speedup.as_ref()?, point.processes as f64)
 }
 
-fn program(modes: &ParallelModes) -> String {
+pub(crate) fn program(modes: &ParallelModes) -> String {
     let parameter = |name: &str| modes.parameters.get(name).map_or("?", String::as_str);
     match parameter("program") {
         "python" if parameter("blas_threads") == "1" => "Python with one BLAS thread".to_owned(),

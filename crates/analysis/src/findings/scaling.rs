@@ -11,7 +11,7 @@ use manycore_text::names::list;
 use manycore_topology::Machine;
 
 /// Efficiency below which the limits of scaling are listed.
-const GOOD_EFFICIENCY: f64 = 0.97;
+pub(crate) const GOOD_EFFICIENCY: f64 = 0.97;
 
 /// Idle share of the CPUs' time from which the CPUs are not what limits the work.
 const IDLE: f64 = 0.2;
@@ -65,7 +65,7 @@ fn superlinear(point: &ScalingPoint) -> Option<Finding> {
 
 /// Returns the most telling point. For CPU-bound workers it is the point with as many workers as CPUs, or
 /// the nearest below; for others it is the point with the most workers.
-fn most_telling_point(scaling: &Scaling) -> Option<&ScalingPoint> {
+pub(crate) fn most_telling_point(scaling: &Scaling) -> Option<&ScalingPoint> {
     let has_cpus = |point: &&ScalingPoint| !scaling.is_cpu_bound() || point.workers <= scaling.cpus;
     scaling.points.iter().rfind(has_cpus).filter(|point| point.workers > 1)
 }

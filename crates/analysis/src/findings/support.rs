@@ -7,7 +7,7 @@ use manycore_experiment::{Record, record::id};
 use manycore_text::names::list;
 
 /// Returns the ids, or their prefixes, of the experiments on which the findings of a topic rest.
-fn experiment_ids(topic: &str) -> Option<&'static [&'static str]> {
+pub(crate) fn experiment_ids(topic: &str) -> Option<&'static [&'static str]> {
     Some(match topic {
         "scaling" => &[id::SCALING],
         "modes" => &[id::MODES],

@@ -7,7 +7,7 @@ use crate::{
 };
 use manycore_stats::verdict::Answer;
 
-pub(super) fn find(tuning: &TuneResult) -> Finding {
+pub(crate) fn find(tuning: &TuneResult) -> Finding {
     let tried = tuning.candidates.len();
     let mut evidence = vec![format!("{tried} candidates, {} runs", tuning.trials)];
     evidence.extend(

@@ -1,0 +1,162 @@
+//! One line for each section of a record: the answer to the question of the section with its figure and interval, a
+//! mark, and the next command where one follows from the evidence.
+//!
+//! A line is never stronger than its interval. What the interval leaves open has the mark [`SummaryMark::Neutral`], and
+//! the line says what would decide it. What the conditions do not support is not marked as good.
+
+mod machine;
+mod next;
+mod sharing;
+mod study;
+mod workers;
+
+use crate::{Evaluation, FindingKind, disturbance, findings};
+use manycore_experiment::Record;
+use manycore_stats::verdict::Verdict;
+use manycore_text::{names::list, units::interval};
+use serde::Serialize;
+
+/// What a line means for the reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SummaryMark {
+    /// The interval shows a good result, or that nothing needs to be done.
+    Good,
+    /// Inconclusive, or a figure that is neither good nor bad.
+    Neutral,
+    /// The interval shows something that costs performance, or the figures of the section are doubtful.
+    Attention,
+}
+
+impl SummaryMark {
+    /// Returns the mark as a word: `good`, `neutral`, `attention`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Good => "good",
+            Self::Neutral => "neutral",
+            Self::Attention => "attention",
+        }
+    }
+}
+
+/// The summary of one section.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SectionSummary {
+    /// Id of the section in reports: `scaling`, `comparison`.
+    pub section: &'static str,
+    /// The question that the section answers.
+    pub question: &'static str,
+    /// What the line means.
+    pub mark: SummaryMark,
+    /// The answer, with its figure and interval. It may contain names from the record.
+    pub line: String,
+    /// The command to run next, as typed in a shell. `COMMAND` stands for a command of the reader's choice. `None`
+    /// where nothing follows from the evidence.
+    pub next: Option<String>,
+}
+
+/// The sections in the order of reports, each with its question.
+const QUESTIONS: [(&str, &str); 15] = [
+    ("conditions", "Was the machine quiet?"),
+    ("noise", "How much do two identical variants differ?"),
+    ("scaling", "How does the work scale over workers?"),
+    ("counters", "Did the workers get their CPU time?"),
+    ("modes", "Are threads or processes faster than one task after another?"),
+    ("matrix", "How fast is floating-point arithmetic?"),
+    ("affinity", "Does pinning processes to CPUs help?"),
+    ("latency", "How long does a cache line take from CPU to CPU?"),
+    ("stream", "How fast is memory?"),
+    ("sysbench", "Do the figures agree with those of sysbench?"),
+    ("contention", "How much work is lost when workers share something?"),
+    ("comparison", "Is B better than A?"),
+    ("tuning", "Which placement is best?"),
+    ("limits", "Are the limits enforced?"),
+    ("spawn", "How many light processes fit?"),
+];
+
+/// Returns the question that a section answers. `None` for an unknown section.
+pub fn question(section: &str) -> Option<&'static str> {
+    QUESTIONS.iter().find(|(id, _)| *id == section).map(|(_, question)| *question)
+}
+
+/// A line before it belongs to a section.
+struct Line {
+    mark: SummaryMark,
+    text: String,
+    next: Option<String>,
+}
+
+impl Line {
+    fn new(mark: SummaryMark, text: impl Into<String>) -> Self {
+        Self { mark, text: text.into(), next: None }
+    }
+
+    fn then(self, next: impl Into<Option<String>>) -> Self {
+        Self { next: next.into(), ..self }
+    }
+}
+
+/// Returns one line for each section that was measured, in the order of reports. Lines that answer the question of a
+/// run (a comparison, a search, a check of limits, light processes) come first.
+pub fn summarize(record: &Record, evaluation: &Evaluation) -> Vec<SectionSummary> {
+    let line = |section: &str| -> Option<Line> {
+        match section {
+            "conditions" => Some(machine::conditions(record, evaluation)),
+            "noise" => machine::noise(record, evaluation),
+            "scaling" => workers::scaling(record, evaluation),
+            "counters" => workers::counters(evaluation),
+            "modes" => workers::modes(record, evaluation),
+            "matrix" => machine::matrix(evaluation),
+            "affinity" => workers::affinity(record, evaluation),
+            "latency" => machine::latency(evaluation),
+            "stream" => machine::stream(record, evaluation),
+            "sysbench" => machine::sysbench(evaluation),
+            "contention" => sharing::contention(record, evaluation),
+            "comparison" => study::comparison(record, evaluation),
+            "tuning" => study::tuning(evaluation),
+            "limits" => study::limits(evaluation),
+            "spawn" => study::spawn(evaluation),
+            _ => None,
+        }
+    };
+    let mut summaries: Vec<SectionSummary> = QUESTIONS
+        .iter()
+        .filter_map(|&(section, question)| {
+            let Line { mark, text, next } = supported(line(section)?, section, record);
+            Some(SectionSummary { section, question, mark, line: text, next })
+        })
+        .collect();
+    summaries.sort_by_key(|summary| !["comparison", "tuning", "limits", "spawn"].contains(&summary.section));
+    summaries
+}
+
+/// Takes the mark `Good` from a line that the conditions do not support, and says why.
+fn supported(line: Line, section: &str, record: &Record) -> Line {
+    let ids = findings::experiment_ids(section).filter(|_| line.mark == SummaryMark::Good);
+    let disturbance = ids.map(|ids| disturbance::of_topic(record, ids)).unwrap_or_default();
+    let why = disturbance.exceeded_limits();
+    if why.is_empty() {
+        return line;
+    }
+    let text = format!("{} This is doubtful: {}.", line.text, list(&why));
+    Line { mark: SummaryMark::Neutral, text, next: next::audit(&disturbance).or(line.next) }
+}
+
+/// Returns the text of the first finding of a topic that is of this kind.
+fn found<'a>(evaluation: &'a Evaluation, kind: FindingKind, topic: &str) -> Option<&'a str> {
+    let of = |finding: &&findings::Finding| finding.kind == kind && finding.topic == topic;
+    evaluation.findings.iter().find(of).map(|finding| finding.text.as_str())
+}
+
+/// Formats the ratio of a verdict: `1.10x (95 %: 1.08 to 1.12)`.
+fn ratio(verdict: &Verdict) -> String {
+    format!("{:.2}x ({})", verdict.ratio, interval(verdict.interval, |end| format!("{end:.2}")))
+}
+
+/// `one worker`, `64 workers`.
+fn workers(count: usize) -> String {
+    if count == 1 { "one worker".to_owned() } else { format!("{count} workers") }
+}
+
+#[cfg(test)]
+mod tests;
