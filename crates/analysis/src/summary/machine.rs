@@ -173,8 +173,8 @@ fn peak(streaming: &MemoryBandwidth) -> Option<String> {
 
 /// Describes the time of a load from local memory, where bandwidth was not measured.
 fn idle(streaming: &MemoryBandwidth) -> Option<String> {
-    let local = streaming.routes.iter().filter(|route| route.from == route.to);
-    let time = local.filter_map(|route| route.idle_ns).next()?;
+    let mut local = streaming.routes.iter().filter(|route| route.from == route.to);
+    let time = local.find_map(|route| route.idle_ns)?;
     let ends = interval(time.interval, |end| format!("{end:.0}"));
     Some(format!("A load from local memory takes {:.0} ns ({ends}).", time.median))
 }

@@ -49,7 +49,7 @@ pub(super) fn limits(evaluation: &Evaluation) -> Option<Line> {
     };
     let worst = evaluation.limits.iter().map(mark).max()?;
     let undecided = evaluation.limits.iter().find(|proof| proof.shown == LimitResult::Inconclusive);
-    let again = undecided.map(|proof| format!("sudo manycore qos prove {}", proof.check.name()));
+    let again = undecided.map(|proof| format!("sudo manycore qos prove {} --budget 5m", proof.check.name()));
     let more = if again.is_some() { " A longer check decides it." } else { "" };
     Some(Line::new(worst, format!("{}{more}", sentences.join(" "))).then(again))
 }

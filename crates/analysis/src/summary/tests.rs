@@ -182,7 +182,7 @@ fn limits_are_good_only_where_they_are_shown() {
         parts(&SyntheticMachine { noise: 0.3, blocks: 8, ..machine }.prove(0.95), "limits");
     assert_eq!(mark, SummaryMark::Neutral, "{line}");
     assert!(line.ends_with("A longer check decides it."), "{line}");
-    assert_eq!(next, "sudo manycore qos prove bandwidth");
+    assert_eq!(next, "sudo manycore qos prove bandwidth --budget 5m");
 }
 
 #[test]
