@@ -1,7 +1,7 @@
 //! The folder of a run's results: the record, the page and the tables.
 
 use crate::{
-    cli::Format,
+    cli::{Format, Results},
     failure::{Failure, Outcome},
     output,
 };
@@ -10,7 +10,8 @@ use manycore_linux::clock;
 use manycore_report::{self, NamedEvaluation};
 use std::{
     fs,
-    io::ErrorKind,
+    io::{self, ErrorKind},
+    os::unix::fs::symlink,
     path::{Path, PathBuf},
 };
 
@@ -19,46 +20,93 @@ fn compact(utc: &str) -> String {
     utc.chars().filter(|character| !matches!(character, '-' | ':')).collect()
 }
 
-/// Returns a path of this name that does not exist yet. A number is appended where another run of the same
-/// second has taken the name.
-fn unused(name: &str) -> PathBuf {
-    let numbered = (2..).map(|number| PathBuf::from(format!("{name}-{number}")));
-    [PathBuf::from(name)].into_iter().chain(numbered).find(|path| !path.exists()).unwrap_or_default()
+/// Creates a directory of this name in `base`. A number is appended where another run of the same second has taken
+/// the name.
+fn create_unused(base: &Path, name: &str) -> io::Result<PathBuf> {
+    let numbered = (2..).map(|number| base.join(format!("{name}-{number}")));
+    for path in [base.join(name)].into_iter().chain(numbered) {
+        match fs::create_dir(&path) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            created => return created.map(|()| path),
+        }
+    }
+    Err(ErrorKind::AlreadyExists.into())
 }
+
+/// Name of the link to the last results, beside them.
+pub const LATEST: &str = "latest";
+
+/// Name of the record in a directory of results.
+pub const RECORD: &str = "record.json";
 
 /// The folder for the results of one run.
 pub struct Folder {
     path: PathBuf,
-    /// Whether the folder was created for this run.
-    made: bool,
+    /// The directory of all results, if this folder was created in it.
+    base: Option<PathBuf>,
+    /// The directories that were created for this run, innermost first.
+    made: Vec<PathBuf>,
     /// Whether the folder holds the record of an earlier run.
     used: bool,
 }
 
 impl Folder {
-    /// Creates or opens the folder at `path`, or a new one named after the subcommand and the time. Checks before
-    /// anything is measured that files can be written there. The record of an earlier run is overwritten with
-    /// `force` only.
+    /// Creates or opens the directory of `--out`, or creates one named after the subcommand and the time in the
+    /// directory of all results. Checks before anything is measured that files can be written there. The record of an
+    /// earlier run is overwritten with `--force` only.
     ///
     /// # Errors
     /// [`Failure::Input`] if there is such a record, [`Failure::Missing`] if files cannot be written.
-    pub fn open(path: Option<PathBuf>, force: bool, subcommand: &str) -> Outcome<Self> {
-        let path =
-            path.unwrap_or_else(|| unused(&format!("manycore-{subcommand}-{}", compact(&clock::utc()))));
-        let used = path.join("record.json").exists();
+    pub fn open(to: &Results, subcommand: &str) -> Outcome<Self> {
+        let folder = match &to.out {
+            Some(path) => Self::given(path, to.force),
+            None => Self::new_in(&to.base.results, subcommand),
+        }?;
+        match tempfile::tempfile_in(&folder.path) {
+            Ok(_) => Ok(folder),
+            Err(error) => {
+                folder.discard();
+                Err(unusable("write into", &folder.path, &error))
+            }
+        }
+    }
+
+    fn given(path: &Path, force: bool) -> Outcome<Self> {
+        let used = path.join(RECORD).exists();
         if used && !force {
             return Err(Failure::input(format!(
                 "{} contains an earlier record: give --force to overwrite it, or another --out to keep it",
                 path.display()
             )));
         }
-        let made = !path.exists();
-        fs::create_dir_all(&path).map_err(|error| {
-            Failure::missing(format!("cannot create the directory {}: {error}", path.display()))
-        })?;
-        tempfile::tempfile_in(&path)
-            .map_err(|error| Failure::missing(format!("cannot write into {}: {error}", path.display())))?;
-        Ok(Self { path, made, used })
+        let made = if path.exists() { Vec::new() } else { vec![path.to_owned()] };
+        fs::create_dir_all(path).map_err(|error| unusable("create the directory", path, &error))?;
+        Ok(Self { path: path.to_owned(), base: None, made, used })
+    }
+
+    fn new_in(base: &Path, subcommand: &str) -> Outcome<Self> {
+        let was_there = base.exists();
+        fs::create_dir_all(base).map_err(|error| unusable("create the directory", base, &error))?;
+        let path = create_unused(base, &format!("{subcommand}-{}", compact(&clock::utc())))
+            .map_err(|error| unusable("create a directory in", base, &error))?;
+        let made = [path.clone()].into_iter().chain((!was_there).then(|| base.to_owned())).collect();
+        Ok(Self { path, base: Some(base.to_owned()), made, used: false })
+    }
+
+    /// Lets the link `latest` beside this folder point to it. A run does not fail for lack of the link: a file system
+    /// may have none.
+    fn link_as_latest(&self) {
+        let (Some(base), Some(name)) = (&self.base, self.path.file_name()) else { return };
+        let link = base.join(LATEST);
+        // A file or a directory of this name belongs to the user.
+        if fs::symlink_metadata(&link).is_ok_and(|found| !found.is_symlink()) {
+            return;
+        }
+        // Renamed into place, so that the link is there at all times.
+        let new = base.join(format!(".{LATEST}-{}", std::process::id()));
+        if symlink(name, &new).is_ok() && fs::rename(&new, &link).is_err() {
+            let _ = fs::remove_file(&new);
+        }
     }
 
     /// Returns the path of the folder.
@@ -68,14 +116,14 @@ impl Folder {
 
     /// Returns the path of the record.
     pub fn record(&self) -> PathBuf {
-        self.path.join("record.json")
+        self.path.join(RECORD)
     }
 
-    /// Removes the folder if it was created for this run. Called when a run has no result worth keeping.
+    /// Removes the directories that were created for this run. Called when a run has no result worth keeping.
     pub fn discard(&self) {
-        if self.made {
-            // A folder that is not empty stays: `remove_dir` refuses it.
-            let _ = fs::remove_dir(&self.path);
+        for path in &self.made {
+            // A directory that is not empty stays: `remove_dir` refuses it.
+            let _ = fs::remove_dir(path);
         }
     }
 
@@ -112,6 +160,9 @@ impl Folder {
         let written = kept
             .and_then(|()| output::write_file(&page, manycore_report::html(&all).as_bytes()))
             .and_then(|()| self.write_tables(&manycore_report::csv(&all)));
+        if written.is_ok() {
+            self.link_as_latest();
+        }
         if written.is_ok() && !quiet {
             output::note(&format!(
                 "The report is {}; the record and its tables are in the same directory.",
@@ -143,9 +194,65 @@ impl Folder {
     }
 }
 
+/// The failure of a directory that cannot be used: before anything is measured, with the option that names another.
+fn unusable(what: &str, path: &Path, error: &io::Error) -> Failure {
+    Failure::missing(format!(
+        "cannot {what} {}: {error}; give a directory that you can write to with --out DIR",
+        path.display()
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn names_in(folder: &Path) -> Vec<String> {
+        let mut names: Vec<String> = fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn runs_of_one_second_get_directories_of_their_own() {
+        let base = tempfile::tempdir().unwrap();
+        for _ in 0..3 {
+            create_unused(base.path(), "eval-1").unwrap();
+        }
+        assert_eq!(names_in(base.path()), ["eval-1", "eval-1-2", "eval-1-3"]);
+        assert!(create_unused(&base.path().join("none"), "eval-1").is_err());
+    }
+
+    #[test]
+    fn a_discarded_run_leaves_no_directory() {
+        let home = tempfile::tempdir().unwrap();
+        let base = home.path().join("a/manycore-results");
+        let first = Folder::new_in(&base, "eval").unwrap();
+        let second = Folder::new_in(&base, "eval").unwrap();
+        first.discard();
+        assert_eq!(names_in(&base).len(), 1, "the directory of another run stays");
+        second.discard();
+        first.discard();
+        assert!(!base.exists());
+    }
+
+    #[test]
+    fn latest_is_the_last_run_unless_the_user_has_such_a_file() {
+        let base = tempfile::tempdir().unwrap();
+        let link = base.path().join(LATEST);
+        for _ in 0..2 {
+            let folder = Folder::new_in(base.path(), "eval").unwrap();
+            folder.link_as_latest();
+            assert_eq!(Some(fs::read_link(&link).unwrap().as_os_str()), folder.path.file_name());
+        }
+        fs::remove_file(&link).unwrap();
+        fs::write(&link, "mine").unwrap();
+        Folder::new_in(base.path(), "eval").unwrap().link_as_latest();
+        assert_eq!(fs::read_to_string(&link).unwrap(), "mine");
+        assert!(names_in(base.path()).iter().all(|name| !name.starts_with('.')));
+    }
 
     #[test]
     fn folders_are_named_after_the_moment() {

@@ -6,7 +6,11 @@
 //! | `cmd` | one file for each subcommand: options -> library call -> print |
 //! | `measuring` | what all subcommands that measure do around the measurement: folder, progress, Ctrl-C, saving, printing |
 //! | `source`, `load` | machines, plans and records that the command line names |
+//! | `folder`, `results` | the directory of a run's results, and those of earlier runs |
+//! | `program` | programs that the command line names |
 //! | `live` | subcommands that show readings at equal times until they are interrupted |
+//! | `completion` | what can stand at the end of a command line, for shells |
+//! | `settings` | a user's defaults: configuration file and variables |
 //! | `failure` | the reasons for which a run fails, and their exit codes |
 //! | `schemas` | the kinds of JSON that are written, and their JSON Schemas |
 //! | `output` | standard output and standard error; replaces unprintable characters for terminals |
@@ -14,6 +18,7 @@
 
 pub mod cli;
 pub mod cmd;
+pub mod completion;
 pub mod failure;
 pub mod folder;
 pub mod live;
@@ -21,8 +26,11 @@ pub mod load;
 pub mod measuring;
 pub mod output;
 pub mod placement_args;
+pub mod program;
 pub mod progress;
+pub mod results;
 pub mod schemas;
+pub mod settings;
 pub mod signals;
 pub mod source;
 pub mod study;

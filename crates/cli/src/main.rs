@@ -1,11 +1,12 @@
 //! The `manycore` program; everything is in the library.
 #![forbid(unsafe_code)]
 
-use clap::Parser;
-use std::process::ExitCode;
+use manycore::{cli::Cli, cmd};
+use std::{env::args_os, process::ExitCode};
 
 pub(crate) fn main() -> ExitCode {
-    match manycore::cmd::run(manycore::cli::Cli::parse()) {
+    let words: Vec<_> = args_os().collect();
+    match Cli::from_words(&words).and_then(cmd::run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }

@@ -30,7 +30,7 @@ impl<'a> Run<'a> {
     /// written.
     pub fn begin(subcommand: &'a str, to: &'a Results, seconds: f64) -> Outcome<Self> {
         signals::catch_interrupts()?;
-        let folder = Folder::open(to.out.clone(), to.force, &subcommand.replace(' ', "-"))?;
+        let folder = Folder::open(to, &subcommand.replace(' ', "-"))?;
         Ok(Self { subcommand, to, folder, progress: Progress::new(seconds, to.quiet) })
     }
 
@@ -80,7 +80,7 @@ impl<'a> Run<'a> {
         match ending {
             Err(Failure::Interrupted(_)) => Err(Failure::Interrupted(format!(
                 "interrupted; the results so far are in {} (show them with: manycore report {0})",
-                self.folder.record().display()
+                self.folder.path().display()
             ))),
             ending => ending,
         }

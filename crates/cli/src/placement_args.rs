@@ -43,6 +43,9 @@ pub fn resolve(args: &PlacementArgs) -> Outcome<ResolvedPlacement> {
     {
         return Err(Failure::input(format!("--trace: there is no directory {}", folder.display())));
     }
+    if let Some(path) = &args.trace {
+        output::check_file(path)?;
+    }
     let machine = source::live()?;
     let request = PlacementRequest {
         plan: args.plan.as_ref().map(|path| source::plan(path, &machine)).transpose()?,

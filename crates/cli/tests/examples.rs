@@ -1,11 +1,13 @@
-//! Every command line that README, the book and the help texts show is accepted by the command line's definition.
+//! Every command line that README, the book and the help texts show is accepted by the command line's definition, and
+//! help fits a terminal.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
+#![allow(clippy::panic, reason = "a test may stop anywhere")]
 
 mod common;
 
 use clap::{CommandFactory, Parser, error::ErrorKind};
 use common::markdown::documents;
-use manycore::cli::Cli;
+use manycore::cli::{Cli, help};
 use std::fs;
 
 /// Returns the command lines of `manycore` in a text, without prompts, shell syntax and trailing comments.
@@ -77,4 +79,58 @@ fn examples_of_help_texts_are_accepted() {
     check(&Cli::command(), &mut count, &mut wrong);
     assert!(wrong.is_empty(), "{wrong:#?}");
     assert!(count >= 100, "{count}");
+}
+
+/// Returns the help of all subcommands, each with its name, as on a terminal of `width` columns.
+fn all_help(width: usize) -> Vec<(String, String, String)> {
+    fn collect(command: &mut clap::Command, path: &str, all: &mut Vec<(String, String, String)>) {
+        for nested in command
+            .get_subcommands_mut()
+            .filter(|nested| !nested.is_hide_set() && nested.get_name() != "help")
+        {
+            let path = format!("{path} {}", nested.get_name());
+            all.push((path.clone(), nested.render_long_help().to_string(), nested.render_help().to_string()));
+            collect(nested, &path, all);
+        }
+    }
+    let mut program = help::arrange(Cli::command(), width);
+    program.build();
+    let mut all = vec![(
+        "manycore".to_owned(),
+        program.render_long_help().to_string(),
+        program.render_help().to_string(),
+    )];
+    collect(&mut program, "manycore", &mut all);
+    all
+}
+
+#[test]
+fn help_fits_80_columns() {
+    for (name, long, short) in all_help(80) {
+        for line in long.lines().chain(short.lines()) {
+            assert!(line.chars().count() <= 80, "{name}: {line}");
+        }
+    }
+}
+
+#[test]
+fn examples_come_before_the_options_and_are_accepted() {
+    for (name, long, _) in all_help(80) {
+        let start = long.find("Examples:\n").unwrap_or_else(|| panic!("{name} has no examples"));
+        let usage = long.find("Usage: ").unwrap();
+        assert!(start < usage || name == "manycore", "{name}");
+        let (count, wrong) = problems(&name, &long[start..]);
+        assert!(wrong.is_empty(), "{wrong:#?}");
+        assert!(count >= 2 || name == "manycore vm plan", "{name}: {count} examples");
+    }
+}
+
+#[test]
+fn short_help_is_short() {
+    for (name, long, short) in all_help(80) {
+        // All subcommands, or a screen.
+        let most = if name == "manycore" { 60 } else { 50 };
+        assert!(short.lines().count() <= most, "{name}: {} lines", short.lines().count());
+        assert!(short.lines().count() <= long.lines().count(), "{name}");
+    }
 }

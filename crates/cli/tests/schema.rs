@@ -45,6 +45,7 @@ enum JournalLine {
 fn generated() -> Vec<(&'static str, Schema)> {
     vec![
         ("audit", of::<Audit>()),
+        ("config", of::<manycore::settings::Config>()),
         ("evaluation", of::<PrintedEvaluation>()),
         ("falseshare", of::<Findings>()),
         ("guard-event", of::<EventLine>()),

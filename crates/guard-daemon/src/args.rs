@@ -7,7 +7,9 @@
 use clap::{Args, ValueEnum, builder::NonEmptyStringValueParser};
 use std::path::PathBuf;
 
-/// Protect a machine, a control group or some processes from running out of memory
+/// Protect a machine from running out of memory
+///
+/// Protects a machine, a control group or some processes.
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -36,8 +38,8 @@ Rules (every entry is optional):
   stalled = \"40%\"            or if all tasks stall for this share of time and less than twice term_below is left
   grace = \"5s\"               time between SIGTERM and SIGKILL
   end = \"process\"            or \"cgroup\": end the whole control group of the process
-  last_resort = \"oom_score\"  if no process is shown to be the cause and memory is nearly exhausted, end the eligible
-                             process that the kernel would kill; or \"none\"
+  last_resort = \"oom_score\"  if no process is shown to be the cause and memory is nearly exhausted, end the eligible \
+process that the kernel would kill; or \"none\"
   slow = \"no\"                or \"freeze\", \"high\": slow down its control group when a warning is written
 
   [[cgroup]]                 watch a control group within its limit; settings as above
@@ -49,7 +51,8 @@ Rules (every entry is optional):
 
   [protect]                  processes that are never ended
   names = [\"postgres*\"]      as shown by ps -o comm. Any process can choose its name, so a rule can require more:
-  names = [{ name = \"postgres*\", user = \"postgres\" }]   also unit = \"...\" and exe = \"/usr/...\" (/proc/PID/exe)
+  names = [{ name = \"postgres*\", user = \"postgres\" }]
+                             also unit = \"...\" and exe = \"/usr/...\" (/proc/PID/exe)
                              sshd*, systemd* and others of root or in their own unit too, unless defaults = false
   units = [\"ssh.service\"]
   cgroups = [\"/db.slice\"]    including all control groups below
@@ -59,6 +62,7 @@ Users are those of this machine, not of containers. Units are those of the syste
 A control group in the rules that does not exist yet is watched once it is created; one in --cgroup must exist. \
 The rules file and every directory above it must belong to root or the guard's user, and other users \
 must not be able to write to them.
+
 Exit codes: 0 ended by a signal; 2 invalid rules; 3 another guard is running, or something is missing."
 )]
 pub struct Guard {

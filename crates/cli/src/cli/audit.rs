@@ -4,7 +4,9 @@ use super::{Format, value::interval};
 use clap::Args;
 use std::time::Duration;
 
-/// Examine how everything on this machine is pinned, and report problems. Nothing is changed.
+/// Find wrong pinning on this machine
+///
+/// Examines how everything on this machine is pinned, and reports problems. Nothing is changed.
 ///
 /// It finds overlapping pinning of several tenants, busy threads that share a CPU while others are idle,
 /// processes outside of the CPUs of their control group, pins to offline or isolated CPUs, memory on the wrong

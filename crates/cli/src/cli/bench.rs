@@ -6,7 +6,10 @@ use manycore_topology::CpuSet;
 use manycore_workload::stream::Kernel;
 use std::path::PathBuf;
 
-/// Measure one load: memory bandwidth, or contention on a counter, a lock, a queue, a semaphore or a pipe
+/// Measure one load, such as memory or a lock
+///
+/// The loads are memory bandwidth, contention on a counter, a lock, a queue, a semaphore or a pipe, and every section
+/// of `eval`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -18,7 +21,7 @@ Examples:
   manycore bench matrix --cpus 0-3           one section of `eval`
   manycore bench stream                      memory, by kernel, workers and node
   manycore bench stream --kernel triad --workers 1,4,16 --nodes 0 --array 1G
-  manycore report sem/record.json            prints the same report again
+  manycore report sem                        prints the same report again
 
 Treatments alternate in slices of 50 ms in random order. Root is not needed, and nothing is left behind on the \
 machine. Ctrl-C saves the results so far.")]

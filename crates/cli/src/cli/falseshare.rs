@@ -7,7 +7,9 @@ use super::{
 use clap::{Args, ValueEnum};
 use std::{path::PathBuf, time::Duration};
 
-/// Find cache lines that several threads of a program share although they use different bytes.
+/// Find false sharing in a program
+///
+/// Finds cache lines that several threads of a program share although they use different bytes.
 ///
 /// For each such line, the report gives the number of cache-line transfers, the threads and the lines of code
 /// that accessed each byte, the variable or the allocation that contains the bytes, and how to fix the
@@ -24,38 +26,37 @@ Examples:
   manycore falseshare --format json -- ./solver | jq '.false_sharing[] | {false_transfers, data}'
 
 Engines:
-  emulation  runs the program in qemu-user and follows every memory access of every
-             thread, and of all processes that it starts. The buffers of system calls
-             that move data (read, recv, write, send and similar) count as accesses of
-             the calling thread; data that other system calls write is not observed. It
-             needs no privileges and no hardware support, and is about ten to a hundred
-             times slower.
-             Which lines, bytes and code are shared is exact. The number of transfers
-             of a line depends on the scheduling of the threads, whose relative speed
-             differs from a native run; code that depends on time may take other
-             paths. The cost of a transfer is not measured. The program runs in a
-             process of qemu-x86_64 (or of your architecture) under the program's own
-             name, and sees LD_PRELOAD and MANYCORE_EMULATOR in its environment. With
-             --format json, the program's standard output goes to standard error. Programs
-             that run as another user, set-user-ID, in another root directory or PID
-             namespace, or for another architecture run without observation, and a
-             note reports them. A server has to stay in the foreground: the run ends
-             when its first process exits.
-  sampling   lets the CPU record the addresses of some loads and stores (Intel PEBS,
-             AMD IBS), at nearly full speed. It needs that hardware, and
-             kernel.perf_event_paranoid at 1 or less, or root. It was tested on
-             synthetic records only. Arm CPUs are not supported.
-  auto       uses emulation, which misses nothing and needs no privileges, and sampling
-             only where qemu-user is not installed. Where both are possible, a note
-             says so.
+  emulation  runs the program in qemu-user and follows every memory access of every \
+thread, and of all processes that it starts. The buffers of system calls \
+that move data (read, recv, write, send and similar) count as accesses of \
+the calling thread; data that other system calls write is not observed. It \
+needs no privileges and no hardware support, and is about ten to a hundred \
+times slower. \
+Which lines, bytes and code are shared is exact. The number of transfers \
+of a line depends on the scheduling of the threads, whose relative speed \
+differs from a native run; code that depends on time may take other \
+paths. The cost of a transfer is not measured. The program runs in a \
+process of qemu-x86_64 (or of your architecture) under the program's own \
+name, and sees LD_PRELOAD and MANYCORE_EMULATOR in its environment. With \
+--format json, the program's standard output goes to standard error. Programs \
+that run as another user, set-user-ID, in another root directory or PID \
+namespace, or for another architecture run without observation, and a \
+note reports them. A server has to stay in the foreground: the run ends \
+when its first process exits.
+  sampling   lets the CPU record the addresses of some loads and stores (Intel PEBS, \
+AMD IBS), at nearly full speed. It needs that hardware, and \
+kernel.perf_event_paranoid at 1 or less, or root. It was tested on \
+synthetic records only. Arm CPUs are not supported.
+  auto       uses emulation, which misses nothing and needs no privileges, and sampling \
+only where qemu-user is not installed. Where both are possible, a note \
+says so.
 
 Code that is generated at run time (by the compilers of Java, JavaScript, .NET) gets its \
 names from the map /tmp/perf-PID.map or the dump jit-PID.dump that the runtime writes \
 for profilers: java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit, node \
 --perf-basic-prof, DOTNET_PerfMapEnabled=1.
 
-Exit codes: 1 if false sharing was found, even if the run was cut short. Otherwise:
-3 if the memory for following accesses was used up, if a program ran unobserved, or if \
+Exit codes: 1 if false sharing was found, even if the run was cut short. Otherwise: 3 if the memory for following accesses was used up, if a program ran unobserved, or if \
 the code concerned was generated at run time and has no name; 4 if the program failed; \
 130 after Ctrl-C; 0 in all other cases. Latent sharing, sharing in libraries and true \
 sharing are reported and do not change the exit code; with --latent, latent findings do.")]

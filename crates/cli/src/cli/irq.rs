@@ -6,7 +6,9 @@ use manycore_placement::Policy;
 use manycore_topology::CpuSet;
 use std::{path::PathBuf, time::Duration};
 
-/// Show which CPUs handle the interrupts of a device, and bind them to chosen CPUs.
+/// Show and bind the interrupts of devices
+///
+/// Shows which CPUs handle the interrupts of a device, and binds them to chosen CPUs.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -29,7 +31,9 @@ pub enum IrqSubcommand {
     Place(IrqPlace),
 }
 
-/// Show the interrupts that occurred, the CPUs that may handle them and the CPUs that did.
+/// Show interrupts and their CPUs
+///
+/// Shows the interrupts that occurred, the CPUs that may handle them and the CPUs that did.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -56,7 +60,9 @@ pub struct IrqShow {
     pub root: PathBuf,
 }
 
-/// Bind all interrupts of a device to CPUs, until `manycore undo` restores the previous CPUs.
+/// Bind the interrupts of a device to CPUs
+///
+/// The interrupts stay there until `manycore undo` restores the previous CPUs.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -10,17 +10,18 @@ use manycore_placement::{MemoryPlacement, Policy};
 use manycore_topology::CpuSet;
 use std::{path::PathBuf, time::Duration};
 
-/// Evaluate this machine: noise, scaling, threads or processes, arithmetic, pinning, core-to-core latency;
-/// with advice
+/// Evaluate this machine, with advice
+///
+/// Measures noise, scaling, threads and processes, arithmetic, pinning, core-to-core latency, memory and contention.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  manycore eval                              at most 90 s on 2 CPUs; results go to a new directory here
+  manycore eval                              at most 90 s on 2 CPUs; results go below manycore-results/
   manycore eval --standard --out /tmp/host7  takes five minutes; narrower intervals
   manycore eval --only scaling,affinity      only these sections
   manycore eval --only latency               core-to-core latency of every pair of CPUs
   manycore eval --quiet --format json        for other programs; only errors on standard error
-  manycore report /tmp/host7/record.json     prints the same report again
+  manycore report /tmp/host7                 prints the same report again
 
 Needs no root privileges. Ctrl-C saves the results so far.")]
 pub struct Eval {
@@ -43,9 +44,12 @@ pub struct Eval {
 /// Where the results go, and how they are printed.
 #[derive(Clone, Debug, Args)]
 pub struct Results {
-    /// Directory for record.json, report.html and the tables [default: manycore-SUBCOMMAND-TIME]
+    /// Directory for record.json, report.html and the tables [default: a new one, SUBCOMMAND-TIME, in that of
+    /// --results]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    #[command(flatten)]
+    pub base: ResultsBase,
     /// Overwrite an earlier record in the directory of --out
     #[arg(long)]
     pub force: bool,
@@ -55,6 +59,14 @@ pub struct Results {
     /// Print no progress and no notes on standard error; the result is still printed
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+/// The directory of all results.
+#[derive(Clone, Debug, Args)]
+pub struct ResultsBase {
+    /// Directory of all results; each run without --out creates its own in it
+    #[arg(long, value_name = "DIR", default_value = "manycore-results")]
+    pub results: PathBuf,
 }
 
 /// How long measuring may take: one of these.
@@ -155,28 +167,38 @@ fn metric_help() -> String {
     )
 }
 
-/// Compare two placements, commands or environments in interleaved pairs, and report whether they differ
+/// Is command or placement B better than A?
+///
+/// Compares two commands, placements or environments in interleaved pairs, and reports whether they differ and by how
+/// much.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    override_usage = "manycore compare [OPTIONS] 'COMMAND A' 'COMMAND B'\n       manycore compare [OPTIONS] -- COMMAND",
+    after_help = "\
 Examples:
-  manycore compare --vs 'gzip -1 -k -c big.log' -- gzip -9 -k -c big.log      which one is faster
-  manycore compare --a free --b close -- sysbench cpu --threads={workers} --events=2000 --time=0 run
-  manycore compare --b-env OMP_PROC_BIND=true --workers 4 -- ./solver
+  manycore compare 'gzip -9 -k -c big.log' 'gzip -1 -k -c big.log'    which one is faster
+  manycore compare --a free --b close -- sysbench cpu --threads={workers} --events=2000 --time=0 run    two placements
+  manycore compare --b-env OMP_PROC_BIND=true --workers 4 -- ./solver    with and without a variable
   manycore compare --service 'redis-server --port 7777 --save \"\"' --ready-port 7777 --metric redis-benchmark \\
       --a cpus=0 --b cpus=2 --load-cpus 1 -- redis-benchmark -p 7777 -q -t get -n 100000
   manycore compare -- ./program                                               A against A: the noise of this machine
 
 Placements: free, close, spread, spread@core|cluster|llc|node|package, cpus=LIST, near=DEVICE, near=nodeN; \
 each optionally with +nosmt; close, spread and near also with +isolated. Runs alternate in random \
-order. An exact test of the pairs decides: better or worse, equivalent within --equivalent, or inconclusive.")]
+order. An exact test of the pairs decides: better or worse, equivalent within --equivalent, or inconclusive."
+)]
 pub struct Compare {
+    /// The two commands, A and B, each quoted as one word and split as a shell does; started without a shell
+    #[arg(value_name = "COMMAND")]
+    pub commands: Vec<String>,
     /// Placement of A [default: free]
     #[arg(long, value_name = "PLACE")]
     pub a: Option<Policy>,
     /// Placement of B [default: free]
     #[arg(long, value_name = "PLACE")]
     pub b: Option<Policy>,
-    /// Use this command as B, split into words as a shell does; the command after -- is A
+    /// Use this command as B, split into words as a shell does; the command after -- is A. The same as two quoted
+    /// commands
     #[arg(long, value_name = "COMMAND")]
     pub vs: Option<String>,
     /// Environment of A
@@ -196,11 +218,14 @@ pub struct Compare {
     pub workers: Option<u32>,
     #[command(flatten)]
     pub measuring: Measuring,
-    #[command(flatten)]
-    pub command: Command,
+    /// One command and its arguments, for two placements or environments of it
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
 }
 
-/// Measure how a command scales with its number of workers, or with the number of copies that run at once
+/// How does a command scale with workers?
+///
+/// Measures how a command scales with its number of workers, or with the number of copies that run at once.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -229,8 +254,10 @@ pub struct Scale {
     pub command: Command,
 }
 
-/// Search for the number of workers, placement, SMT use and memory policy that serve a command best, and
-/// confirm the result
+/// Find the best workers and placement
+///
+/// Searches for the number of workers, placement, SMT use and memory policy that serve a command best, and confirms the
+/// result.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

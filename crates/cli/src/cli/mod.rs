@@ -6,45 +6,89 @@
 
 mod audit;
 mod bench;
+mod config;
 mod falseshare;
+pub mod help;
 mod irq;
 mod measure;
 mod place;
 mod plan;
 mod qos;
 mod show;
+pub mod slip;
 mod spawn;
 mod value;
 mod vm;
 
 pub use audit::Audit;
 pub use bench::Bench;
+pub use config::Config;
 pub use falseshare::{EngineChoice, Falseshare};
 pub use irq::{Irq, IrqPlace, IrqShow, IrqSubcommand};
-pub use measure::{Command, Compare, Eval, EvalBudget, Measuring, Results, Scale, Tune};
+pub use measure::{Command, Compare, Eval, EvalBudget, Measuring, Results, ResultsBase, Scale, Tune};
 pub use place::{Enforcement, PinArgs, PlacementArgs, ProbeArgs, RunArgs, Undo};
 pub use plan::PlanArgs;
 pub use qos::{Qos, QosClear, QosProve, QosSet, QosShow, QosSubcommand, QosWatch, Resctrl, TargetArgs};
-pub use show::{Completions, Man, Report, Schema, Topo, Worker};
+pub use show::{Complete, Completions, Man, Report, Schema, Topo, Worker};
 pub use spawn::{ALL as ALL_RUNTIMES, Light, Spawn, WorkChoice};
 pub use vm::{Vm, VmCheck, VmDialect, VmList, VmOrder, VmPlan, VmSubcommand, VmTop};
 
-use clap::{Args, Parser, ValueEnum};
+use crate::{
+    failure::Failure,
+    output,
+    settings::{self, Settings},
+};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use manycore_guard_daemon::{Cookie, Guard};
-use std::path::PathBuf;
+use std::{ffi::OsString, path::PathBuf};
 
-/// Show the topology of a Linux machine, measure how programs scale on it, and place their threads
+/// measure how programs scale on this machine, and place them
 #[derive(Debug, Parser)]
 #[command(
     name = "manycore",
     version,
     arg_required_else_help = true,
-    max_term_width = 120,
     after_help = EXIT_CODES
 )]
 pub struct Cli {
     #[command(subcommand)]
     pub subcommand: Subcommand,
+}
+
+impl Cli {
+    /// Parses a command line, with the user's settings as defaults; the first word is the name of the program. Prints
+    /// help if the line asks for it.
+    ///
+    /// # Errors
+    /// [`Failure::Input`] with the line that was probably meant, if there is one, or with the setting that is wrong. Other errors are printed by clap,
+    /// which ends the program.
+    pub fn from_words(words: &[OsString]) -> Result<Self, Failure> {
+        let (parsed, subcommand) = Self::parse_by(Self::command(), words)?;
+        if !settings::are_used_by(&subcommand) {
+            return Ok(parsed);
+        }
+        let settings = Settings::load(&Self::command())?;
+        if let Some(note) = settings.note() {
+            output::note(&note);
+        }
+        if settings.all.is_empty() {
+            return Ok(parsed);
+        }
+        Self::parse_by(settings.apply(Self::command()), words).map(|(parsed, _)| parsed)
+    }
+
+    /// Parses a command line by a definition; also returns the name of the subcommand.
+    fn parse_by(program: clap::Command, words: &[OsString]) -> Result<(Self, String), Failure> {
+        let program = help::arrange(program, help::width());
+        let parsed = program.try_get_matches_from(words).and_then(|matches| {
+            let subcommand = matches.subcommand_name().unwrap_or_default().to_owned();
+            Ok((Self::from_arg_matches(&matches)?, subcommand))
+        });
+        parsed.map_err(|error| match slip::message(words, &error) {
+            Some(message) => Failure::Input(message),
+            None => error.exit(),
+        })
+    }
 }
 
 const EXIT_CODES: &str = "\
@@ -77,8 +121,11 @@ pub enum Subcommand {
     Guard(Guard),
     Undo(Undo),
     Report(Report),
+    Config(Config),
     Schema(Schema),
     Completions(Completions),
+    #[command(hide = true)]
+    Complete(Complete),
     #[command(hide = true)]
     Man(Man),
     #[command(hide = true)]

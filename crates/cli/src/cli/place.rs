@@ -53,7 +53,9 @@ pub enum Enforcement {
     Affinity,
 }
 
-/// Run a command with its threads on planned CPUs, and show where they ran.
+/// Run a command on planned CPUs
+///
+/// Runs a command with its threads on planned CPUs, and shows where they ran.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -79,7 +81,9 @@ pub struct RunArgs {
     pub command: super::Command,
 }
 
-/// Move running processes, their children and all their threads to planned CPUs, until they end or Ctrl-C.
+/// Move running processes to planned CPUs
+///
+/// Moves processes, their children and all their threads, until they end or Ctrl-C.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -99,7 +103,9 @@ pub struct PinArgs {
     pub placing: PlacementArgs,
 }
 
-/// Undo changes of manycore that are still in force: after SIGKILL, pin --once, irq place or qos set.
+/// Undo what manycore has changed
+///
+/// Undoes changes that are still in force: after SIGKILL, pin --once, irq place or qos set.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -8,8 +8,9 @@ use clap::{
 use manycore_placement::{ExportFormat, MemoryPlacement, Policy, Reserve};
 use std::path::PathBuf;
 
-/// Show which CPUs and memory each worker gets, draw the plan, and write it in the syntax of other
-/// programs.
+/// Show which CPUs each worker would get
+///
+/// Shows which CPUs and memory each worker gets, draws the plan, and writes it in the syntax of other programs.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

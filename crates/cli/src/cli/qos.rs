@@ -14,7 +14,9 @@ use manycore_qos::{
 use manycore_topology::CpuSet;
 use std::{path::PathBuf, time::Duration};
 
-/// Limit the memory bandwidth and cache of noisy neighbours, and show the limits in force.
+/// Limit memory bandwidth and cache of others
+///
+/// Limits the memory bandwidth and cache of noisy neighbours, and shows the limits in force.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -49,7 +51,9 @@ pub struct Resctrl {
     pub resctrl: Option<PathBuf>,
 }
 
-/// Show what can be set, and the groups with their owners, limits and usage.
+/// Show what can be set, and the limits in force
+///
+/// Shows the groups with their owners, limits and usage.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -70,9 +74,13 @@ pub struct QosShow {
     pub resctrl: Resctrl,
 }
 
-/// Limit a target, in a group of its own, until `manycore qos clear` or `manycore undo`.
+/// Limit processes, a container, a domain, ...
+///
+/// Limits a target, in a group of its own, until `manycore qos clear` or `manycore undo`.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    override_usage = "manycore qos set TARGET LIMIT... [OPTIONS]",
+    after_help = "\
 Examples:
   manycore qos set --pid 812 --bandwidth 20%                   a process, its threads and descendants
   manycore qos set --cgroup /batch.slice --bandwidth 2000MB/s --follow
@@ -90,7 +98,8 @@ group from elsewhere, and undoes everything when it ends. Where libvirt has made
 that group are changed; where it has made several, choose one with --group.
 
 Exit codes: 1 if the kernel accepted a limit without reporting an error but did not apply it; 2 if a value is out of \
-range or the target does not exist; 3 if the machine has no such control.")]
+range or the target does not exist; 3 if the machine has no such control."
+)]
 pub struct QosSet {
     #[command(flatten)]
     pub target: TargetArgs,
@@ -117,6 +126,7 @@ pub struct QosSet {
 
 /// The processes or CPUs that are limited.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Target, one of")]
 #[group(required = true, multiple = false)]
 pub struct TargetArgs {
     /// Processes and their descendants
@@ -182,6 +192,7 @@ impl TargetArgs {
 
 /// The requested limits.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Limits")]
 pub struct LimitArgs {
     /// Maximum memory bandwidth: 50%, or 2000MB/s if the kernel counts in MB/s; 100% removes the limit
     #[arg(long, value_name = "MOST")]
@@ -218,7 +229,9 @@ impl LimitArgs {
     }
 }
 
-/// Watch the memory traffic and cache occupancy of groups, until Ctrl-C.
+/// Watch memory traffic and cache of groups
+///
+/// Watches the memory traffic and cache occupancy of groups, until Ctrl-C.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -252,7 +265,9 @@ pub struct QosWatch {
     pub resctrl: Resctrl,
 }
 
-/// Measure with a memory load whether limits are enforced on this machine.
+/// Measure whether limits are enforced
+///
+/// Measures with a memory load whether limits are enforced on this machine.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -303,7 +318,7 @@ fn check(text: &str) -> Result<LimitCheck, String> {
     found.ok_or_else(|| "expected bandwidth, min or priority".to_owned())
 }
 
-/// Undo limits that `manycore qos set` has set.
+/// Undo limits that qos set has set
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

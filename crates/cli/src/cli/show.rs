@@ -1,14 +1,16 @@
 //! The subcommands that show the machine or a record, and the subcommands for shells and packagers.
 
-use super::{Format, Source};
+use super::{Format, ResultsBase, Source};
 use crate::schemas::KINDS;
 use clap::{
     Args,
     builder::{PossibleValue, PossibleValuesParser},
 };
-use std::path::PathBuf;
+use std::{ffi::OsString, path::PathBuf};
 
-/// Show, draw and save the machine: CPUs, caches, NUMA nodes, devices, and what this process may use
+/// Show CPUs, caches, NUMA nodes and devices
+///
+/// Shows, draws and saves the machine, and shows what this process may use.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -31,30 +33,37 @@ pub struct Topo {
     pub save: Option<PathBuf>,
 }
 
-/// Render records without measuring anything; several are shown side by side
+/// Show results again, or side by side
+///
+/// Shows the last results, or those that are named, without measuring anything.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  manycore report manycore-eval/record.json                        the report as text
-  manycore report before.json after.json                           two records side by side
-  manycore report record.json --html report.html --csv tables      an HTML page, and tables
-  manycore report record.json --format json | jq .findings         the findings as JSON")]
+  manycore report                                      list the last ten results, and show the last one
+  manycore report manycore-results/latest --html       also write the page report.html
+  manycore report before after                         two directories of results side by side
+  manycore report host7/record.json --html report.html --csv tables     an HTML page, and tables
+  manycore report --format json | jq .findings         the findings of the last result as JSON")]
 pub struct Report {
-    /// Records (record.json) of measurements
-    #[arg(required = true, value_name = "RECORD")]
+    /// Directories of results, or their records (record.json); several are shown side by side
+    #[arg(value_name = "DIR")]
     pub records: Vec<PathBuf>,
     /// How to print the evaluation
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
-    /// Also write one HTML page that needs no other files
-    #[arg(long, value_name = "FILE")]
+    /// Also write one HTML page that needs no other files [default file: report.html]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "report.html")]
     pub html: Option<PathBuf>,
     /// Also write the tables as CSV files into DIR
     #[arg(long, value_name = "DIR")]
     pub csv: Option<PathBuf>,
+    #[command(flatten)]
+    pub base: ResultsBase,
 }
 
-/// Print the JSON Schema of a kind of JSON, or list the kinds
+/// Print the JSON Schema of a kind of JSON
+///
+/// Without a kind, lists the kinds.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -71,16 +80,36 @@ fn schema_kinds() -> PossibleValuesParser {
     KINDS.iter().map(|kind| PossibleValue::new(kind.name).help(kind.about)).into()
 }
 
-/// Print a completion script for a shell
+/// Print the completion script of a shell
+///
+/// The script asks this program what can follow: options, placements, loads, devices, domains, groups and other names
+/// of this machine.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  manycore completions bash > /etc/bash_completion.d/manycore
+  manycore completions bash > ~/.local/share/bash-completion/completions/manycore
   manycore completions zsh > \"${fpath[1]}/_manycore\"
-  manycore completions fish > ~/.config/fish/completions/manycore.fish")]
+  manycore completions fish > ~/.config/fish/completions/manycore.fish
+
+To try it in the present shell of bash or zsh: source <(manycore completions bash). For elvish and powershell, the \
+script has subcommands and options only.")]
 pub struct Completions {
     /// Shell to print the script for
     pub shell: clap_complete::Shell,
+}
+
+/// What can follow on a command line; the scripts of `completions` run this.
+#[derive(Debug, Args)]
+pub struct Complete {
+    /// The line up to the cursor, for shells that do not split it as this program needs it
+    #[arg(long)]
+    pub line: Option<OsString>,
+    /// The part of the line that the shell replaces
+    #[arg(long, requires = "line", allow_hyphen_values = true)]
+    pub word: Option<OsString>,
+    /// The words up to the cursor
+    #[arg(last = true)]
+    pub words: Vec<OsString>,
 }
 
 /// Write the man pages

@@ -11,7 +11,9 @@ use std::{path::PathBuf, time::Duration};
 /// Value of `--runtime` that selects every runtime.
 pub const ALL: &str = "all";
 
-/// Start hundreds of thousands of light processes, and measure start time, memory and how many would fit.
+/// Measure runtimes with many light processes
+///
+/// Starts hundreds of thousands of light processes, and measures start time, memory and how many would fit.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -9,7 +9,9 @@ use manycore_placement::{Policy, Reserve};
 use manycore_vm::domain::{CacheShareRequest, Version};
 use std::{path::PathBuf, time::Duration};
 
-/// Show virtual machines and their usage, plan libvirt domains for the host's topology, and check them.
+/// Watch, plan and check virtual machines
+///
+/// Shows virtual machines and their usage, plans libvirt domains for the host's topology, and checks them.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -33,7 +35,9 @@ pub enum VmSubcommand {
     Check(VmCheck),
 }
 
-/// List the virtual machines that run on this host, whether or not libvirt started them.
+/// List running virtual machines
+///
+/// Lists the virtual machines that run on this host, whether or not libvirt started them.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -54,7 +58,9 @@ pub struct VmList {
     pub format: Format,
 }
 
-/// Watch what running virtual machines use, until Ctrl-C.
+/// Watch what virtual machines use
+///
+/// Watches what running virtual machines use, until Ctrl-C.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -129,7 +135,9 @@ pub enum VmOrder {
     Pid,
 }
 
-/// Adapt a domain's XML to the host's hardware and print the change as a diff. Applies nothing.
+/// Adapt the XML of a domain to the host
+///
+/// Adapts a domain's XML to the host's hardware and prints the change as a diff. Applies nothing.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -208,7 +216,9 @@ pub enum VmDialect {
     OpenEuler,
 }
 
-/// Check that a running domain, or the guest this program runs in, matches its XML or plan.
+/// Check a domain or guest against its plan
+///
+/// Checks that a running domain, or the guest this program runs in, matches its XML or plan.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -1,7 +1,7 @@
 //! `manycore man`: writes the man pages, generated from the command line's definition.
 
 use crate::{
-    cli::{Cli, Man},
+    cli::{Cli, Man, help},
     failure::{Failure, Outcome},
     output,
 };
@@ -13,7 +13,7 @@ use std::{fs, io, path::Path};
 pub fn run(args: &Man) -> Outcome {
     fs::create_dir_all(&args.out)
         .map_err(|error| Failure::missing(format!("cannot create {}: {error}", args.out.display())))?;
-    let mut command = Cli::command();
+    let mut command = help::for_man_page(Cli::command());
     command.build();
     write(&command, "manycore", &args.out)?;
     subcommands(&command).try_for_each(|subcommand| {

@@ -4,7 +4,9 @@ mod audit;
 mod bench;
 mod cleanup;
 mod compare;
+mod complete;
 mod completions;
+mod config;
 mod eval;
 mod falseshare;
 mod guard;
@@ -41,6 +43,11 @@ pub fn run(cli: Cli) -> Outcome {
         Subcommand::Eval(args) => eval::run(&args),
         Subcommand::Bench(args) => bench::run(&args),
         Subcommand::Compare(args) => compare::run(&args),
+        Subcommand::Config(args) => config::run(&args),
+        Subcommand::Complete(args) => {
+            complete::run(&args);
+            Ok(())
+        }
         Subcommand::Completions(args) => completions::run(&args),
         Subcommand::Man(args) => man::run(&args),
         Subcommand::Worker(args) => worker::run(&args),

@@ -1,9 +1,10 @@
-//! `manycore report`: renders records without measuring anything.
+//! `manycore report`: renders results without measuring anything.
 
 use crate::{
     cli::{Format, Report},
     failure::{Failure, Outcome},
-    load, output,
+    folder::RECORD,
+    load, output, results,
 };
 use manycore_report::{self, NamedEvaluation};
 use std::{
@@ -11,24 +12,62 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Prints the evaluation of the records and writes the requested files.
+/// Prints the evaluation of the records and writes the requested files. Without records, lists the last results first,
+/// and shows the last one.
+///
+/// # Errors
+/// [`Failure::Input`] if there is no record or it cannot be read; the errors of writing.
 pub fn run(args: &Report) -> Outcome {
-    let records = args.records.iter().map(|path| load::record(path)).collect::<Outcome<Vec<_>>>()?;
-    let all: Vec<NamedEvaluation> = names(&args.records)
+    if let Some(path) = &args.html {
+        check_page(path)?;
+    }
+    let (list, paths) = chosen(args)?;
+    let records = paths.iter().map(|path| load::record(path)).collect::<Outcome<Vec<_>>>()?;
+    let all: Vec<NamedEvaluation> = names(&paths)
         .into_iter()
         .zip(records)
         .map(|(name, record)| NamedEvaluation::new(name, record))
         .collect();
     if let Some(path) = &args.html {
         output::write_file(path, manycore_report::html(&all).as_bytes())?;
+        output::note(&format!("The page is {}.", path.display()));
     }
     if let Some(folder) = &args.csv {
         write_csv(folder, &all)?;
     }
     output::print(&match args.format {
-        Format::Text => manycore_report::text(&all),
+        Format::Text => list + &manycore_report::text(&all),
         Format::Json => manycore_report::json(&all),
     })
+}
+
+/// Returns the records to show, and the list of the last results if none is named. A single directory that has no
+/// record, but results in it, is a directory of all results.
+fn chosen(args: &Report) -> Outcome<(String, Vec<PathBuf>)> {
+    let base = match args.records.as_slice() {
+        [] => &args.base.results,
+        [path] if path.is_dir() && !path.join(RECORD).exists() => path,
+        paths => return Ok((String::new(), paths.iter().map(|path| results::record_path(path)).collect())),
+    };
+    let found = results::last(base)?;
+    let list = match args.format {
+        Format::Text => format!("{}\n", results::list(base, &found)),
+        Format::Json => String::new(),
+    };
+    Ok((list, found.iter().map(|path| path.join(RECORD)).take(1).collect()))
+}
+
+/// Refuses a page that would replace a record: in `report --html record.json`, the record is read as the value of the
+/// option.
+fn check_page(path: &Path) -> Outcome {
+    let is_record = path.is_dir() || path.extension().is_some_and(|extension| extension == "json");
+    if !is_record {
+        return Ok(());
+    }
+    let shown = path.display();
+    Err(Failure::input(format!(
+        "--html names the page to write, and {shown} is no page; type: manycore report {shown} --html"
+    )))
 }
 
 fn write_csv(folder: &Path, all: &[NamedEvaluation]) -> Outcome {

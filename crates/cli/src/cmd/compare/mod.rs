@@ -1,11 +1,10 @@
 //! `manycore compare`: measures whether B is better than A, and by how much.
 
+mod commands;
+
 use crate::{cli::Compare, failure::Outcome, measuring::Run, source, study};
 use manycore_placement::{MemoryPlacement, Policy};
-use manycore_study::{
-    compare::{self, Comparison, VariantSpec},
-    split_command,
-};
+use manycore_study::compare::{self, Comparison, VariantSpec};
 
 /// Measures pairs of A and B, saves the record and prints the verdict.
 pub fn run(args: &Compare) -> Outcome {
@@ -19,16 +18,14 @@ pub fn run(args: &Compare) -> Outcome {
 }
 
 fn comparison(args: &Compare) -> Outcome<Comparison> {
-    let command = args.command.command.clone();
-    let other = args.vs.as_ref().map(|line| split_command(line)).transpose()?;
     let variant =
         |command: Vec<String>, env: &[(String, String)], place: Option<&Policy>, memory: &MemoryPlacement| {
             VariantSpec { command, env: env.to_vec(), place: place.cloned(), memory: memory.clone() }
         };
-    let b = other.unwrap_or_else(|| command.clone());
+    let [a, b] = commands::commands(args)?;
     Ok(Comparison {
         variants: [
-            variant(command, &args.a_env, args.a.as_ref(), &args.a_memory),
+            variant(a, &args.a_env, args.a.as_ref(), &args.a_memory),
             variant(b, &args.b_env, args.b.as_ref(), &args.b_memory),
         ],
         workers: args.workers.map(|workers| workers as usize),
