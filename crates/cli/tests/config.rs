@@ -70,7 +70,9 @@ fn settings_come_from_the_command_line_then_variables_then_the_file() {
     assert!(run.status.success() && serde_json::from_slice::<Value>(&run.stdout).is_err());
     assert!(home.0.path().join("other/latest").exists());
     let arguments = [&measure[..], &["--format", "json", "--results", "third"]].concat();
-    let run = home.command(&arguments).env("MANYCORE_FORMAT", "text").output().unwrap();
+    let run =
+        home.command(&arguments).env("MANYCORE_FORMAT", "text").env("MANYCORE_QUIET", "0").output().unwrap();
+    assert!(text(&run.stderr).contains("report.html"), "not quiet");
     assert!(serde_json::from_slice::<Value>(&run.stdout).is_ok());
     assert!(home.0.path().join("third/latest").exists());
 }
@@ -104,7 +106,7 @@ fn wrong_settings_are_refused_with_file_and_line() {
     for (config, line, words) in [
         ("bugdet = 5", 1, "unknown setting 'bugdet'; similar: budget"),
         ("\nbudget = \"fast\"", 2, "expected a duration such as 10, 10s or 5m"),
-        ("quiet = \"yes\"", 1, "expected true or false"),
+        ("quiet = \"maybe\"", 1, "expected true or false"),
         ("format = \"yaml\"", 1, "text"),
         ("[eval]\nonly = [\"noise\", \"nosie\"]", 2, "nosie"),
         ("[compare]\nservice = \"reboot\"", 2, "unknown setting 'service'"),

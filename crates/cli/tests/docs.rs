@@ -132,7 +132,7 @@ const MAN_PAGE_WORDS: [(&str, &[&str]); 8] = [
     ),
     (
         "manycore-irq.1",
-        &["IRQ SHOW", "--budget", "IRQ PLACE", "--spread", "manycore irq place --device eth0"],
+        &["IRQ SHOW", "--budget", "IRQ PLACE", "--one-each", "manycore irq place --device eth0"],
     ),
 ];
 

@@ -157,7 +157,7 @@ fn missing_cpus_are_refused() {
     assert!(place.contains("nothing"), "{place}");
     refused(2, &["place", "--device", name]);
     refused(2, &["place", "--device", name, "--place", "close", "--cpus", "0"]);
-    refused(2, &["place", "--device", name, "--place", "close", "--spread"]);
+    refused(2, &["place", "--device", name, "--place", "close", "--one-each"]);
 }
 
 #[test]
@@ -332,7 +332,7 @@ fn interrupts_are_distributed_one_cpu_each() {
     let _restore = RestoreAffinities::of(&movable.iter().map(|(irq, _)| *irq).collect::<Vec<_>>());
     let state = tempfile::tempdir().unwrap();
     let list = format!("{},{}", cpus[0], cpus[1]);
-    let dealt = json(state.path(), &["place", "--device", name, "--cpus", &list, "--spread"]);
+    let dealt = json(state.path(), &["place", "--device", name, "--cpus", &list, "--one-each"]);
     let asked: Vec<&str> =
         dealt["moves"].as_array().unwrap().iter().map(|one| one["requested"].as_str().unwrap()).collect();
     let in_turns: Vec<String> = asked.iter().enumerate().map(|(at, _)| cpus[at % 2].to_string()).collect();

@@ -68,7 +68,7 @@ pub struct IrqShow {
 Examples:
   manycore irq place --device eth0 --cpus 1           all of them on CPU 1
   manycore irq place --device eth0 --cpus 2-5         each on any of these: the kernel chooses
-  manycore irq place --device eth0 --cpus 2-5 --spread      distributed over these CPUs, one CPU each
+  manycore irq place --device eth0 --cpus 2-5 --one-each    distributed over these CPUs, one CPU each
   manycore irq place --device eth0 --place near=eth0+nosmt  one CPU each, on the cores next to the card
 
 Needs root. The old CPUs are recorded before anything is changed. A change stays in force until `manycore undo` or a \
@@ -83,10 +83,10 @@ pub struct IrqPlace {
     pub cpus: Option<CpuSet>,
     /// Distribute the CPUs of LIST over the interrupts, one CPU each
     #[arg(long, requires = "cpus")]
-    pub spread: bool,
+    pub one_each: bool,
     /// Distribute the CPUs of a placement over the interrupts: close, spread, near=DEVICE, each optionally
     /// +nosmt
-    #[arg(long, value_name = "PLACE", conflicts_with_all = ["cpus", "spread"])]
+    #[arg(long, value_name = "PLACE", conflicts_with_all = ["cpus", "one_each"])]
     pub place: Option<Policy>,
     /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]

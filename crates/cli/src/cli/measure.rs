@@ -88,6 +88,13 @@ pub struct EvalBudget {
     pub budget: Option<Duration>,
 }
 
+impl EvalBudget {
+    /// Returns the time to spend, where one is in force: the user's default of `--budget` gives way to the other options.
+    pub fn duration(&self) -> Option<Duration> {
+        self.budget.filter(|_| !(self.quick || self.standard || self.full))
+    }
+}
+
 fn section_names() -> clap::builder::PossibleValuesParser {
     manycore_evaluate::SECTIONS.map(|section| section.name).into()
 }
@@ -189,7 +196,7 @@ order. An exact test of the pairs decides: better or worse, equivalent within --
 )]
 pub struct Compare {
     /// The two commands, A and B, each quoted as one word and split as a shell does; started without a shell
-    #[arg(value_name = "COMMAND")]
+    #[arg(value_name = "QUOTED COMMAND")]
     pub commands: Vec<String>,
     /// Placement of A [default: free]
     #[arg(long, value_name = "PLACE")]
@@ -287,4 +294,16 @@ pub struct Tune {
     pub measuring: Measuring,
     #[command(flatten)]
     pub command: Command,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_default_budget_gives_way_to_a_named_one() {
+        let budget = Some(Duration::from_secs(5));
+        let of = |quick| EvalBudget { quick, standard: false, full: false, budget }.duration();
+        assert_eq!((of(false), of(true)), (budget, None));
+    }
 }

@@ -101,10 +101,6 @@ Exit codes: 1 if the kernel accepted a limit without reporting an error but did 
 range or the target does not exist; 3 if the machine has no such control."
 )]
 pub struct QosSet {
-    #[command(flatten)]
-    pub target: TargetArgs,
-    #[command(flatten)]
-    pub limits: LimitArgs,
     /// Name of the new group [default: manycore-PID]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
@@ -122,6 +118,11 @@ pub struct QosSet {
     pub format: Format,
     #[command(flatten)]
     pub resctrl: Resctrl,
+    // Last: their headings would also be those of the options after them.
+    #[command(flatten)]
+    pub target: TargetArgs,
+    #[command(flatten)]
+    pub limits: LimitArgs,
 }
 
 /// The processes or CPUs that are limited.

@@ -70,15 +70,15 @@ Examples:
   sudo manycore vm top --sort bandwidth             highest memory traffic first
   manycore vm top --interval 5s --count 12 --format json >minute.jsonl
 
-  cpu     CPU time in percent of one CPU, all threads of the emulator
-  guest   the part of it spent in the guest; the rest is work of the emulator and the kernel for the guest
-  sys     the part of it spent in the host's kernel
-  wait    time that virtual CPUs were ready but not running, summed over them; the guest sees it as steal
-  switch  context switches of virtual CPUs per second
-  exits   VM exits of virtual CPUs per second; needs a readable debugfs (root)
-  memory  memory of the host that the virtual machine uses, huge pages included
-  traffic memory traffic, in total and by NUMA node. It needs a mounted resctrl and a resctrl group that holds only
-          this domain. libvirt (memorytune, cachetune, monitors) and 'manycore qos set --domain' create such groups
+  cpu      CPU time in percent of one CPU, all threads of the emulator
+  guest    the part of it spent in the guest; the rest is work of the emulator and the kernel for the guest
+  sys      the part of it spent in the host's kernel
+  wait     time that virtual CPUs were ready but not running, summed over them; the guest sees it as steal
+  switch   context switches of virtual CPUs per second
+  exits    VM exits of virtual CPUs per second; needs a readable debugfs (root)
+  memory   memory of the host that the virtual machine uses, huge pages included
+  traffic  memory traffic, in total and by NUMA node. It needs a mounted resctrl and a resctrl group that holds only \
+this domain. libvirt (memorytune, cachetune, monitors) and 'manycore qos set --domain' create such groups
 
 '-' marks an unknown figure; the reason is printed below the table. state (running, paused) needs readable files \
 of libvirt in /run.")]

@@ -16,7 +16,7 @@ pub fn run(args: &cli::Bench) -> Outcome {
     let request = Bench {
         name: name.to_owned(),
         cpus: args.cpus.clone(),
-        seconds: args.budget.budget,
+        seconds: args.budget.duration(),
         profile: eval::choose(&args.budget),
         loads: LoadOptions {
             workers: args.workers.iter().map(|&count| count as usize).collect(),

@@ -15,7 +15,7 @@ pub fn run(args: &Eval) -> Outcome {
     let machine = source::live()?;
     let sections = chosen(&args.only);
     let profile = choose(&args.budget).for_cpus(machine.allowed.cpus.len());
-    let profile = match args.budget.budget {
+    let profile = match args.budget.duration() {
         Some(budget) => {
             profile.scaled(budget.as_secs_f64() / manycore_evaluate::seconds(&profile, &sections))
         }

@@ -33,7 +33,7 @@ fn place(args: &IrqPlace) -> Outcome {
     let cpus = || args.cpus.clone().unwrap_or_default();
     let target = match &args.place {
         Some(policy) => place::Target::Policy(policy.clone()),
-        None if args.spread => place::Target::OneEach(cpus()),
+        None if args.one_each => place::Target::OneEach(cpus()),
         None => place::Target::Cpus(cpus()),
     };
     let moves = place::place(&args.device, &target, &format!("irq place --device {}", args.device))?;

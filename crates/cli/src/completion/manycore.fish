@@ -4,7 +4,10 @@ function __manycore_complete
     set -l before (commandline --tokenize --cut-at-cursor --current-process)
     set -l reply (command $before[1] complete -- $before "$current" 2>/dev/null)
     # The value of --option=VALUE.
-    set -l option (string match --regex --groups-only '^(--[^=]*=)' -- $current)
+    set -l option ''
+    if string match --quiet --regex '^--[^=]*=' -- $current
+        set option (string replace --regex '=.*' '=' -- $current)
+    end
     set -l value (string replace --regex '^--[^=]*=' '' -- $current)
     switch "$reply[1]"
         case :file

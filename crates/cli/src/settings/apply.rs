@@ -62,7 +62,7 @@ fn parse(program: &Command, path: &[String], setting: &Setting) -> Result<(), St
     let is_flag = option(program, path, &setting.name).is_some_and(is_flag);
     let words: Vec<OsString> = if is_flag {
         match setting.values.as_slice() {
-            [value] if matches!(value.as_str(), "true" | "false") => return Ok(()),
+            [value] if switch(value).is_some() => return Ok(()),
             _ => return Err("expected true or false".to_owned()),
         }
     } else {
@@ -103,11 +103,23 @@ pub(super) fn is_flag(option: &Arg) -> bool {
     matches!(option.get_action(), ArgAction::SetTrue)
 }
 
+/// Returns the value of an option without values.
+fn switch(text: &str) -> Option<&'static str> {
+    match text {
+        "true" | "1" | "yes" | "on" => Some("true"),
+        "false" | "0" | "no" | "off" | "" => Some("false"),
+        _ => None,
+    }
+}
+
 fn with_default(command: Command, path: &[String], setting: &Setting) -> Command {
     match path.split_first() {
         Some((first, rest)) => command.mut_subcommand(first, |nested| with_default(nested, rest, setting)),
         None => command.mut_args(|option| {
             if option.get_long() == Some(setting.name.as_str()) {
+                if is_flag(&option) {
+                    return option.default_value(setting.values.first().and_then(|value| switch(value)));
+                }
                 // The definition of the command line holds texts that live as long as the program.
                 option.default_values(
                     setting.values.iter().map(|value| &*value.clone().leak()).collect::<Vec<_>>(),

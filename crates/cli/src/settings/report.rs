@@ -121,7 +121,7 @@ pub fn text(config: &Config) -> String {
         None => format!("--{}", setting.name),
     };
     let value = |setting: &SettingReport| match setting.values.as_slice() {
-        [] => "by subcommand".to_owned(),
+        [] => "not set".to_owned(),
         values => values.join(" "),
     };
     let rows: Vec<[String; 3]> = config
@@ -143,8 +143,8 @@ pub fn text(config: &Config) -> String {
     text.extend(rows.iter().map(|row| line([&row[0], &row[1], &row[2]])));
     let file = config.file.as_deref().unwrap_or("none, because HOME is not set");
     text + &match (config.file_state, &config.ignored_because) {
-        ("ignored", Some(reason)) => format!("\nFile: {file} (not used: {reason})\n"),
+        ("ignored", Some(reason)) => format!("\nFile: {file}\n      Not used: {reason}\n"),
         ("read", _) => format!("\nFile: {file}\n"),
-        _ => format!("\nFile: {file} (there is none; 'manycore config --example' prints one)\n"),
+        _ => format!("\nFile: {file}\n      There is none; 'manycore config --example' prints one.\n"),
     }
 }
