@@ -224,7 +224,10 @@ fn ctrl_c_saves_the_finished_pairs_and_ends_the_command() {
     signal(child.id(), "INT");
     let (ended, said, _) = end_of(child);
     assert_eq!(ended, Some(130), "{said}");
-    assert!(said.contains("interrupted; the results so far are in out/record.json"), "{said}");
+    assert!(
+        said.contains("interrupted; the results so far are in out (show them with: manycore report out)"),
+        "{said}"
+    );
     assert_eq!(work.record()["interrupted"], true);
     assert_eq!(work.record()["experiments"][0]["samples"].as_array().unwrap().len(), 4);
     assert!(running(&time).is_empty());

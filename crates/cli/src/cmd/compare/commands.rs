@@ -17,7 +17,7 @@ const OTHER: &str = "COMMAND B";
 pub(super) fn commands(args: &Compare) -> Outcome<[Vec<String>; 2]> {
     match (args.commands.as_slice(), args.command.as_slice(), args.vs.as_deref()) {
         ([a, b], [], None) => Ok([quoted(a)?, quoted(b)?]),
-        ([], [], None) => Err(wrong("there is no command", &["COMMAND A", OTHER])),
+        ([], [], None) => Err(wrong("a command is required", &["COMMAND A", OTHER])),
         ([], [], Some(vs)) => Err(wrong("--vs gives only one command", &["COMMAND A", vs])),
         ([], command, None) => Ok([command.to_vec(), command.to_vec()]),
         ([], command, Some(vs)) => Ok([command.to_vec(), split_command(vs)?]),
