@@ -1,5 +1,5 @@
 //! README and book: every page is listed, every link leads somewhere, the pages of subcommands are what `--help`
-//! prints.
+//! prints, and the Chinese pages have the structure of the English ones.
 //!
 //! `UPDATE_DOCS=1 cargo test -p manycore --test book` rewrites the pages of subcommands.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
@@ -7,7 +7,7 @@
 mod common;
 
 use clap::CommandFactory;
-use common::markdown::{anchors, documents, headings, links, markdown_files, repository};
+use common::markdown::{anchors, code_blocks, documents, headings, links, markdown_files, repository};
 use manycore::cli::Cli;
 use std::{fs, path::Path};
 
@@ -135,4 +135,54 @@ fn pages_of_subcommands_are_what_help_prints() {
     for (path, page) in pages {
         assert_eq!(read(&path), page, "{} is not what --help prints; {update}", path.display());
     }
+}
+
+/// Returns the parts of a page that a translation keeps: the levels of headings, and code without comments.
+fn structure(page: &str) -> (Vec<usize>, Vec<String>) {
+    let uncommented = |line: &String| {
+        let code = line.split_once("# ").map_or(line.as_str(), |(code, _)| code);
+        code.split_once("// ").map_or(code, |(code, _)| code).trim_end().to_owned()
+    };
+    let levels = headings(page).into_iter().map(|(level, _)| level).collect();
+    let code = code_blocks(page)
+        .iter()
+        .map(|block| block.lines.iter().map(uncommented).collect::<Vec<_>>().join("\n"))
+        .collect();
+    (levels, code)
+}
+
+#[test]
+fn chinese_pages_have_the_structure_of_the_english_ones() {
+    let source = repository().join("docs/src");
+    let translated = source.join("zh-CN");
+    let mut pairs: Vec<_> = markdown_files(&translated)
+        .into_iter()
+        .map(|page| (source.join(page.strip_prefix(&translated).unwrap()), page))
+        .collect();
+    pairs.push((repository().join("README.md"), repository().join("README.zh-CN.md")));
+    let tutorials = markdown_files(&source.join("tutorial"));
+    assert_eq!(pairs.len(), tutorials.len() + 1, "each tutorial has a translation");
+    for (english, chinese) in pairs {
+        assert_eq!(
+            structure(&read(&chinese)),
+            structure(&read(&english)),
+            "{} and {}",
+            chinese.display(),
+            english.display()
+        );
+    }
+}
+
+#[test]
+fn a_picture_has_colours_and_its_text_as_description() {
+    let run = std::process::Command::new(repository().join("scripts/picture"))
+        .args(["terminal", "-", "--hide", "secret", "--", "printf", r"\033[31mred\033[0m secret 绑核\n"])
+        .output();
+    let run = match run {
+        Ok(run) if run.status.code() != Some(127) => run,
+        _ => return println!("SKIPPED: python3 is not installed"),
+    };
+    let picture = String::from_utf8(run.stdout).unwrap();
+    assert!(picture.contains(r#"class="c1">red</text>"#), "{picture}");
+    assert!(picture.contains("red 绑核</desc>"), "{picture}");
 }

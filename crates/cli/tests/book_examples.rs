@@ -85,8 +85,8 @@ fn run(steps: &[Step], directory: &Path) -> Vec<(i32, String)> {
         .env("HOME", directory)
         .env("MANYCORE_STATE", directory.join("state"))
         // Measurements are short: no figure of theirs is compared.
-        .env("MANYCORE_BUDGET", "1s")
-        .envs([("COLUMNS", "80"), ("NO_COLOR", "1"), ("LC_ALL", "C.UTF-8")])
+        .env("MANYCORE_BUDGET", "3s")
+        .envs([("COLUMNS", "100"), ("NO_COLOR", "1"), ("LC_ALL", "C.UTF-8")])
         .env_remove("XDG_CONFIG_HOME")
         .stdin(Stdio::null())
         .output()

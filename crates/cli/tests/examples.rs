@@ -29,9 +29,14 @@ fn command_lines(text: &str) -> Vec<String> {
     lines
         .filter(|line| line.starts_with("manycore ") && !line.contains(" tasks, placement "))
         .map(|line| {
-            let line = ["$(pgrep -o qemu)", "$(pgrep -o beam.smp)", "$(pidof nginx | tr ' ' ,)", "$$"]
-                .iter()
-                .fold(line, |line, process| line.replace(process, "812"));
+            let line = [
+                "$(pgrep -o qemu)",
+                "$(pgrep -o beam.smp)",
+                "$(pidof nginx | tr ' ' ,)",
+                "$(pidof redis-server)",
+            ]
+            .iter()
+            .fold(line, |line, process| line.replace(process, "812"));
             let ends = [" # ", "  ", " | ", " > ", " >", " && ", " & "];
             let (command, options) = line.split_at(line.find(' ').unwrap() + 1);
             let end =
