@@ -1,51 +1,69 @@
-//! An audit as text: each finding with its evidence and its fix, then what was examined.
+//! An audit for reading: how many findings there are, each with its evidence and its fix, then what was examined.
 
 use crate::{Audit, Finding, Severity, Unexamined, UnexaminedKind};
-use manycore_render::table::paragraph;
-use manycore_text::names::printable_text;
+use manycore_render::{
+    document::{Document, Extent, Item},
+    terminal::Mark,
+};
+use manycore_text::units::counted;
 
-/// Width of the severity column, without the space after it.
-const LEAD: usize = 7;
+/// Width of the column of severities.
+const LABEL_COLUMNS: usize = 7;
 
-/// Returns the audit in lines of at most 100 columns.
-pub fn render(audit: &Audit) -> String {
-    let mut text = String::new();
-    for finding in &audit.findings {
-        write_finding(finding, &mut text);
-        text.push('\n');
+/// Returns the audit; a brief one has its most important findings.
+pub fn render(audit: &Audit, extent: Extent) -> Document {
+    let mut document = Document::new();
+    let (mark, found) = conclusion(audit);
+    let examined = &audit.examined;
+    let processes = if examined.processes == 1 { "process" } else { "processes" };
+    document.item(Item::new(
+        format!("{found};"),
+        Some(mark),
+        format!(
+            "examined {} {processes} with {} for {:.1} s",
+            examined.processes,
+            counted(examined.threads, "thread"),
+            examined.seconds
+        ),
+    ));
+    // Problems come first: the order of the findings within a severity is kept.
+    let mut findings: Vec<&Finding> = audit.findings.iter().collect();
+    findings.sort_by_key(|finding| matches!(finding.severity, Severity::Risk));
+    for finding in findings.iter().take(extent.findings()) {
+        document.gap();
+        document.item(item(finding));
+    }
+    document.left_out(findings.len(), extent);
+    if !audit.unexamined.is_empty() {
+        document.gap();
     }
     for unexamined in &audit.unexamined {
-        paragraph("not examined: ", &unexamined_text(unexamined), 0, &mut text);
+        document.item(Item::new("not examined:", None, unexamined_text(unexamined)));
     }
-    let found = match audit.findings.len() {
-        0 => "nothing found".to_owned(),
-        1 => "1 finding".to_owned(),
-        several => format!("{several} findings"),
-    };
-    let examined = &audit.examined;
-    let of = |count: usize, one: &str, several: &str| {
-        format!("{count} {}", if count == 1 { one } else { several })
-    };
-    text.push_str(&format!(
-        "{found}; examined {} with {} for {:.1} s\n",
-        of(examined.processes, "process", "processes"),
-        of(examined.threads, "thread", "threads"),
-        examined.seconds
-    ));
-    // Processes choose their own names, which may hold control characters.
-    printable_text(&text)
+    document
 }
 
-fn write_finding(finding: &Finding, text: &mut String) {
-    let severity = match finding.severity {
-        Severity::Problem => "PROBLEM",
-        Severity::Risk => "risk",
-    };
-    paragraph(&format!("{severity:<LEAD$} "), &finding.headline, 0, text);
-    for evidence in &finding.evidence {
-        paragraph(" - ", evidence, LEAD, text);
+/// Returns how many findings there are of each severity.
+fn conclusion(audit: &Audit) -> (Mark, String) {
+    let problems = audit.findings.iter().filter(|one| matches!(one.severity, Severity::Problem)).count();
+    let risks = audit.findings.len() - problems;
+    let risks_counted = counted(risks, "risk");
+    match (problems, risks) {
+        (0, 0) => (Mark::Good, "nothing found".to_owned()),
+        (0, _) => (Mark::Warning, risks_counted),
+        (_, 0) => (Mark::Bad, counted(problems, "problem")),
+        _ => (Mark::Bad, format!("{}, {risks_counted}", counted(problems, "problem"))),
     }
-    paragraph(" fix: ", &finding.fix, LEAD, text);
+}
+
+fn item(finding: &Finding) -> Item {
+    let (label, mark) = match finding.severity {
+        Severity::Problem => ("PROBLEM", Mark::Bad),
+        Severity::Risk => ("risk", Mark::Warning),
+    };
+    let mut item = Item { label_columns: LABEL_COLUMNS, ..Item::new(label, Some(mark), &finding.headline) };
+    item.details.extend(finding.evidence.iter().map(|evidence| ("", evidence.clone())));
+    item.with_detail("fix", &finding.fix)
 }
 
 fn unexamined_text(unexamined: &Unexamined) -> String {

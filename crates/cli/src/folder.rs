@@ -1,7 +1,7 @@
 //! The folder of a run's results: the record, the page and the tables.
 
 use crate::{
-    cli::{Format, Results},
+    cli::Results,
     failure::{Failure, Outcome},
     output,
 };
@@ -135,21 +135,6 @@ impl Folder {
         let text = serde_json::to_vec(record)
             .map_err(|error| Failure::missing(format!("cannot write the record as JSON: {error}")))?;
         output::write_file(&self.record(), &text)
-    }
-
-    /// Writes the record first, then evaluates it and prints the evaluation. If a later step fails, the
-    /// measurement, which took the time, is still saved. The evaluation is printed even if the disk is full.
-    ///
-    /// # Errors
-    /// [`Failure::Missing`] if a file cannot be written, [`Failure::ReaderGone`] if standard output is
-    /// closed.
-    pub fn save(&self, name: &str, record: Record, quiet: bool, format: Format) -> Outcome {
-        let (all, written) = self.keep(name, record, quiet);
-        let printed = output::print(&match format {
-            Format::Json => manycore_report::json(&all),
-            Format::Text => manycore_report::text(&all),
-        });
-        written.and(printed)
     }
 
     /// Writes the record, its report and its tables. Prints only a note that names the report.

@@ -13,6 +13,7 @@
 //! | `settings` | a user's defaults: configuration file and variables |
 //! | `failure` | the reasons for which a run fails, and their exit codes |
 //! | `schemas` | the kinds of JSON that are written, and their JSON Schemas |
+//! | `terminal` | width and colours of the terminal |
 //! | `output` | standard output and standard error; replaces unprintable characters for terminals |
 #![forbid(unsafe_code)]
 
@@ -34,3 +35,4 @@ pub mod settings;
 pub mod signals;
 pub mod source;
 pub mod study;
+pub mod terminal;

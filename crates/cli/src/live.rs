@@ -8,7 +8,8 @@ use crate::{
     signals::{ENDS, Signals},
 };
 use manycore_linux::line_file::LineFile;
-use manycore_text::names::{printable_json, printable_text};
+use manycore_render::{document::Document, terminal::Terminal, wrap::cut};
+use manycore_text::names::printable_json;
 use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 use std::{
@@ -63,24 +64,29 @@ impl IntervalTimer {
 /// A terminal on standard output, on which each table replaces the previous one.
 pub struct Screen {
     is_clear: bool,
+    is_colored: bool,
 }
 
 impl Screen {
     /// Returns `None` if standard output is not a terminal; tables are then printed one after another.
-    pub fn of_terminal() -> Option<Self> {
-        stdout().is_terminal().then_some(Self { is_clear: false })
+    pub fn of_terminal(terminal: Terminal) -> Option<Self> {
+        stdout().is_terminal().then_some(Self { is_clear: false, is_colored: terminal.is_colored() })
     }
 
-    /// Draws `text` from the upper left corner, cut to the size of the terminal.
+    /// Draws a document from the upper left corner, cut to the present size of the terminal.
     ///
     /// # Errors
     /// Those of [`output::print`].
-    pub fn show(&mut self, text: &str) -> Outcome {
+    pub fn show(&mut self, document: &Document) -> Outcome {
         let size = tcgetwinsize(stdout()).ok().filter(|size| size.ws_row > 2 && size.ws_col > 0);
         let (rows, columns) = size.map_or((24, 80), |size| (size.ws_row.into(), size.ws_col.into()));
         let clear = if self.is_clear { "" } else { "\x1b[2J" };
         self.is_clear = true;
-        output::print_raw(&format!("{clear}{}", frame(&printable_text(text), rows, columns)))
+        // Lines with colours are not cut: a narrower terminal gets none.
+        let is_colored = self.is_colored && columns >= Terminal::MIN_COLUMNS;
+        let text = document.text(Terminal::new(columns, is_colored));
+        let columns = if is_colored { usize::MAX } else { columns };
+        output::print_raw(&format!("{clear}{}", frame(&text, rows, columns)))
     }
 }
 
@@ -92,7 +98,7 @@ fn frame(text: &str, rows: usize, columns: usize) -> String {
     let shown = if lines.len() > height { height - 1 } else { lines.len() };
     let mut frame = "\x1b[H".to_owned();
     for line in &lines[..shown] {
-        frame.extend(line.chars().take(columns));
+        frame.push_str(cut(line, columns));
         frame.push_str("\x1b[K\n");
     }
     if shown < lines.len() {

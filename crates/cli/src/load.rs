@@ -89,6 +89,7 @@ pub fn observation(path: &Path) -> Outcome<Observation> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use manycore_render::{document::Extent, terminal::Terminal};
     use manycore_report::{self, NamedEvaluation};
     use manycore_testkit::SyntheticMachine;
     use proptest::prelude::*;
@@ -103,7 +104,7 @@ mod tests {
         if let Ok(record) = parse_record(bytes) {
             let all = [NamedEvaluation::new("mutated".to_owned(), record)];
             let _ = (
-                manycore_report::text(&all),
+                manycore_report::document(&all, Extent::Full).text(Terminal::default()),
                 manycore_report::html(&all),
                 manycore_report::csv(&all),
                 manycore_report::json(&all),

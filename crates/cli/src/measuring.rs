@@ -12,6 +12,7 @@ use manycore_experiment::{
     Record,
     session::{Event, Listener},
 };
+use manycore_render::terminal::Terminal;
 use std::path::Path;
 
 /// A measurement under way.
@@ -20,6 +21,7 @@ pub struct Run<'a> {
     to: &'a Results,
     folder: Folder,
     progress: Progress,
+    terminal: Terminal,
 }
 
 impl<'a> Run<'a> {
@@ -28,10 +30,10 @@ impl<'a> Run<'a> {
     /// # Errors
     /// [`Failure::Input`] where the folder has the record of an earlier run, [`Failure::Missing`] where it cannot be
     /// written.
-    pub fn begin(subcommand: &'a str, to: &'a Results, seconds: f64) -> Outcome<Self> {
+    pub fn begin(subcommand: &'a str, to: &'a Results, terminal: Terminal, seconds: f64) -> Outcome<Self> {
         signals::catch_interrupts()?;
         let folder = Folder::open(to, &subcommand.replace(' ', "-"))?;
-        Ok(Self { subcommand, to, folder, progress: Progress::new(seconds, to.quiet) })
+        Ok(Self { subcommand, to, folder, progress: Progress::new(seconds, to.quiet), terminal })
     }
 
     /// The results folder.
@@ -40,7 +42,7 @@ impl<'a> Run<'a> {
     }
 
     /// Ends a run of which nothing is kept.
-    pub fn discard(&self) {
+    pub fn discard(&mut self) {
         self.progress.finish();
         self.folder.discard();
     }
@@ -49,7 +51,7 @@ impl<'a> Run<'a> {
     ///
     /// # Errors
     /// The failure in `ending`, or that the record cannot be saved.
-    pub fn end(self, record: Record, ending: Outcome) -> Outcome {
+    pub fn end(mut self, record: Record, ending: Outcome) -> Outcome {
         self.progress.finish();
         // An evaluation describes the machine even where nothing could be measured.
         if record.experiments.is_empty() && record.light_processes.is_empty() && self.subcommand != "eval" {
@@ -57,15 +59,17 @@ impl<'a> Run<'a> {
             let missed = record.not_measured.last().map(|missed| Failure::missing(missed.why.clone()));
             return ending.and(missed.map_or(Ok(()), Err));
         }
-        let saved = self.folder.save(self.subcommand, record, self.to.quiet, self.to.format);
-        saved.and(self.saved(ending))
+        // The measurement took the time: its evaluation is printed even if a file could not be written.
+        let (all, written) = self.folder.keep(self.subcommand, record, self.to.quiet);
+        let printed = output::evaluations(&all, self.to.format, self.to.extent, self.terminal);
+        written.and(printed).and(self.saved(ending))
     }
 
     /// Saves the record and its page, prints nothing of it; returns how the run ended.
     ///
     /// # Errors
     /// As [`Self::end`].
-    pub fn keep(self, record: Record, ending: Outcome) -> Outcome {
+    pub fn keep(mut self, record: Record, ending: Outcome) -> Outcome {
         self.progress.finish();
         if record.experiments.is_empty() {
             self.folder.discard();
@@ -92,9 +96,10 @@ impl Listener for Run<'_> {
         match event {
             Event::Section(title) => self.progress.section(title),
             Event::Remaining(left) => self.progress.set_remaining(left),
-            Event::Note(text) if !self.to.quiet => output::note(text),
-            Event::Note(_) => {}
-            Event::NotMeasured(missed) => self.progress.note(&format!("{}: {}", missed.what, missed.why)),
+            Event::Note(text) => self.progress.note(text),
+            Event::NotMeasured(missed) => {
+                self.progress.note(&format!("skipped {}: {}", missed.what, missed.why));
+            }
             // Saved after each part, so that SIGKILL does not lose the finished parts; a full disk is reported at the
             // end.
             Event::Measured(record) if record.experiments.is_empty() && record.light_processes.is_empty() => {

@@ -1,7 +1,12 @@
 //! Standard output, standard error, and files that are written whole or not at all.
 
-use crate::failure::{Failure, Outcome};
+use crate::{
+    cli::{ExtentArgs, Format},
+    failure::{Failure, Outcome},
+};
 use manycore_linux::whole_file;
+use manycore_render::{document::Document, terminal::Terminal};
+use manycore_report::NamedEvaluation;
 use manycore_text::names::{printable_json, printable_text};
 use serde::Serialize;
 use std::{
@@ -17,6 +22,51 @@ use std::{
 /// any other error.
 pub fn print(text: &str) -> Outcome {
     if io::stdout().is_terminal() { print_raw(&printable_text(text)) } else { print_raw(text) }
+}
+
+/// Writes a result in the requested format: `document` makes what is read, `value` what is written as JSON.
+///
+/// # Errors
+/// Those of [`print()`], [`json()`] and [`document()`].
+pub fn result(
+    format: Format,
+    terminal: Terminal,
+    value: &impl Serialize,
+    document: impl FnOnce() -> Document,
+) -> Outcome {
+    match format {
+        Format::Json => print(&json(value)?),
+        format => self::document(&document(), format, terminal),
+    }
+}
+
+/// Writes a document as text, Markdown or CSV. A document has no control characters but those of its colours.
+///
+/// # Errors
+/// Those of [`print()`]; [`Failure::Input`] for JSON.
+pub fn document(document: &Document, format: Format, terminal: Terminal) -> Outcome {
+    match format {
+        Format::Text => print_raw(&document.text(terminal)),
+        Format::Markdown => print_raw(&document.markdown()),
+        Format::Csv => print_raw(&document.csv()),
+        Format::Json => Err(Failure::input("--format json: this result has no JSON; use --format text")),
+    }
+}
+
+/// Writes the evaluation of records.
+///
+/// # Errors
+/// Those of [`document()`].
+pub fn evaluations(
+    all: &[NamedEvaluation],
+    format: Format,
+    extent: ExtentArgs,
+    terminal: Terminal,
+) -> Outcome {
+    match format {
+        Format::Json => print(&manycore_report::json(all)),
+        format => document(&manycore_report::document(all, extent.extent()), format, terminal),
+    }
 }
 
 /// Writes `text`, which contains control sequences for the terminal, to standard output unchanged.

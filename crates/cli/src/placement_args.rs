@@ -5,7 +5,7 @@ use crate::{
     failure::{Failure, Outcome},
     output,
     signals::Signals,
-    source,
+    source, terminal,
 };
 use manycore_control::{
     journal::UndoResult,
@@ -82,7 +82,8 @@ pub fn report_restored(restored: &UndoResult, journal: &str, quiet: bool) -> Out
 /// written.
 pub fn report_trace(trace: &PlacementTrace, args: &PlacementArgs) -> Outcome {
     if !args.quiet {
-        output::note(trace_text::render(trace).trim_end());
+        let text = trace_text::render(trace).text(terminal::of_stderr());
+        output::note(text.trim_end());
     }
     if let Some(path) = &args.trace {
         let json = serde_json::to_vec_pretty(trace).map_err(Failure::missing)?;

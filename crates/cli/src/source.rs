@@ -173,7 +173,7 @@ mod tests {
     /// Renders and draws every machine that loads; none of it may panic.
     fn render(text: &str) {
         if let Ok(machine) = parse_text(text) {
-            let _ = (text::render(&machine), svg::render(&machine, None));
+            let _ = (text::render(&machine).to_string(), svg::render(&machine, None));
         }
     }
 

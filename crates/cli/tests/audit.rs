@@ -12,6 +12,7 @@ use manycore_audit::{
     text,
 };
 use manycore_linux::affinity;
+use manycore_render::document::Extent;
 use manycore_topology::{CpuId, CpuSet, SysTree, cgroup};
 use serde_json::Value;
 use std::{
@@ -376,7 +377,7 @@ fn findings_read_well() {
             Unexamined { what: UnexaminedKind::Ended, count: 1 },
         ],
     };
-    let text = text::render(&audit);
+    let text = text::render(&audit, Extent::Full).to_string();
     assert!(text.lines().all(|line| line.chars().count() <= 100) && !text.contains('\u{1b}'), "{text}");
     insta::assert_snapshot!("audit", text);
 }

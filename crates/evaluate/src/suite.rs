@@ -85,6 +85,8 @@ impl Suite<'_> {
         for (index, section) in sections.iter().enumerate() {
             self.section = *section;
             self.after = seconds(&self.profile, &sections[index + 1..]);
+            let left = (section.seconds)(&self.profile) + self.after;
+            self.session.report(Event::Remaining(Duration::from_secs_f64(left)));
             self.session.report(Event::Section(section.title));
             match (section.run)(self) {
                 Ok(()) => {}

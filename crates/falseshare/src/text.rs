@@ -1,26 +1,21 @@
-//! The findings of `falseshare` as text: for each finding the variable or memory that holds the bytes, a
+//! The findings of `falseshare` for reading: for each finding the variable or memory that holds the bytes, a
 //! picture of the line, the code that accesses it, and the fix.
 
+mod picture;
 #[cfg(test)]
 mod tests;
 
 use crate::sharing::{
     Allocation, CodeSite, CommandEnd, DataOwner, Engine, Finding, Findings, Frame, SeparableField,
-    SharingClass, ThreadAccess, ThreadGroup, Variable, format_byte_ranges,
+    SharingClass, ThreadGroup, Variable, format_byte_ranges,
 };
 use manycore_render::{
+    document::{Document, Extent, Item},
     figure::grouped,
-    table::paragraph,
     table::{Align, Table},
+    terminal::Mark,
 };
-use manycore_text::{
-    names::{printable, printable_text},
-    units::{self, counted},
-};
-use std::collections::BTreeMap;
-
-/// Width of the picture of a line, in columns.
-const COLUMNS: u32 = 64;
+use manycore_text::units::{self, counted};
 
 /// Maximum number of threads in a picture, and of lines of code in a table.
 const MAX_ROWS: usize = 8;
@@ -31,22 +26,37 @@ const MAX_NAMED: usize = 4;
 /// Indentation of the details of a finding, in columns.
 const INDENT: usize = 3;
 
-/// Renders the findings as text, in lines of at most 100 columns; tables may be a little wider.
-pub fn render(findings: &Findings) -> String {
-    let mut text = String::new();
-    for (at, finding) in findings.false_sharing.iter().enumerate() {
-        render_finding(finding, &format!("{}. {}", at + 1, heading(finding)), true, &mut text);
+/// Returns the findings. A brief result has the most important ones, and of true sharing and of sharing in libraries
+/// only how much there is.
+pub fn render(findings: &Findings, extent: Extent) -> Document {
+    let mut document = Document::new();
+    let (mark, found) = conclusion(findings);
+    document.item(Item::new(found, Some(mark), summary(findings)));
+    document.gap();
+    let mut left = extent.findings();
+    let mut shown = |all: &[Finding]| {
+        let count = all.len().min(left);
+        left -= count;
+        count
+    };
+    for (at, finding) in findings.false_sharing[..shown(&findings.false_sharing)].iter().enumerate() {
+        at_length(finding, &format!("{}.", at + 1), &mut document);
     }
-    section(&findings.latent, LATENT, true, &mut text);
-    section(&findings.in_libraries, LIBRARIES, false, &mut text);
-    section(&findings.true_sharing, TRUE, false, &mut text);
+    let others = [
+        (&findings.latent, LATENT, true),
+        (&findings.in_libraries, LIBRARIES, false),
+        (&findings.true_sharing, TRUE, false),
+    ];
+    for (all, title, is_long) in others {
+        section(&all[..shown(all)], title, is_long, &mut document);
+    }
+    let count = findings.false_sharing.len() + others.iter().map(|(all, ..)| all.len()).sum::<usize>();
+    document.left_out(count, extent);
     for note in &findings.notes {
-        paragraph("not seen: ", note, 0, &mut text);
+        document.item(Item::new("not seen:", Some(Mark::Warning), note));
     }
-    paragraph("", &timing(&findings.engine), 0, &mut text);
-    paragraph("", &summary(findings), 0, &mut text);
-    // Names of programs, threads and functions come from the observed program and may contain control characters.
-    printable_text(&text)
+    document.paragraph(timing(&findings.engine));
+    document
 }
 
 const LATENT: &str =
@@ -56,16 +66,20 @@ const LIBRARIES: &str = "In libraries or in the language's runtime, which this p
 
 const TRUE: &str = "True sharing: threads use the same bytes; padding helps only where a finding says so:";
 
-fn section(findings: &[Finding], title: &str, at_length: bool, text: &mut String) {
+fn section(findings: &[Finding], title: &str, is_long: bool, document: &mut Document) {
     if findings.is_empty() {
         return;
     }
-    paragraph("", title, 0, text);
+    document.strong(title);
     for finding in findings {
-        render_finding(finding, &format!("- {}", heading(finding)), at_length, text);
+        if is_long {
+            at_length(finding, "-", document);
+        } else {
+            in_brief(finding, document);
+        }
     }
-    if !at_length {
-        text.push('\n');
+    if !is_long {
+        document.gap();
     }
 }
 
@@ -89,25 +103,34 @@ fn heading(finding: &Finding) -> String {
     }
 }
 
-fn render_finding(finding: &Finding, heading: &str, at_length: bool, text: &mut String) {
-    paragraph("", heading, 0, text);
-    if !at_length {
-        let sites: Vec<String> = finding.sites.iter().take(2).map(|site| site.frame.brief()).collect();
-        paragraph("by ", &sites.join(", "), INDENT, text);
-        if !finding.fields.is_empty() {
-            paragraph("false in part: ", &describe_separable(finding), INDENT, text);
-        }
-        if finding.class == SharingClass::True {
-            paragraph("fix: ", finding.fix.text(), INDENT, text);
-        }
-        return;
+fn in_brief(finding: &Finding, document: &mut Document) {
+    let sites: Vec<String> = finding.sites.iter().take(2).map(|site| site.frame.brief()).collect();
+    let mut item = Item::new("-", None, heading(finding)).with_detail("by", sites.join(", "));
+    if !finding.fields.is_empty() {
+        item = item.with_detail("false in part", describe_separable(finding));
     }
-    paragraph("memory   ", &describe_memory(finding), INDENT, text);
-    paragraph("threads  ", &threads(&finding.threads), INDENT, text);
-    text.push_str(&picture(finding));
-    text.push_str(&sites(finding));
-    paragraph("fix: ", finding.fix.text(), INDENT, text);
-    text.push('\n');
+    if finding.class == SharingClass::True {
+        item = item.with_detail("fix", finding.fix.text());
+    }
+    document.item(item);
+}
+
+fn at_length(finding: &Finding, number: &str, document: &mut Document) {
+    let mark = if finding.class == SharingClass::True { None } else { Some(Mark::Bad) };
+    document.item(Item {
+        label_columns: INDENT - 1,
+        is_answer: true,
+        ..Item::new(number, mark, heading(finding))
+    });
+    for (name, value) in [("memory", describe_memory(finding)), ("threads", threads(&finding.threads))] {
+        document.item(Item { indent: INDENT, label_columns: 8, ..Item::new(name, None, value) });
+    }
+    document.gap();
+    document.picture(picture::pictures(finding));
+    document.gap();
+    sites(finding, document);
+    document.item(Item { indent: INDENT, ..Item::new("fix:", Some(Mark::Strong), finding.fix.text()) });
+    document.gap();
 }
 
 /// Describes how many transfers separate lines would save where the rest is true sharing.
@@ -179,43 +202,8 @@ fn threads(parties: &[ThreadGroup]) -> String {
     list(parties, named)
 }
 
-/// Draws the bytes of the worst line, one row for each thread: `w` for written bytes, `r` for bytes that are only read.
-fn picture(finding: &Finding) -> String {
-    let mut rows: BTreeMap<(i32, &str), Vec<&ThreadAccess>> = BTreeMap::new();
-    for touch in &finding.accesses {
-        rows.entry((touch.tid, &touch.name)).or_default().push(touch);
-    }
-    let line = finding.layout.line_bytes;
-    let scale = line.div_ceil(COLUMNS).max(1);
-    let label =
-        |(tid, name): (i32, &str)| format!("{} {tid}", printable(name).chars().take(16).collect::<String>());
-    let width = rows.keys().map(|key| label(*key).chars().count()).max().unwrap_or(0);
-    let marks: Vec<String> =
-        (0..line / scale).step_by(8).map(|column| format!("{:<8}", column * scale)).collect();
-    let ruler = marks.concat();
-    let mut text = format!("\n{:INDENT$}{:width$}  {}\n", "", "", ruler.trim_end());
-    let more = rows.len().saturating_sub(MAX_ROWS);
-    for (key, touches) in rows.into_iter().take(MAX_ROWS) {
-        let cells: String = (0..line / scale).map(|column| cell(column * scale, scale, &touches)).collect();
-        text.push_str(&format!("{:INDENT$}{:<width$}  {cells}\n", "", label(key)));
-    }
-    if more > 0 {
-        text.push_str(&format!("{:INDENT$}and {more} more threads\n", ""));
-    }
-    text.push('\n');
-    text
-}
-
-/// Returns the letter for a range of bytes: `w` if the thread writes to them, `r` if it only reads, else `.`.
-fn cell(first: u32, bytes: u32, touches: &[&ThreadAccess]) -> char {
-    let here = touches.iter().filter(|touch| {
-        touch.offset < first + bytes && first < touch.offset.saturating_add(touch.bytes.max(1))
-    });
-    here.map(|touch| if touch.writes > 0 { 'w' } else { 'r' }).max().unwrap_or('.')
-}
-
-/// Renders the table of the code that accesses the lines.
-fn sites(finding: &Finding) -> String {
+/// Adds the table of the code that accesses the lines.
+fn sites(finding: &Finding, document: &mut Document) {
     let mut table = Table::numeric("", ("code", Align::Left), &["threads", "reads", "writes"]);
     table.head.insert(1, ("on the worst line".to_owned(), Align::Left));
     let notable = finding.significant_sites();
@@ -224,18 +212,17 @@ fn sites(finding: &Finding) -> String {
         let [reads, writes] = [site.reads, site.writes].map(|count| grouped(count as f64));
         table.rows.push(vec![site.frame.brief(), touched, site.threads.to_string(), reads, writes]);
     }
-    let mut text = table.text().lines().fold(String::new(), |text, line| format!("{text} {line}\n"));
     let [more, left_out] = [notable.len().saturating_sub(MAX_ROWS), finding.sites.len() - notable.len()];
     if more > 0 {
-        text.push_str(&format!("   and {more} more lines of code\n"));
+        table.notes.push(format!("and {more} more lines of code"));
     }
     if left_out > 0 {
         let lines = counted(left_out, "line");
-        text.push_str(&format!(
-            "   not shown: {lines} of code with less than 0.1 % of the accesses of the busiest line of code\n"
+        table.notes.push(format!(
+            "not shown: {lines} of code with less than 0.1 % of the accesses of the busiest line of code"
         ));
     }
-    text
+    document.table(table);
 }
 
 /// Returns the busiest lines of code. Where none of them writes, the one that writes most takes the last
@@ -267,19 +254,25 @@ fn timing(engine: &Engine) -> String {
     }
 }
 
-fn summary(findings: &Findings) -> String {
-    let found = match findings.false_sharing.len() {
+/// Returns what was found.
+fn conclusion(findings: &Findings) -> (Mark, String) {
+    let (mark, found) = match findings.false_sharing.len() {
         0 if findings.unfollowed_accesses > 0 => {
-            "no false sharing among the accesses that were followed".to_owned()
+            (Mark::Warning, "no false sharing among the accesses that were followed")
         }
         0 if findings.unobserved_processes > 0 => {
-            "no false sharing in the programs that were observed".to_owned()
+            (Mark::Warning, "no false sharing in the programs that were observed")
         }
-        0 if findings.possibly_own > 0 => "no false sharing in the program's named code".to_owned(),
-        0 => "no false sharing".to_owned(),
-        1 => "1 case of false sharing".to_owned(),
-        several => format!("{several} cases of false sharing"),
+        0 if findings.possibly_own > 0 => (Mark::Warning, "no false sharing in the program's named code"),
+        0 => (Mark::Good, "no false sharing"),
+        1 => (Mark::Bad, "1 case of false sharing"),
+        several => return (Mark::Bad, format!("{several} cases of false sharing")),
     };
+    (mark, found.to_owned())
+}
+
+/// Returns what was observed.
+fn summary(findings: &Findings) -> String {
     let end = match findings.end {
         CommandEnd::Status(0) => "exited with status 0".to_owned(),
         CommandEnd::Status(status) => format!("exited with status {status}"),
@@ -290,8 +283,8 @@ fn summary(findings: &Findings) -> String {
     let processes =
         if findings.processes == 1 { String::new() } else { format!(" of {} processes", findings.processes) };
     format!(
-        "{found} (threshold: {} false-sharing transfers); the program {end} after {:.1} s; followed {}{processes} and \
-         {} accesses",
+        "(threshold: {} false-sharing transfers); the program {end} after {:.1} s; followed {}{processes} and {} \
+         accesses",
         findings.threshold,
         findings.seconds,
         counted(findings.threads, "thread"),

@@ -1,9 +1,11 @@
-//! Interrupts as text.
+//! Interrupts for reading.
 
 use crate::report::{ArchitectureInterrupt, CpuInterrupts, InterruptMove, InterruptMoves, Interrupts};
 use manycore_linux::interrupts::Interrupt;
-use manycore_render::table::{Align, Table};
-use manycore_text::names::printable;
+use manycore_render::{
+    document::Document,
+    table::{Align, Table},
+};
 use manycore_topology::{CpuId, CpuSet, Machine};
 use std::{cmp::Reverse, collections::BTreeMap};
 
@@ -12,33 +14,43 @@ const MAX_LISTED_CPUS: usize = 3;
 
 /// Returns the interrupts with the CPUs that took them: of one `device`, or of all devices with a sum per
 /// CPU.
-pub fn interrupts(all: &Interrupts, machine: &Machine, device: Option<&str>) -> String {
+pub fn interrupts(all: &Interrupts, machine: &Machine, device: Option<&str>) -> Document {
     let span = match all.seconds {
         Some(seconds) => format!("per second, over {seconds:.1} s"),
         None => "since boot".to_owned(),
     };
-    let whose = device.map_or_else(
-        || "Interrupts".to_owned(),
-        |name| format!("Interrupts of {}", printable(&heading(machine, name))),
-    );
-    let mut text = format!("{whose}, {span}\n\n");
+    let whose = device
+        .map_or_else(|| "Interrupts".to_owned(), |name| format!("Interrupts of {}", heading(machine, name)));
+    let mut document = Document::new();
+    document.strong(format!("{whose}, {span}"));
+    document.gap();
     if all.devices.is_empty() {
-        text.push_str("  No interrupt of a device occurred.\n");
+        document.indented(2, "No interrupt of a device occurred.");
     } else {
-        text.push_str(&devices(all, device.is_none()).text());
+        document.table(devices(all, device.is_none()));
     }
     if all.devices.iter().any(|one| one.unmovable) {
-        text.push_str("\n  fixed: managed by the kernel, cannot be moved.\n");
+        document.gap();
+        document.indented(2, "fixed: managed by the kernel, cannot be moved.");
     }
     if !all.architecture.is_empty() {
-        text.push_str("\nInterrupts of the architecture\n\n");
-        text.push_str(&architecture(&all.architecture, all.seconds).text());
+        section(
+            &mut document,
+            "Interrupts of the architecture",
+            architecture(&all.architecture, all.seconds),
+        );
     }
     if device.is_none() {
-        text.push_str("\nCPUs\n\n");
-        text.push_str(&cpus(&all.cpus, all.seconds).text());
+        section(&mut document, "CPUs", cpus(&all.cpus, all.seconds));
     }
-    text
+    document
+}
+
+fn section(document: &mut Document, title: &str, table: Table) {
+    document.gap();
+    document.strong(title);
+    document.gap();
+    document.table(table);
 }
 
 /// `eth0 (0000:03:00.0, ixgbe, node 1)`
@@ -101,8 +113,8 @@ fn cpus(cpus: &[CpuInterrupts], seconds: Option<f64>) -> Table {
     table(("CPU", Align::Right), &columns, cpus.iter().map(row).collect())
 }
 
-/// Returns the outcome for each interrupt that was to be moved, as text.
-pub fn moves(all: &InterruptMoves) -> String {
+/// Returns the outcome for each interrupt that was to be moved.
+pub fn moves(all: &InterruptMoves) -> Document {
     let row = |one: &InterruptMove| {
         let now = match &one.refused {
             Some(why) => format!("not moved: {why}"),
@@ -113,12 +125,16 @@ pub fn moves(all: &InterruptMoves) -> String {
     let columns =
         [("name", Align::Left), ("before", Align::Left), ("now", Align::Left), ("handled on", Align::Left)];
     let rows = all.moves.iter().map(row).collect();
-    let text = table(("irq", Align::Right), &columns, rows).text();
-    let ending = match &all.journal {
+    let mut document = Document::new();
+    document.strong(format!("Interrupts of {}", all.device));
+    document.gap();
+    document.table(table(("irq", Align::Right), &columns, rows));
+    document.gap();
+    document.paragraph(match &all.journal {
         Some(journal) => format!("manycore undo {journal} restores their previous CPUs."),
         None => "All interrupts were on these CPUs already: nothing was changed.".to_owned(),
-    };
-    format!("Interrupts of {}\n\n{text}\n{ending}\n", printable(&all.device))
+    });
+    document
 }
 
 /// Returns the CPUs that handle an interrupt. Some interrupt controllers move it only when it occurs next.
@@ -129,9 +145,8 @@ fn handled_on(one: &InterruptMove) -> String {
 }
 
 fn table(first: (&str, Align), columns: &[(&str, Align)], rows: Vec<Vec<String>>) -> Table {
-    let head =
-        std::iter::once(&first).chain(columns).map(|&(name, align)| (name.to_owned(), align)).collect();
-    Table { title: String::new(), head, rows, notes: Vec::new(), is_detail: false }
+    let head: Vec<(&str, Align)> = std::iter::once(&first).chain(columns).copied().collect();
+    Table::new("", &head).with_rows(rows)
 }
 
 /// `eth0 0000:03:00.0`

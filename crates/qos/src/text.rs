@@ -1,4 +1,4 @@
-//! Limits of memory bandwidth and cache as text.
+//! Limits of memory bandwidth and cache for reading.
 
 mod enforcement;
 
@@ -13,7 +13,10 @@ use manycore_linux::resctrl::{
     rates::{MonitorReading, Reading},
     state::{GroupOwner, GroupRole, QosGroup, QosState},
 };
-use manycore_render::table::{Align, Table};
+use manycore_render::{
+    document::Document,
+    table::{Align, Table},
+};
 use manycore_text::{names::printable, units};
 use manycore_topology::CpuSet;
 
@@ -26,52 +29,66 @@ const MAX_TASKS: usize = 40;
 /// Returns the option that sets a line of `schemata`, if there is one.
 pub type OptionOfLine = fn(&str) -> Option<&'static str>;
 
-/// Returns what can be set and the groups as text; `tasks` are listed if the state holds a single group. `option`
-/// names the option of each line.
-pub fn state(state: &QosState, tasks: Option<&[u32]>, option: OptionOfLine) -> String {
+/// Returns what can be set and the groups; `tasks` are listed if the state holds a single group. `option` names the
+/// option of each line.
+pub fn state(state: &QosState, tasks: Option<&[u32]>, option: OptionOfLine) -> Document {
     let capabilities = &state.capabilities;
     let options: Vec<&str> =
         state.options.iter().map(String::as_str).filter(|option| !COMMON_OPTIONS.contains(option)).collect();
     let options =
         if options.is_empty() { String::new() } else { format!(", mounted with {}", options.join(",")) };
-    let mut text =
-        format!("Cache and memory bandwidth: {}, at {}{options}\n", capabilities.dialect.name(), state.root);
+    let mut document = Document::new();
+    document.strong(format!(
+        "Cache and memory bandwidth: {}, at {}{options}",
+        capabilities.dialect.name(),
+        state.root
+    ));
+    document.gap();
     if tasks.is_none() {
-        text.push_str("\nWhat can be set\n\n");
+        document.strong("What can be set");
+        document.gap();
         if capabilities.controls.is_empty() {
-            text.push_str("  Nothing: resctrl only monitors here.\n");
+            document.indented(2, "Nothing: resctrl only monitors here.");
         } else {
-            text.push_str(&controls(capabilities, option).text());
+            document.table(controls(capabilities, option));
         }
-        text.push_str(&groups_in_use(state));
-        text.push_str("\nGroups\n\n");
-    } else {
-        text.push('\n');
+        if let Some(in_use) = groups_in_use(state) {
+            document.gap();
+            document.indented(2, in_use);
+        }
+        document.gap();
+        document.strong("Groups");
+        document.gap();
     }
-    text.push_str(&groups(state).text());
-    if let Some(tasks) = tasks {
-        let shown: Vec<String> = tasks.iter().take(MAX_TASKS).map(u32::to_string).collect();
-        let more = tasks.len().saturating_sub(MAX_TASKS);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let none = if tasks.is_empty() { "none" } else { "" };
-        text.push_str(&format!("\n  tasks: {}{more}{none}\n", shown.join(" ")));
-    } else if capabilities.dialect.monitors_report_rates() {
-        text.push_str("\n  memory: the current rate, as the kernel reports it.\n");
+    document.table(groups(state));
+    document.gap();
+    document.indented(2, tasks.map_or_else(|| memory_note(capabilities).to_owned(), task_list));
+    document
+}
+
+fn task_list(tasks: &[u32]) -> String {
+    let shown: Vec<String> = tasks.iter().take(MAX_TASKS).map(u32::to_string).collect();
+    let more = tasks.len().saturating_sub(MAX_TASKS);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let none = if tasks.is_empty() { "none" } else { "" };
+    format!("tasks: {}{more}{none}", shown.join(" "))
+}
+
+fn memory_note(capabilities: &Capabilities) -> &'static str {
+    if capabilities.dialect.monitors_report_rates() {
+        "memory: the current rate, as the kernel reports it."
     } else {
-        text.push_str(
-            "\n  memory: bytes read and written since resctrl was mounted or the group was created.\n",
-        );
+        "memory: bytes read and written since resctrl was mounted or the group was created."
     }
-    text
 }
 
 /// Returns how many of the available groups and monitors are in use.
-fn groups_in_use(state: &QosState) -> String {
+fn groups_in_use(state: &QosState) -> Option<String> {
     let (there, all) = (state.control_groups().count(), state.groups.len());
     let groups = state.capabilities.groups.map(|maximum| format!("{there} of {maximum} groups with limits"));
     let monitors = state.capabilities.monitors.map(|maximum| format!("{all} of {maximum} monitors"));
     let parts: Vec<String> = [groups, monitors].into_iter().flatten().collect();
-    if parts.is_empty() { String::new() } else { format!("\n  In use: {}.\n", parts.join(", ")) }
+    (!parts.is_empty()).then(|| format!("In use: {}.", parts.join(", ")))
 }
 
 fn controls(capabilities: &Capabilities, option: OptionOfLine) -> Table {
@@ -229,13 +246,29 @@ fn sum(monitors: &[MonitorReading], of: impl Fn(&MonitorReading) -> Option<Readi
     }
 }
 
-/// Returns the changes of `qos set`, made or planned, as text.
-pub fn changes(changes: &LimitChanges) -> String {
+/// Returns the changes of `qos set`, made or planned.
+pub fn changes(changes: &LimitChanges) -> Document {
     let is_done = changes.journal.is_some();
     let group = changes.group.as_deref().unwrap_or("manycore-PID");
     let kind = if changes.created { "new group" } else { "group" };
     let would = if is_done { "" } else { "dry run: " };
-    let mut text = format!("{would}{kind} {group} for {} ({})\n\n", changes.target, changes.dialect.name());
+    let mut document = Document::new();
+    document.strong(format!("{would}{kind} {group} for {} ({})", changes.target, changes.dialect.name()));
+    document.gap();
+    document.table(limit_table(changes, is_done));
+    document.gap();
+    for line in
+        reasons(&changes.limits).iter().chain(&changes.notes).cloned().chain(members(changes, is_done))
+    {
+        document.indented(2, line);
+    }
+    if let Some(journal) = &changes.journal {
+        document.paragraph(format!("manycore undo {journal} restores the previous state."));
+    }
+    document
+}
+
+fn limit_table(changes: &LimitChanges, is_done: bool) -> Table {
     let row = |outcome: &LimitOutcome| {
         let show = |value: Option<u64>| {
             value.map_or_else(
@@ -263,15 +296,7 @@ pub fn changes(changes: &LimitChanges) -> String {
     if is_done {
         columns.push(("in force", Align::Left));
     }
-    text.push_str(&table(&columns, changes.limits.iter().map(row).collect()).text());
-    text.push('\n');
-    text.extend(reasons(&changes.limits));
-    text.extend(changes.notes.iter().map(|note| format!("  {note}\n")));
-    text.push_str(&members(changes, is_done));
-    if let Some(journal) = &changes.journal {
-        text.push_str(&format!("manycore undo {journal} restores the previous state.\n"));
-    }
-    text
+    table(&columns, changes.limits.iter().map(row).collect())
 }
 
 /// Returns why values in force are not the requested ones, one line for all domains with the same reason.
@@ -279,7 +304,7 @@ fn reasons(limits: &[LimitOutcome]) -> Vec<String> {
     let mut reasons: Vec<String> = Vec::new();
     for outcome in limits {
         let Some(why) = &outcome.why else { continue };
-        let reason = format!("  {} ({}): {why}\n", outcome.requested, outcome.line);
+        let reason = format!("{} ({}): {why}", outcome.requested, outcome.line);
         if !reasons.contains(&reason) {
             reasons.push(reason);
         }
@@ -288,23 +313,22 @@ fn reasons(limits: &[LimitOutcome]) -> Vec<String> {
 }
 
 /// Describes the members of the group: `3 tasks are in the group; new threads and children inherit it`.
-fn members(changes: &LimitChanges, is_done: bool) -> String {
+fn members(changes: &LimitChanges, is_done: bool) -> Option<String> {
     let (are, belong) =
         if is_done { ("are in", "belong to") } else { ("would be moved into", "would belong to") };
     match (changes.tasks, changes.cpus.is_empty()) {
-        (0, true) => String::new(),
-        (0, false) => format!("  CPUs {} {belong} the group\n", changes.cpus.brief()),
+        (0, true) => None,
+        (0, false) => Some(format!("CPUs {} {belong} the group", changes.cpus.brief())),
         (count, _) => {
             let are = if count == 1 && is_done { "is in" } else { are };
             let tasks = units::counted(count, "task");
-            format!("  {tasks} {are} the group; new threads and children inherit it\n")
+            Some(format!("{tasks} {are} the group; new threads and children inherit it"))
         }
     }
 }
 
 fn table(columns: &[(&str, Align)], rows: Vec<Vec<String>>) -> Table {
-    let head = columns.iter().map(|&(name, align)| (name.to_owned(), align)).collect();
-    Table { title: String::new(), head, rows, notes: Vec::new(), is_detail: false }
+    Table::new("", columns).with_rows(rows)
 }
 
 #[cfg(test)]

@@ -1,7 +1,11 @@
-//! The usage of groups as text: a table for a terminal, and lines for pipes.
+//! The usage of groups: a table for a terminal, and lines for pipes.
 
 use manycore_linux::resctrl::watch::{GroupUse, MissingRate, UsageSnapshot};
-use manycore_render::table::{Align, Table};
+use manycore_render::{
+    document::Document,
+    table::{Align, Table},
+    terminal::padded,
+};
 use manycore_text::{names::printable, units};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -39,7 +43,7 @@ impl RateHistory {
 }
 
 /// Returns one reading of all groups as a table.
-pub fn table(snapshot: &UsageSnapshot, rates: &RateHistory, root: &str) -> String {
+pub fn table(snapshot: &UsageSnapshot, rates: &RateHistory, root: &str) -> Document {
     let domains = snapshot.domains();
     let single = domains.len() < 2;
     let mut head = vec!["memory", "local", "cache"];
@@ -74,16 +78,15 @@ pub fn table(snapshot: &UsageSnapshot, rates: &RateHistory, root: &str) -> Strin
         );
     }
     table.rows.push(row);
-    let without = match all.groups_without_rate {
-        0 => String::new(),
-        count => format!("\n  (all): excludes {} without a rate\n", units::counted(count, "group")),
-    };
-    format!(
-        "{}  {root}, {}\n\n{}{without}",
-        snapshot.time,
-        units::counted(snapshot.groups.len(), "group"),
-        table.text()
-    )
+    let mut document = Document::new();
+    document.strong(format!("{}  {root}, {}", snapshot.time, units::counted(snapshot.groups.len(), "group")));
+    document.gap();
+    document.table(table);
+    if all.groups_without_rate > 0 {
+        let groups = units::counted(all.groups_without_rate, "group");
+        document.indented(2, format!("(all): excludes {groups} without a rate"));
+    }
+    document
 }
 
 /// Returns the column names of [`lines`] for the domains of this reading.
@@ -102,9 +105,9 @@ pub fn lines(snapshot: &UsageSnapshot) -> String {
     let domains = snapshot.domains();
     let line = |group: &GroupUse| {
         let mut line = format!(
-            "{:<20}  {:<24}  {:>11}  {:>10}  {:>10}",
+            "{:<20}  {}  {:>11}  {:>10}  {:>10}",
             snapshot.time,
-            printable(&group.name),
+            padded(&printable(&group.name), 24),
             memory(group, megabytes),
             group.local_bytes_per_second.map_or_else(dash, megabytes),
             group.cache_bytes.map_or_else(dash, |bytes| (bytes >> 10).to_string()),

@@ -11,12 +11,13 @@
 
 mod csv;
 mod html;
+mod importance;
 mod record_text;
 mod sections;
 
 pub use csv::{NAMES as CSV_NAMES, csv};
 pub use html::html;
-pub use record_text::text;
+pub use record_text::document;
 
 use manycore_analysis::{Evaluation, differences::RecordDifferences};
 use manycore_experiment::Record;

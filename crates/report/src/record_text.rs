@@ -1,64 +1,82 @@
-//! The report as text: the machine in two lines, the findings, then compact tables.
+//! The report for reading: the findings, then compact tables, then the machine and the run.
 
 use crate::{
     NamedEvaluation,
+    importance::most_important,
     sections::{self, Section},
 };
 use manycore_analysis::{Finding, FindingKind};
 use manycore_experiment::Record;
-use manycore_render::table::{Table, WIDTH, wrap};
-use manycore_text::{names::printable_text, units::bytes};
+use manycore_render::{
+    document::{Document, Extent, Item},
+    table::Table,
+    terminal::Mark,
+};
+use manycore_text::units::bytes;
 
 /// Width of the column for a finding's kind.
-const KIND_WIDTH: usize = 9;
+const KIND_COLUMNS: usize = 9;
 
-/// Renders one record, or several side by side, in lines of at most 100 columns.
-pub fn text(all: &[NamedEvaluation]) -> String {
-    let mut text = String::new();
+/// Indentation below a heading.
+const INDENT: usize = 2;
+
+/// Returns the report of one record, or of several side by side.
+pub fn document(all: &[NamedEvaluation], extent: Extent) -> Document {
+    let mut document = Document::new();
     for named in all {
-        record_summary(named, all.len() > 1, &mut text);
+        findings(named, all.len() > 1, extent, &mut document);
     }
     if all.len() > 1 {
-        paragraph(SIDE_BY_SIDE, 0, &mut text);
-        text.push('\n');
+        document.paragraph(SIDE_BY_SIDE);
+        document.gap();
     }
     // For a comparison of commands the machine is less relevant. It is on the HTML page and in the record.
     let about_machine = all.iter().any(|named| named.record.subcommand == "eval");
-    for section in
-        sections::sections(all).iter().filter(|section| about_machine || section.id != "conditions")
-    {
-        section_text(section, all, &mut text);
+    let sections = sections::sections(all);
+    for section in sections.iter().filter(|section| about_machine || section.id != "conditions") {
+        section_tables(section, all.len(), extent, &mut document);
     }
-    printable_text(&text)
+    for named in all {
+        conditions(named, all.len() > 1, &mut document);
+    }
+    document
 }
 
 /// Note for records that are shown side by side.
 pub const SIDE_BY_SIDE: &str = "The records in the columns were not interleaved: a difference between them may also \
                                 be due to anything else that changed in between.";
 
-fn record_summary(named: &NamedEvaluation, several: bool, text: &mut String) {
+fn findings(named: &NamedEvaluation, several: bool, extent: Extent, document: &mut Document) {
+    if several {
+        document.strong(format!("=== {} ===", named.name));
+    }
+    document.heading("Findings");
+    let findings = &named.evaluation.findings;
+    for finding in most_important(findings, extent.findings()) {
+        document.item(finding_item(finding));
+    }
+    if findings.is_empty() {
+        document.indented(INDENT, "none: too few measurements");
+    }
+    document.left_out(findings.len(), extent);
+    document.gap();
+}
+
+/// Adds what was not measured, the machine and the run.
+fn conditions(named: &NamedEvaluation, several: bool, document: &mut Document) {
     let record = &named.record;
     if several {
-        paragraph(&format!("=== {} ===", named.name), 0, text);
+        document.strong(format!("=== {} ===", named.name));
     }
-    let [machine, run] = summary(record);
-    paragraph(&machine, 0, text);
-    paragraph(&run, 0, text);
-    text.push('\n');
-    heading("Findings", text);
-    for finding in &named.evaluation.findings {
-        finding_text(finding, text);
-    }
-    if named.evaluation.findings.is_empty() {
-        text.push_str("  none: too few measurements\n");
-    }
-    text.push('\n');
     if !record.not_measured.is_empty() {
-        heading("Not measured", text);
+        document.heading("Not measured");
         for missed in &record.not_measured {
-            paragraph(&format!("{}: {}", missed.what, missed.why), 2, text);
+            document.indented(INDENT, format!("{}: {}", missed.what, missed.why));
         }
-        text.push('\n');
+        document.gap();
+    }
+    for line in summary(record) {
+        document.paragraph(line);
     }
 }
 
@@ -87,17 +105,24 @@ pub fn summary(record: &Record) -> [String; 2] {
     ]
 }
 
-fn finding_text(finding: &Finding, text: &mut String) {
-    let kind = kind(finding.kind);
-    let indent = " ".repeat(KIND_WIDTH + 2);
-    for (index, line) in wrap(&finding.text, WIDTH - KIND_WIDTH - 2).iter().enumerate() {
-        let lead = if index == 0 { format!("  {kind:<KIND_WIDTH$}") } else { indent.clone() };
-        text.push_str(&format!("{lead}{line}\n"));
+fn finding_item(finding: &Finding) -> Item {
+    let evidence = finding.evidence.iter().map(|evidence| ("", evidence.clone()));
+    Item {
+        is_answer: finding.kind == FindingKind::Answer,
+        details: evidence.collect(),
+        indent: INDENT,
+        label_columns: KIND_COLUMNS - 1,
+        ..Item::new(kind(finding.kind), mark(finding.kind), &finding.text)
     }
-    for evidence in &finding.evidence {
-        for (index, line) in wrap(evidence, WIDTH - KIND_WIDTH - 4).iter().enumerate() {
-            text.push_str(&format!("{indent}{} {line}\n", if index == 0 { "-" } else { " " }));
-        }
+}
+
+/// Returns the weight of the label of a finding.
+fn mark(kind: FindingKind) -> Option<Mark> {
+    match kind {
+        FindingKind::Answer => Some(Mark::Strong),
+        FindingKind::Warning | FindingKind::Doubtful => Some(Mark::Warning),
+        FindingKind::Advice => Some(Mark::Info),
+        FindingKind::Fact => None,
     }
 }
 
@@ -112,33 +137,22 @@ pub fn kind(kind: FindingKind) -> &'static str {
     }
 }
 
-fn section_text(section: &Section, all: &[NamedEvaluation], text: &mut String) {
-    heading(section.title, text);
-    let tables: Vec<&Table> = section.tables.iter().filter(|table| !table.is_detail).collect();
+fn section_tables(section: &Section, records: usize, extent: Extent, document: &mut Document) {
+    document.heading(section.title);
+    let tables: Vec<&Table> =
+        section.tables.iter().filter(|table| !table.is_detail || extent == Extent::Full).collect();
     if tables.is_empty() {
-        text.push_str(match all.len() {
-            1 => "  not in this record\n\n",
-            _ => "  in none of these records\n\n",
-        });
+        document.indented(
+            INDENT,
+            match records {
+                1 => "not in this record",
+                _ => "in none of these records",
+            },
+        );
+        document.gap();
     }
     for table in tables {
-        if !table.title.is_empty() {
-            paragraph(&format!("{}:", table.title), 2, text);
-        }
-        text.push_str(&table.text());
-        for note in &table.notes {
-            paragraph(note, 2, text);
-        }
-        text.push('\n');
-    }
-}
-
-fn heading(title: &str, text: &mut String) {
-    text.push_str(&format!("{}\n", title.to_uppercase()));
-}
-
-fn paragraph(words: &str, indent: usize, text: &mut String) {
-    for line in wrap(words, WIDTH - indent) {
-        text.push_str(&format!("{:indent$}{line}\n", ""));
+        document.table(table.clone());
+        document.gap();
     }
 }

@@ -7,7 +7,7 @@ use crate::{
     error::{Error, Result},
     feasibility::{self, AvailableMemory, PilotRuns},
     limits,
-    options::SpawnOptions,
+    options::{PREPARE_SECONDS, RUN_SECONDS, SpawnOptions},
     runtimes::{self, RuntimeProgram},
     trial::{self, RuntimeInfo, SpawnTrial},
 };
@@ -34,7 +34,8 @@ pub fn run(machine: Machine, options: SpawnOptions, listener: &mut dyn Listener)
     let mut measurement = Measurement {
         cache: ProgramCache::open()?,
         cleanup: Cleanup::begin(&options.journal_text())?,
-        steps: (0, options.runs()),
+        done_seconds: 0.0,
+        step_seconds: 0.0,
         available: feasibility::available_memory(),
         session: Session::begin("spawn", machine, 0, 0.0, listener),
         options,
@@ -51,8 +52,9 @@ struct Measurement<'a> {
     /// Memory that a runtime may use, if known.
     available: Option<AvailableMemory>,
     session: Session<'a>,
-    /// Completed steps, and the number of all steps.
-    steps: (usize, usize),
+    /// Planned seconds of the steps that have ended, and of the present one.
+    done_seconds: f64,
+    step_seconds: f64,
 }
 
 impl Measurement<'_> {
@@ -64,7 +66,11 @@ impl Measurement<'_> {
             self.memory_group(limit)?.remove().map_err(Error::unavailable)?;
         }
         let mut ending = Ok(());
-        for runtime in self.options.runtimes.clone() {
+        let all = self.options.runtimes.clone();
+        for (index, &runtime) in all.iter().enumerate() {
+            // The steps of a runtime that is missing take no time.
+            self.done_seconds = self.options.seconds() * index as f64 / all.len() as f64;
+            self.step_seconds = 0.0;
             match self.runtime(runtime) {
                 Ok(()) => {}
                 Err(error) if error.is_missing() || error.is_too_large() => {
@@ -84,7 +90,7 @@ impl Measurement<'_> {
 
     /// Measures one runtime and adds the results to the record.
     fn runtime(&mut self, runtime: Runtime) -> Result {
-        self.begin_step(&format!("{}: preparing", runtime.name()));
+        self.begin_step(&format!("{}: preparing", runtime.name()), PREPARE_SECONDS);
         let program = runtimes::find(runtime, &self.cache)?;
         feasibility::check_bounds(&self.options, &*program, self.available.as_ref())?;
         let pilots = self.pilots(runtime, &*program)?;
@@ -98,7 +104,8 @@ impl Measurement<'_> {
         }
         let mut ending = Ok(());
         for count in counts {
-            self.begin_step(&format!("{}: {} {}", runtime.name(), units::count(count), self.work_text()));
+            let title = format!("{}: {} {}", runtime.name(), units::count(count), self.work_text());
+            self.begin_step(&title, self.options.run_seconds(count));
             let trial = SpawnTrial {
                 work: self.options.work,
                 length: self.options.length,
@@ -141,7 +148,8 @@ impl Measurement<'_> {
         let needed = self.options.memory_limit.is_some() || self.options.largest() > large;
         let mut pilots = PilotRuns::default();
         for count in [large / 10, large].into_iter().filter(|_| needed) {
-            self.begin_step(&format!("{}: pilot run of {}", runtime.name(), units::count(count)));
+            let title = format!("{}: pilot run of {}", runtime.name(), units::count(count));
+            self.begin_step(&title, RUN_SECONDS);
             let (info, run) = self.trial(program, SpawnTrial::idle(count), self.available_bytes())?;
             check_ending(&run)?;
             interrupt::check()?;
@@ -160,7 +168,8 @@ impl Measurement<'_> {
         limit: u64,
         index: usize,
     ) -> Result {
-        self.begin_step(&format!("{}: up to the limit of {}", runtime.name(), units::bytes(limit)));
+        let title = format!("{}: up to the limit of {}", runtime.name(), units::bytes(limit));
+        self.begin_step(&title, self.options.limit_seconds());
         // One and a half times the predicted count.
         let count = MemoryLine::of(&pilots.runs).map_or(UNPREDICTED_COUNT, |line| line.most(limit));
         let count = count.saturating_add(count / 2).saturating_add(1000);
@@ -277,12 +286,12 @@ impl Measurement<'_> {
         }
     }
 
-    fn begin_step(&mut self, title: &str) {
-        let (done, all) = self.steps;
-        let left = self.options.seconds() * (1.0 - done as f64 / all.max(1) as f64);
+    /// Reports a step that is planned to take so many seconds.
+    fn begin_step(&mut self, title: &str, seconds: f64) {
+        self.done_seconds += std::mem::replace(&mut self.step_seconds, seconds);
+        let left = (self.options.seconds() - self.done_seconds).max(0.0);
         self.session.report(Event::Remaining(Duration::from_secs_f64(left)));
         self.session.report(Event::Section(title));
-        self.steps = ((done + 1).min(all), all);
     }
 
     fn work_text(&self) -> &'static str {

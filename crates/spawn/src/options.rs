@@ -3,8 +3,14 @@
 use manycore_experiment::spawning::{Runtime, Work};
 use std::{path::PathBuf, time::Duration};
 
-/// Typical duration of a run without its work, in seconds.
-const RUN_SECONDS: f64 = 2.0;
+/// Typical duration of finding or compiling a runtime's program, in seconds.
+pub(crate) const PREPARE_SECONDS: f64 = 1.0;
+
+/// Typical duration of a run of few light processes, in seconds.
+pub(crate) const RUN_SECONDS: f64 = 1.5;
+
+/// Typical time that each light process adds to a run, in seconds.
+const SECONDS_EACH: f64 = 2e-5;
 
 /// Options of a measurement.
 #[derive(Clone, Debug)]
@@ -32,13 +38,20 @@ pub struct SpawnOptions {
 impl SpawnOptions {
     /// Returns the seconds that the measurement is expected to take.
     pub fn seconds(&self) -> f64 {
-        let work = if self.work == Work::Idle { 0.0 } else { self.length.as_secs_f64() };
-        self.runs() as f64 * RUN_SECONDS + (self.runtimes.len() * self.counts.len()) as f64 * work
+        let runs: f64 = self.counts.iter().map(|&count| self.run_seconds(count)).sum();
+        let limit = if self.memory_limit.is_some() { self.limit_seconds() } else { 0.0 };
+        self.runtimes.len() as f64 * (PREPARE_SECONDS + 2.0 * RUN_SECONDS + runs + limit)
     }
 
-    /// Returns the number of runs, with the pilot runs of a runtime counted as one.
-    pub(crate) fn runs(&self) -> usize {
-        self.runtimes.len() * (self.counts.len() + usize::from(self.memory_limit.is_some()) + 1)
+    /// Returns the seconds that a run of so many light processes is expected to take.
+    pub(crate) fn run_seconds(&self, count: u64) -> f64 {
+        let work = if self.work == Work::Idle { 0.0 } else { self.length.as_secs_f64() };
+        RUN_SECONDS + count as f64 * SECONDS_EACH + work
+    }
+
+    /// Returns the seconds that a run up to the memory limit is expected to take.
+    pub(crate) fn limit_seconds(&self) -> f64 {
+        RUN_SECONDS + self.largest() as f64 * SECONDS_EACH
     }
 
     /// Returns the largest count.

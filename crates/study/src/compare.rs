@@ -80,10 +80,10 @@ fn measure(options: &Options, comparison: &Comparison, study: &mut Study, names:
     };
     let treatments = names.iter().zip(["A", "B"]).map(treatment).collect();
     let spec = ExperimentSpec { treatments, budget, analyses, ..runs(id::COMPARE) };
+    // Only the end of the budget can be foreseen, not the answer of an interim analysis.
+    let title = if analyses > 1 { "pairs of A and B (may end earlier)" } else { "pairs of A and B" };
     study
-        .experiment("pairs of A and B", spec, &mut |experiment| {
-            is_conclusive_enough(experiment, comparison.precision)
-        })
+        .experiment(title, spec, &mut |experiment| is_conclusive_enough(experiment, comparison.precision))
         .map(drop)
 }
 

@@ -33,7 +33,7 @@ pub use error::{Error, Result};
 
 use manycore_experiment::{
     Record,
-    engine::{Budget, ExperimentSpec, Subject as _},
+    engine::{Budget, ExperimentSpec, Progress, Subject as _},
     metric::MetricReader,
     record::{Direction, Experiment, Method, Metric},
     session::{Event, Listener, Session},
@@ -81,6 +81,8 @@ pub(crate) fn runs(id: impl Into<String>) -> ExperimentSpec {
 pub(crate) struct Study<'a> {
     session: Session<'a>,
     subject: CommandSubject,
+    /// Planned seconds of the experiments after the next one.
+    later_seconds: f64,
 }
 
 impl<'a> Study<'a> {
@@ -102,7 +104,7 @@ impl<'a> Study<'a> {
         let mut session = Session::begin(subcommand, machine, options.seed, options.margin, listener);
         session.record.subject = format_command(command);
         let subject = subject(&session, options, variants)?;
-        Ok(Self { session, subject })
+        Ok(Self { session, subject, later_seconds: 0.0 })
     }
 
     /// Runs every variant `warmups` times and once more for its time, outside the record: a command that cannot work is
@@ -151,14 +153,11 @@ impl<'a> Study<'a> {
     ) -> Result<&Experiment> {
         let metrics = self.subject.metrics();
         let unit = metrics.first().map_or_else(|| "runs".to_owned(), unit);
-        let (began, seconds) = (clock::now_ns(), spec.budget.seconds.min(1e9));
+        let (seconds, later) = (spec.budget.seconds.min(1e9), self.later_seconds);
         let spec = ExperimentSpec { unit, metrics, ..spec };
-        self.session.report(Event::Remaining(Duration::from_secs_f64(seconds)));
+        self.session.report(Event::Remaining(Duration::from_secs_f64(seconds + later)));
         self.session.report(Event::Section(title));
-        let left = |_| {
-            let spent = (clock::now_ns() - began) as f64 / 1e9;
-            Duration::from_secs_f64((seconds - spent).max(0.0))
-        };
+        let left = |progress: Progress| Duration::from_secs_f64(seconds * (1.0 - progress.share) + later);
         let (_, ending) = self.session.run(spec, &mut self.subject, enough, &left);
         ending?;
         let last = self.session.record.experiments.last();

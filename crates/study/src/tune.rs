@@ -81,6 +81,7 @@ fn race(options: &Options, study: &mut Study, candidates: &[Candidate]) -> Resul
     let rounds = rounds(left.len());
     for round in 1..=rounds {
         let budget = part(total * SEARCH_SHARE / rounds as f64, pairs);
+        study.later_seconds = total - total * SEARCH_SHARE / rounds as f64 * round as f64;
         let spec = spec(&format!("{}{round}", id::TUNE), today, &left, budget, 1);
         study.subject.set_variants(variants(today, &left));
         let experiment = study.experiment("candidates in interleaved rounds", spec, &mut |_| false)?;
@@ -97,7 +98,9 @@ fn race(options: &Options, study: &mut Study, candidates: &[Candidate]) -> Resul
     };
     let spec = spec(id::TUNE_CONFIRM, today, &left, part(total * (1.0 - SEARCH_SHARE), pairs), analyses);
     study.subject.set_variants(variants(today, &left));
-    study.experiment("confirmation of the finalists", spec, &mut is_confirmed).map(drop)
+    study.later_seconds = 0.0;
+    let title = if analyses > 1 { "confirmation (may end earlier)" } else { "confirmation of the finalists" };
+    study.experiment(title, spec, &mut is_confirmed).map(drop)
 }
 
 /// A part of the budget, or the number of rounds that was requested, however long they take.

@@ -20,18 +20,15 @@ pub fn line(device: &Device) -> String {
     format!("{names}{} {}{driver}", device.class_name, device.address)
 }
 
-/// Returns a line that counts, by class, the devices without a line of their own.
-pub fn summary(machine: &Machine) -> String {
+/// Returns a sentence that counts, by class, the devices without a line of their own.
+pub fn summary(machine: &Machine) -> Option<String> {
     let mut classes: BTreeMap<&str, usize> = BTreeMap::new();
     for device in machine.devices.iter().filter(|device| !is_relevant(device)) {
         *classes.entry(&device.class_name).or_default() += 1;
-    }
-    if classes.is_empty() {
-        return String::new();
     }
     let counts: Vec<String> = classes
         .iter()
         .map(|(name, count)| if *count > 1 { format!("{count} × {name}") } else { (*name).to_owned() })
         .collect();
-    format!("Other PCI devices: {}\n", counts.join(", "))
+    (!counts.is_empty()).then(|| format!("Other PCI devices: {}", counts.join(", ")))
 }

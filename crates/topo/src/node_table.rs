@@ -1,5 +1,6 @@
-//! Renders NUMA nodes with their memory, tiers and distances as a table.
+//! NUMA nodes with their memory, tiers and distances as a table.
 
+use manycore_render::table::{Align, Table};
 use manycore_text::units;
 use manycore_topology::{CpuSet, Machine, machine::Node};
 use std::collections::BTreeMap;
@@ -8,16 +9,16 @@ use std::collections::BTreeMap;
 /// by distance.
 const MAX_MATRIX_NODES: usize = 16;
 
-/// Returns the table; empty for a machine with one node.
-pub fn render(machine: &Machine) -> String {
+/// Returns the table; `None` for a machine with one node.
+pub fn table(machine: &Machine) -> Option<Table> {
     let nodes = &machine.nodes;
     if nodes.len() < 2 {
-        return String::new();
+        return None;
     }
     let tiers = nodes.iter().any(|node| node.tier.is_some());
     let far = nodes.iter().any(|node| !node.distances.is_empty());
     let matrix = far && nodes.len() <= MAX_MATRIX_NODES;
-    let mut rows = vec![heading(nodes, tiers, far, matrix)];
+    let mut rows = Vec::new();
     for node in nodes {
         let mut row = vec![
             node.id.to_string(),
@@ -34,18 +35,17 @@ pub fn render(machine: &Machine) -> String {
         }
         rows.push(row);
     }
-    align(&rows, if matrix || !far { usize::MAX } else { rows[0].len() - 1 })
+    let mut table = Table::new("", &heading(tiers, far && !matrix)).with_rows(rows);
+    let to_node = |node: &Node| (format!("to {}", node.id), Align::Right);
+    table.head.extend(nodes.iter().filter(|_| matrix).map(to_node));
+    Some(table)
 }
 
-fn heading(nodes: &[Node], tiers: bool, far: bool, matrix: bool) -> Vec<String> {
-    let mut row: Vec<String> = ["NUMA node", "memory", "CPUs"].map(str::to_owned).to_vec();
-    row.extend(tiers.then(|| "tier".to_owned()));
-    if matrix {
-        row.extend(nodes.iter().map(|node| format!("to {}", node.id)));
-    } else if far {
-        row.push("distance: nodes".to_owned());
-    }
-    row
+fn heading(tiers: bool, is_list: bool) -> Vec<(&'static str, Align)> {
+    let mut head = vec![("NUMA node", Align::Right), ("memory", Align::Right), ("CPUs", Align::Left)];
+    head.extend(tiers.then_some(("tier", Align::Right)));
+    head.extend(is_list.then_some(("distance: nodes", Align::Left)));
+    head
 }
 
 fn cpus(node: &Node) -> String {
@@ -65,25 +65,4 @@ fn by_distance(node: &Node, nodes: &[Node]) -> String {
     let groups: Vec<String> =
         far.into_iter().map(|(distance, ids)| format!("{distance}: {}", CpuSet::from_iter(ids))).collect();
     groups.join("; ")
-}
-
-/// Aligns columns to equal widths: numbers to the right, CPU lists and the columns from `left` on to the
-/// left.
-fn align(rows: &[Vec<String>], left: usize) -> String {
-    const CPUS: usize = 2;
-    let width = |column: usize| {
-        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
-    };
-    let line = |row: &Vec<String>| {
-        let cells: Vec<String> = row
-            .iter()
-            .enumerate()
-            .map(|(column, cell)| match width(column) {
-                width if column == CPUS || column >= left => format!("{cell:<width$}"),
-                width => format!("{cell:>width$}"),
-            })
-            .collect();
-        cells.join("  ").trim_end().to_owned() + "\n"
-    };
-    rows.iter().map(line).collect()
 }

@@ -1,7 +1,10 @@
-//! Renders a plan as text: the CPUs of each worker and why, shared CPUs, and CPUs that are not used.
+//! A plan for reading: the CPUs of each worker and why, shared CPUs, and CPUs that are not used.
 
 use manycore_placement::{PlacementPlan, PlannedWorker, UnusedCpus};
-use manycore_render::table::{Align, Table, WIDTH, wrap};
+use manycore_render::{
+    document::Document,
+    table::{Align, Table},
+};
 use manycore_topology::{CpuSet, Machine};
 use std::collections::BTreeMap;
 
@@ -23,8 +26,13 @@ pub enum WorkerLines<'a> {
     },
 }
 
-/// Renders the whole report.
-pub fn render(plan: &PlacementPlan, machine: &Machine, left_out: &UnusedCpus, lines: WorkerLines) -> String {
+/// Returns the whole report.
+pub fn render(
+    plan: &PlacementPlan,
+    machine: &Machine,
+    left_out: &UnusedCpus,
+    lines: WorkerLines,
+) -> Document {
     let one_place = plan.workers.windows(2).all(|pair| pair[0].cpus == pair[1].cpus);
     let many = plan.workers.len() > MAX_LINES || one_place && plan.workers.len() > 1;
     let hint = match lines {
@@ -33,24 +41,20 @@ pub fn render(plan: &PlacementPlan, machine: &Machine, left_out: &UnusedCpus, li
     };
     let rows = if hint.is_some() { groups(plan) } else { singles(plan) };
     let worker = if hint.is_some() { ("workers", Align::Left) } else { ("worker", Align::Right) };
-    let mut table = Table::numeric("", worker, &["CPUs", "memory", "why"]);
-    table.head.iter_mut().skip(1).for_each(|(_, align)| *align = Align::Left);
-    table.rows = rows;
-    let mut text = paragraph(&headline(plan, machine));
-    text.push('\n');
-    text.push_str(&table.text());
-    text.push('\n');
+    let columns = [worker, ("CPUs", Align::Left), ("memory", Align::Left), ("why", Align::Left)];
+    let mut document = Document::new();
+    document.strong(headline(plan, machine));
+    document.gap();
+    document.table(Table::new("", &columns).with_rows(rows));
+    document.gap();
     if let Some(hint) = hint {
-        text.push_str(&format!("Equal workers are grouped; {hint}.\n"));
+        document.paragraph(format!("Equal workers are grouped; {hint}."));
     }
-    text.push_str(&paragraph(&sharing(plan)));
-    let facts = facts(plan, machine, left_out);
-    text.extend(facts.iter().map(|fact| paragraph(fact)));
-    text
-}
-
-fn paragraph(text: &str) -> String {
-    wrap(text, WIDTH).join("\n") + "\n"
+    document.paragraph(sharing(plan));
+    for fact in facts(plan, machine, left_out) {
+        document.paragraph(fact);
+    }
+    document
 }
 
 fn headline(plan: &PlacementPlan, machine: &Machine) -> String {

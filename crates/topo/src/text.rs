@@ -1,9 +1,10 @@
-//! Renders the machine as text: its properties, its topology as a tree, and its devices.
+//! The machine for reading: its properties, its topology as a tree, and its devices.
 //!
 //! Units that differ only in their numbers share one line, so that 256 CPUs fit on a screen. Units that
 //! differ in anything else have their own line.
 
 use crate::{device_text, node_table};
+use manycore_render::document::Document;
 use manycore_text::units;
 use manycore_topology::{
     CpuSet, Machine,
@@ -11,29 +12,34 @@ use manycore_topology::{
     topology_tree::{Part, TopologyTree, TopologyUnit, kind_of},
 };
 
-/// Maximum width of the left column, so that the CPU lists stay next to it.
-const MAX_LABEL_WIDTH: usize = 76;
-
-/// Renders the whole report.
-pub fn render(machine: &Machine) -> String {
+/// Returns the whole report.
+pub fn render(machine: &Machine) -> Document {
     let topology = TopologyTree::new(machine);
-    let mut text = header(machine);
-    text.push('\n');
-    text.push_str(&tree(machine, &topology));
-    text.extend(topology.overlapping.iter().map(|part| {
-        format!("Overlaps the tree: {}  {}\n", part.label(machine), cpu_list(part.cpus(machine)))
-    }));
-    for section in [node_table::render(machine), device_text::summary(machine)] {
-        if !section.is_empty() {
-            text.push('\n');
-            text.push_str(&section);
-        }
+    let mut document = Document::new();
+    header(machine, &mut document);
+    document.gap();
+    attached(machine, &topology.root, "", &mut document);
+    children(machine, &topology.root, "", "", &mut document);
+    for part in &topology.overlapping {
+        document.paragraph(format!(
+            "Overlaps the tree: {}  {}",
+            part.label(machine),
+            cpu_list(part.cpus(machine))
+        ));
     }
-    text
+    if let Some(nodes) = node_table::table(machine) {
+        document.gap();
+        document.table(nodes);
+    }
+    if let Some(devices) = device_text::summary(machine) {
+        document.gap();
+        document.paragraph(devices);
+    }
+    document
 }
 
-/// Renders the properties of the machine and what this process may use of it, one per line.
-fn header(machine: &Machine) -> String {
+/// Adds the properties of the machine and what this process may use of it.
+fn header(machine: &Machine, document: &mut Document) {
     let system = &machine.system;
     let mut rows: Vec<(&str, String)> = Vec::new();
     rows.extend(system.hostname.clone().map(|name| ("Host", name)));
@@ -45,8 +51,9 @@ fn header(machine: &Machine) -> String {
     rows.extend(core_kinds(machine).into_iter().map(|kind| ("Core kind", kind)));
     rows.extend(system.memory_bytes.map(|bytes| ("Memory", memory(machine, bytes))));
     rows.push(("Allowed", allowed(machine)));
-    let lines: Vec<String> = rows.iter().map(|(name, value)| format!("{name:<10} {value}\n")).collect();
-    lines.concat()
+    for (name, value) in rows {
+        document.field(name, value);
+    }
 }
 
 fn processor(system: &System) -> Option<String> {
@@ -114,32 +121,10 @@ fn allowed(machine: &Machine) -> String {
     format!("{} ({count} of {online}); limited by: {}", cpu_list(&allowed.cpus), allowed.effective_limit)
 }
 
-/// A line of the tree before the columns are aligned.
-struct TreeLine {
-    label: String,
-    cpus: String,
-}
-
-fn tree(machine: &Machine, topology: &TopologyTree) -> String {
-    let mut lines = Vec::new();
-    attached(machine, &topology.root, "", &mut lines);
-    children(machine, &topology.root, "", "", &mut lines);
-    let wide = |line: &TreeLine| line.label.chars().count();
-    let width =
-        lines.iter().filter(|line| !line.cpus.is_empty()).map(wide).max().unwrap_or(0).min(MAX_LABEL_WIDTH);
-    lines
-        .iter()
-        .map(|line| match line.cpus.as_str() {
-            "" => format!("{}\n", line.label),
-            cpus => format!("{:<width$}  {cpus}\n", line.label),
-        })
-        .collect()
-}
-
-/// Renders the children of a unit: one line for each run of equal units, followed by the children of the
+/// Adds the children of a unit: one line for each run of equal units, followed by the children of the
 /// first unit of the run. `more` is appended to the CPUs where they are those of the first of several equal
 /// units.
-fn children(machine: &Machine, unit: &TopologyUnit, indent: &str, more: &str, lines: &mut Vec<TreeLine>) {
+fn children(machine: &Machine, unit: &TopologyUnit, indent: &str, more: &str, document: &mut Document) {
     let runs: Vec<&[TopologyUnit]> = unit.runs().collect();
     let loose =
         if unit.is_core() || unit.children.is_empty() { CpuSet::new() } else { unit.cpus_without_child() };
@@ -148,20 +133,14 @@ fn children(machine: &Machine, unit: &TopologyUnit, indent: &str, more: &str, li
         let (branch, stem) = if index + 1 == last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
         let (branch, stem) = if unit.parts.is_empty() { ("", "") } else { (branch, stem) };
         let cpus = run.iter().fold(CpuSet::new(), |all, unit| all.union(&unit.cpus));
-        lines.push(TreeLine {
-            label: format!("{indent}{branch}{}", run_label(machine, run)),
-            cpus: cpu_list(&cpus) + more,
-        });
+        document.branch(format!("{indent}{branch}{}", run_label(machine, run)), cpu_list(&cpus) + more);
         // Below the top of the tree, memory and devices are aligned with the unit's children.
         let inner = if unit.parts.is_empty() { String::new() } else { format!("{indent}{stem}") };
-        attached(machine, &run[0], &inner, lines);
-        children(machine, &run[0], &inner, if run.len() > 1 { ", ..." } else { more }, lines);
+        attached(machine, &run[0], &inner, document);
+        children(machine, &run[0], &inner, if run.len() > 1 { ", ..." } else { more }, document);
     }
     if !loose.is_empty() {
-        lines.push(TreeLine {
-            label: format!("{indent}└─ CPUs without a core"),
-            cpus: cpu_list(&loose) + more,
-        });
+        document.branch(format!("{indent}└─ CPUs without a core"), cpu_list(&loose) + more);
     }
 }
 
@@ -211,11 +190,10 @@ fn plural_label(machine: &Machine, run: &[TopologyUnit], part: Part) -> String {
 }
 
 /// Adds the memory-only nodes and the devices that are attached to a unit.
-fn attached(machine: &Machine, unit: &TopologyUnit, indent: &str, lines: &mut Vec<TreeLine>) {
+fn attached(machine: &Machine, unit: &TopologyUnit, indent: &str, document: &mut Document) {
     let bar =
         if unit.children.is_empty() || indent.is_empty() && unit.parts.is_empty() { "  " } else { "│ " };
-    let mut add =
-        |label: String| lines.push(TreeLine { label: format!("{indent}{bar}{label}"), cpus: String::new() });
+    let mut add = |label: String| document.branch(format!("{indent}{bar}{label}"), "");
     for &at in &unit.memory {
         let node = &machine.nodes[at];
         let tier = node.tier.map(|tier| format!(", tier {tier}")).unwrap_or_default();

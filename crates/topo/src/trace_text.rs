@@ -1,7 +1,11 @@
-//! Renders the placement trace as text: where the tasks of a placed command ran.
+//! The placement trace for reading: where the tasks of a placed command ran.
 
 use manycore_placement::{MIN_COVERAGE, PlacementTrace, TaskTrace};
-use manycore_render::table::{Align, Table};
+use manycore_render::{
+    document::Document,
+    table::{Align, Table},
+    terminal::Mark,
+};
 use manycore_text::units;
 use manycore_topology::CpuSet;
 use std::collections::BTreeMap;
@@ -9,8 +13,8 @@ use std::collections::BTreeMap;
 /// Maximum number of tasks that are listed one by one.
 const MAX_TASKS: usize = 12;
 
-/// Renders a summary and a table of the tasks, or of the workers if there are many tasks.
-pub fn render(trace: &PlacementTrace) -> String {
+/// Returns a summary and a table of the tasks, or of the workers if there are many tasks.
+pub fn render(trace: &PlacementTrace) -> Document {
     let place = trace.plan.as_ref().map_or("none", |plan| plan.policy.as_str());
     let mut text = format!(
         "manycore: {}, placement {place}, {:.2} s",
@@ -27,33 +31,37 @@ pub fn render(trace: &PlacementTrace) -> String {
             trace.pin_delays_ns.len()
         );
     }
-    text += &format!("\nheld by {}\n", trace.held_by);
+    let mut document = Document::new();
+    document.paragraph(text);
+    document.paragraph(format!("held by {}", trace.held_by));
     if !trace.tasks.is_empty() {
-        text += &table(trace).text();
+        document.table(table(trace));
     }
     for note in &trace.notes {
-        text += &format!("{note}\n");
+        document.paragraph(note);
     }
-    text + &verdict(trace)
+    let (mark, verdict) = verdict(trace);
+    document.marked(mark, verdict);
+    document
 }
 
-fn verdict(trace: &PlacementTrace) -> String {
+fn verdict(trace: &PlacementTrace) -> (Mark, String) {
     let seen = trace
         .coverage()
         .map_or(String::new(), |share| format!(" ({} of all CPU time was observed)", units::percent(share)));
     match (trace.share_in_place(), trace.held_as_observed()) {
-        (None, _) => "too short to observe where the tasks ran\n".to_owned(),
-        (_, None) => format!("inconclusive: too little was observed to say that the plan held{seen}\n"),
+        (None, _) => (Mark::Warning, "too short to observe where the tasks ran".to_owned()),
+        (_, None) => {
+            (Mark::Warning, format!("inconclusive: too little was observed to say that the plan held{seen}"))
+        }
         (_, Some(true)) if trace.held_with_coverage(MIN_COVERAGE).is_none() => {
-            format!("the observed part kept to the plan: all CPU time on planned CPUs{seen}\n")
+            (Mark::Good, format!("the observed part kept to the plan: all CPU time on planned CPUs{seen}"))
         }
-        (_, Some(true)) => format!("the plan held: all CPU time on planned CPUs{seen}\n"),
-        (Some(share), Some(false)) => {
-            format!(
-                "the plan did not hold: {} of the CPU time on planned CPUs{seen}\n",
-                units::percent(share)
-            )
-        }
+        (_, Some(true)) => (Mark::Good, format!("the plan held: all CPU time on planned CPUs{seen}")),
+        (Some(share), Some(false)) => (
+            Mark::Bad,
+            format!("the plan did not hold: {} of the CPU time on planned CPUs{seen}", units::percent(share)),
+        ),
     }
 }
 

@@ -1,7 +1,11 @@
-//! Text output of plans and checks of virtual machines.
+//! Plans and checks of virtual machines for reading.
 
 use crate::domain::{DomainPlan, GuestHardware, Topology, check::CheckReport};
-use manycore_render::table::{Align, Table};
+use manycore_render::{
+    document::Document,
+    table::{Align, Table},
+    terminal::Mark,
+};
 use manycore_text::{names::printable, units};
 use manycore_topology::CpuSet;
 use similar::TextDiff;
@@ -64,15 +68,13 @@ fn topology(guest: &GuestHardware) -> String {
     format!("topology: {}{caches}\n", words.join(" x "))
 }
 
-/// Returns the table of planned and found values, and the totals.
-pub fn check(report: &CheckReport) -> String {
+/// Returns the totals, then the table of planned and found values.
+pub fn check(report: &CheckReport) -> Document {
     let mut subject = report.subject.clone();
     if let Some(first) = subject.get_mut(0..1) {
         first.make_ascii_uppercase();
     }
     let (planned, matching) = report.planned_and_matching();
-    let head = ["", "planned", "found"].map(|name| (name.to_owned(), Align::Left));
-    let head = std::iter::once(("what".to_owned(), Align::Left)).chain(head).collect();
     let rows = report.properties.iter().map(|property| {
         let mark = match property.matches {
             Some(true) => "ok",
@@ -82,12 +84,17 @@ pub fn check(report: &CheckReport) -> String {
         let planned = if property.matches.is_none() { "-" } else { &property.planned };
         [property.name.as_str(), mark, planned, &property.found].map(str::to_owned).to_vec()
     });
-    let table =
-        Table { title: String::new(), head, rows: rows.collect(), notes: Vec::new(), is_detail: false };
-    let sum = match (planned, planned - matching) {
-        (0, _) => "No plan was given: the table shows what was found.".to_owned(),
-        (_, 0) => "Everything matches the plan.".to_owned(),
-        (_, wrong) => format!("{wrong} of {planned} differ from the plan."),
-    };
-    format!("{subject}\n\n{}\n{sum}\n", table.text())
+    let head = ["what", "matches", "planned", "found"].map(|name| (name, Align::Left));
+    let mut table = Table::new("", &head).with_rows(rows.collect());
+    table.verdict_column = Some(1);
+    let mut document = Document::new();
+    document.strong(subject);
+    match (planned, planned - matching) {
+        (0, _) => document.paragraph("No plan was given: the table shows what was found."),
+        (_, 0) => document.marked(Mark::Good, "Everything matches the plan."),
+        (_, wrong) => document.marked(Mark::Bad, format!("{wrong} of {planned} differ from the plan.")),
+    }
+    document.gap();
+    document.table(table);
+    document
 }

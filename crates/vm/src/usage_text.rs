@@ -1,14 +1,19 @@
-//! Text output of running virtual machines.
+//! Running virtual machines for reading.
 
 use crate::usage::{DomainUsage, DomainsSnapshot, HostUsage, VcpuUsage};
-use manycore_render::table::{Align, Table};
+use manycore_render::{
+    document::Document,
+    table::{Align, Table},
+};
 use manycore_text::{names::printable, units};
 use std::collections::BTreeSet;
 
 /// Returns the table of running virtual machines.
-pub fn list(moment: &DomainsSnapshot) -> String {
+pub fn list(moment: &DomainsSnapshot) -> Document {
+    let mut document = Document::new();
     if moment.domains.is_empty() {
-        return "No virtual machine is running.\n".to_owned();
+        document.paragraph("No virtual machine is running.");
+        return document;
     }
     let mut columns =
         vec![("id", Align::Right), ("pid", Align::Right), ("vcpus", Align::Right), ("memory", Align::Right)];
@@ -37,7 +42,9 @@ pub fn list(moment: &DomainsSnapshot) -> String {
         row.extend(nodes.iter().map(|node| by_node(domain, *node)));
         table.rows.push(row);
     }
-    table.text() + &dashes(&table)
+    table.notes = dashes(&table);
+    document.table(table);
+    document
 }
 
 /// Columns and the reason why a figure in them is missing.
@@ -55,7 +62,7 @@ const DASH_REASONS: [(&str, &str); 10] = [
 ];
 
 /// Returns an explanation of '-' for each column that has one.
-fn dashes(table: &Table) -> String {
+fn dashes(table: &Table) -> Vec<String> {
     let has_dash = |name: &str| {
         let is_it =
             |head: &str| head == name || head.strip_prefix(name).is_some_and(|rest| rest.starts_with(' '));
@@ -64,17 +71,12 @@ fn dashes(table: &Table) -> String {
     };
     // Beside `traffic`, the columns called `node N` are parts of the traffic, not of the memory.
     let has_traffic = table.head.iter().any(|(head, _)| head == "traffic");
-    let mut text = String::new();
-    for (name, why) in DASH_REASONS {
-        if has_dash(name) && !(name == "node" && has_traffic) {
-            text += &format!("  - in {name}: {why}\n");
-        }
-    }
-    if text.is_empty() { text } else { format!("\n{text}") }
+    let reasons = DASH_REASONS.iter().filter(|(name, _)| has_dash(name) && !(*name == "node" && has_traffic));
+    reasons.map(|(name, why)| format!("- in {name}: {why}")).collect()
 }
 
 /// Returns the table of what the host and each domain used.
-pub fn table(moment: &DomainsSnapshot) -> String {
+pub fn table(moment: &DomainsSnapshot) -> Document {
     let columns = Columns::new(moment);
     let mut table = Table::numeric(
         "",
@@ -87,14 +89,24 @@ pub fn table(moment: &DomainsSnapshot) -> String {
     }
     let vcpus = moment.domains.iter().map(|domain| domain.vcpus).sum::<Option<usize>>();
     let vcpus = vcpus.map_or_else(String::new, |vcpus| format!(", {}", units::counted(vcpus, "virtual CPU")));
-    let counted =
-        format!("{}  {}{vcpus}", moment.time, units::counted(moment.domains.len(), "virtual machine"));
-    format!("{counted}\n{}\n\n{}{}", host(&moment.host), table.text(), dashes(&table))
+    let mut document = Document::new();
+    document.strong(format!(
+        "{}  {}{vcpus}",
+        moment.time,
+        units::counted(moment.domains.len(), "virtual machine")
+    ));
+    for line in host(&moment.host) {
+        document.paragraph(line);
+    }
+    document.gap();
+    table.notes = dashes(&table);
+    document.table(table);
+    document
 }
 
 /// Returns `host: 3.2 of 64 CPUs busy, 2.9 in guests; memory 120 GiB of 256 GiB` and a line such as `traffic:
 /// 1.84 GB/s to and from memory`.
-fn host(host: &HostUsage) -> String {
+fn host(host: &HostUsage) -> Vec<String> {
     let cpus = |percent: Option<f64>| percent.map_or_else(dash, |percent| format!("{:.1}", percent / 100.0));
     let mut text = format!("host: {} of {} busy", cpus(host.cpu_percent), units::counted(host.cpus, "CPU"));
     text.push_str(&format!(", {} in guests", cpus(host.guest_percent)));
@@ -103,8 +115,9 @@ fn host(host: &HostUsage) -> String {
     }
     let used = host.memory_bytes.saturating_sub(host.available_bytes);
     text.push_str(&format!("; memory {} of {}", units::bytes(used), units::bytes(host.memory_bytes)));
+    let mut lines = vec![text];
     if let Some(bandwidth) = host.bytes_per_second {
-        text.push_str(&format!("\ntraffic: {} to and from memory", units::rate(bandwidth)));
+        let mut text = format!("traffic: {} to and from memory", units::rate(bandwidth));
         let parts: Vec<String> = host
             .bytes_per_second_by_node
             .iter()
@@ -117,8 +130,9 @@ fn host(host: &HostUsage) -> String {
             let groups = units::counted(host.groups_without_rate, "group");
             text.push_str(&format!(", not counting {groups} without readable counters"));
         }
+        lines.push(text);
     }
-    text
+    lines
 }
 
 /// The columns of the table.
@@ -283,8 +297,8 @@ mod tests {
         insta::assert_snapshot!("nameless", table(&nameless));
         let mut paused = moment();
         paused.domains[0].identity.state = Some("paused".to_owned());
-        insta::assert_snapshot!("paused", table(&paused) + &list(&paused));
-        assert_eq!(list(&DomainsSnapshot::default()), "No virtual machine is running.\n");
+        insta::assert_snapshot!("paused", format!("{}{}", table(&paused), list(&paused)));
+        assert_eq!(list(&DomainsSnapshot::default()).to_string(), "No virtual machine is running.\n");
     }
 
     #[test]
@@ -308,9 +322,11 @@ mod tests {
         first.threads = vec![vcpu.clone(), VcpuUsage { vcpu: 1, tid: 821, ..vcpu }];
         insta::assert_snapshot!("wide", table(&moment));
         moment.host.groups_without_rate = 2;
-        let text = table(&moment);
+        let text = table(&moment).to_string();
+        // The line is wrapped.
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(
-            text.contains("node 1 1.00 GB/s), not counting 2 groups without readable counters\n"),
+            words.contains("node 1 1.00 GB/s), not counting 2 groups without readable counters name"),
             "{text}"
         );
     }

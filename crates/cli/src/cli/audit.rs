@@ -1,6 +1,6 @@
 //! The subcommand `audit`, which finds wrong pins.
 
-use super::{Format, value::interval};
+use super::{ExtentArgs, Format, value::interval};
 use clap::Args;
 use std::time::Duration;
 
@@ -27,6 +27,8 @@ pub struct Audit {
     /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
+    #[command(flatten)]
+    pub extent: ExtentArgs,
     /// Examine only this process and its descendants
     #[arg(long, value_name = "PID")]
     pub pid: Option<u32>,

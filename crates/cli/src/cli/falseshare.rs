@@ -1,7 +1,7 @@
 //! The `falseshare` subcommand, which finds false sharing.
 
 use super::{
-    Format,
+    ExtentArgs, Format,
     value::{duration, size},
 };
 use clap::{Args, ValueEnum};
@@ -83,6 +83,8 @@ pub struct Falseshare {
     /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
+    #[command(flatten)]
+    pub extent: ExtentArgs,
     /// Also save the observation, for --from
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,

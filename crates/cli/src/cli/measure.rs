@@ -1,7 +1,7 @@
 //! The subcommands that measure: `eval`, `compare`, `scale`, `tune`.
 
 use super::{
-    Format,
+    ExtentArgs, Format,
     value::{assignment, duration, share},
 };
 use clap::Args;
@@ -56,6 +56,8 @@ pub struct Results {
     /// How to print the evaluation
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
+    #[command(flatten)]
+    pub extent: ExtentArgs,
     /// Print no progress and no notes on standard error; the result is still printed
     #[arg(long, short)]
     pub quiet: bool,

@@ -37,9 +37,14 @@ use crate::{
     failure::Failure,
     output,
     settings::{self, Settings},
+    terminal,
 };
-use clap::{Args, CommandFactory, FromArgMatches, Parser, ValueEnum};
+use clap::{
+    Args, CommandFactory, FromArgMatches, Parser, ValueEnum,
+    builder::styling::{Style, Styles},
+};
 use manycore_guard_daemon::{Cookie, Guard};
+use manycore_render::{document::Extent, terminal::Mark};
 use std::{ffi::OsString, path::PathBuf};
 
 /// measure how programs scale on this machine, and place them
@@ -48,12 +53,47 @@ use std::{ffi::OsString, path::PathBuf};
     name = "manycore",
     version,
     arg_required_else_help = true,
+    styles = HELP_STYLES,
     after_help = EXIT_CODES
 )]
 pub struct Cli {
     #[command(subcommand)]
     pub subcommand: Subcommand,
+    /// When to color the output
+    #[arg(long, value_enum, global = true, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
+    pub color: ColorChoice,
 }
+
+/// When the output has colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ColorChoice {
+    /// On a terminal, unless `NO_COLOR` is set or TERM is dumb.
+    Auto,
+    /// Also in files and pipes.
+    Always,
+    /// Never.
+    Never,
+}
+
+impl From<ColorChoice> for clap::ColorChoice {
+    fn from(choice: ColorChoice) -> Self {
+        match choice {
+            ColorChoice::Auto => Self::Auto,
+            ColorChoice::Always => Self::Always,
+            ColorChoice::Never => Self::Never,
+        }
+    }
+}
+
+/// The styles of help texts, as those of results.
+const HELP_STYLES: Styles = Styles::styled()
+    .header(Style::new().bold())
+    .usage(Style::new().bold())
+    .literal(Style::new().bold())
+    .placeholder(Style::new())
+    .error(Mark::Bad.style())
+    .invalid(Mark::Warning.style())
+    .valid(Mark::Good.style());
 
 impl Cli {
     /// Parses a command line, with the user's settings as defaults; the first word is the name of the program. Prints
@@ -79,7 +119,8 @@ impl Cli {
 
     /// Parses a command line by a definition; also returns the name of the subcommand.
     fn parse_by(program: clap::Command, words: &[OsString]) -> Result<(Self, String), Failure> {
-        let program = help::arrange(program, help::width());
+        let color = terminal::color_of_arguments(words.iter().cloned());
+        let program = help::arrange(program, help::width()).color(color.into());
         let parsed = program.try_get_matches_from(words).and_then(|matches| {
             let subcommand = matches.subcommand_name().unwrap_or_default().to_owned();
             Ok((Self::from_arg_matches(&matches)?, subcommand))
@@ -159,6 +200,21 @@ impl Source {
     }
 }
 
+/// How many of the findings are shown.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct ExtentArgs {
+    /// Show all findings instead of the five most important ones, and the tables of details
+    #[arg(long)]
+    pub verbose: bool,
+}
+
+impl ExtentArgs {
+    /// Returns how much of a result is shown.
+    pub fn extent(self) -> Extent<'static> {
+        if self.verbose { Extent::Full } else { Extent::Brief { hint: "--verbose" } }
+    }
+}
+
 /// The output format of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
@@ -166,4 +222,8 @@ pub enum Format {
     Text,
     /// JSON for other programs.
     Json,
+    /// The tables, as CSV.
+    Csv,
+    /// Text with tables, for a page or a ticket.
+    Markdown,
 }

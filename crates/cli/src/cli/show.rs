@@ -1,6 +1,6 @@
 //! The subcommands that show the machine or a record, and the subcommands for shells and packagers.
 
-use super::{Format, ResultsBase, Source};
+use super::{ExtentArgs, Format, ResultsBase, Source};
 use crate::schemas::KINDS;
 use clap::{
     Args,
@@ -51,6 +51,8 @@ pub struct Report {
     /// How to print the evaluation
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
+    #[command(flatten)]
+    pub extent: ExtentArgs,
     /// Also write one HTML page that needs no other files [default file: report.html]
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "report.html")]
     pub html: Option<PathBuf>,

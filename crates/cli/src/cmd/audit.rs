@@ -1,11 +1,12 @@
 //! `manycore audit`: finds problems in how everything on this machine is pinned.
 
 use crate::{
-    cli::{Audit as Args, Format},
+    cli::Audit as Args,
     failure::{Failure, Outcome},
     output,
 };
 use manycore_audit::{process_scan::ScanScope, scan, text};
+use manycore_render::terminal::Terminal;
 use manycore_topology::SysTree;
 use std::path::Path;
 
@@ -14,14 +15,12 @@ use std::path::Path;
 /// # Errors
 /// [`Failure::Check`] if there are findings, [`Failure::Input`] if there is no such process or the machine
 /// cannot be read.
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args, terminal: Terminal) -> Outcome {
     let tree = SysTree::open(Path::new("/")).map_err(Failure::input)?;
     let scope = ScanScope { only: args.pid, exclude: Some(std::process::id()) };
     let audit = scan::audit(&tree, scope, args.budget)?;
-    match args.format {
-        Format::Text => output::print(&text::render(&audit))?,
-        Format::Json => output::print(&output::json(&audit)?)?,
-    }
+    let extent = args.extent.extent();
+    output::result(args.format, terminal, &audit, || text::render(&audit, extent))?;
     match audit.findings.len() {
         0 => Ok(()),
         1 => Err(Failure::Check("1 finding".to_owned())),

@@ -2,7 +2,7 @@
 
 use crate::{
     cli::{Cli, Config, Format},
-    failure::Outcome,
+    failure::{Failure, Outcome},
     output,
     settings::{self, Settings},
 };
@@ -11,15 +11,18 @@ use clap::CommandFactory;
 /// Prints the settings in force, or a file with all of them.
 ///
 /// # Errors
-/// [`crate::failure::Failure::Input`] if a setting is wrong.
+/// [`Failure::Input`] if a setting is wrong.
 pub fn run(args: &Config) -> Outcome {
     if args.example {
         return output::print(settings::EXAMPLE);
     }
     let program = Cli::command();
     let config = Settings::load(&program)?.report(&program);
-    output::print(&match args.format {
-        Format::Text => settings::text(&config),
-        Format::Json => output::json(&config)?,
-    })
+    match args.format {
+        Format::Text => output::print(&settings::text(&config)),
+        Format::Json => output::print(&output::json(&config)?),
+        Format::Csv | Format::Markdown => {
+            Err(Failure::input("config prints text or JSON: use --format text or --format json"))
+        }
+    }
 }

@@ -8,10 +8,11 @@ use crate::{
 };
 use manycore_evaluate::{Options, SECTIONS, Section, profile};
 use manycore_linux::clock;
+use manycore_render::terminal::Terminal;
 use manycore_topology::Machine;
 
 /// Measures, saves the record, writes the report and prints it.
-pub fn run(args: &Eval) -> Outcome {
+pub fn run(args: &Eval, terminal: Terminal) -> Outcome {
     let machine = source::live()?;
     let sections = chosen(&args.only);
     let profile = choose(&args.budget).for_cpus(machine.allowed.cpus.len());
@@ -22,12 +23,19 @@ pub fn run(args: &Eval) -> Outcome {
         None => profile,
     };
     let options = Options::eval(profile, args.equivalent, args.seed.unwrap_or_else(clock::now_ns));
-    measure(machine, options, &sections, &args.results)
+    measure(machine, options, &sections, &args.results, terminal)
 }
 
 /// Measures sections, saves the record and prints what it says.
-pub(super) fn measure(machine: Machine, options: Options, sections: &[Section], to: &Results) -> Outcome {
-    let mut run = Run::begin(options.subcommand, to, manycore_evaluate::seconds(&options.profile, sections))?;
+pub(super) fn measure(
+    machine: Machine,
+    options: Options,
+    sections: &[Section],
+    to: &Results,
+    terminal: Terminal,
+) -> Outcome {
+    let seconds = manycore_evaluate::seconds(&options.profile, sections);
+    let mut run = Run::begin(options.subcommand, to, terminal, seconds)?;
     let (record, ending) = manycore_evaluate::run(machine, options, sections, &mut run);
     run.end(record, ending.map_err(Into::into))
 }

@@ -1,21 +1,22 @@
 //! `manycore irq`: shows and sets the CPUs that handle the interrupts of devices.
 
 use crate::{
-    cli::{Format, Irq, IrqPlace, IrqShow, IrqSubcommand},
+    cli::{Irq, IrqPlace, IrqShow, IrqSubcommand},
     failure::Outcome,
     output,
 };
 use manycore_irq::{place, show, text};
+use manycore_render::terminal::Terminal;
 
 /// Shows or places interrupts.
-pub fn run(args: &Irq) -> Outcome {
+pub fn run(args: &Irq, terminal: Terminal) -> Outcome {
     match &args.subcommand {
-        IrqSubcommand::Show(args) => show(args),
-        IrqSubcommand::Place(args) => place(args),
+        IrqSubcommand::Show(args) => show(args, terminal),
+        IrqSubcommand::Place(args) => place(args, terminal),
     }
 }
 
-fn show(args: &IrqShow) -> Outcome {
+fn show(args: &IrqShow, terminal: Terminal) -> Outcome {
     let options = show::Options {
         root: args.root.clone(),
         device: args.device.clone(),
@@ -23,13 +24,12 @@ fn show(args: &IrqShow) -> Outcome {
         time: args.budget,
     };
     let (interrupts, machine) = show::show(&options)?;
-    match args.format {
-        Format::Text => output::print(&text::interrupts(&interrupts, &machine, args.device.as_deref())),
-        Format::Json => output::print(&output::json(&interrupts)?),
-    }
+    output::result(args.format, terminal, &interrupts, || {
+        text::interrupts(&interrupts, &machine, args.device.as_deref())
+    })
 }
 
-fn place(args: &IrqPlace) -> Outcome {
+fn place(args: &IrqPlace, terminal: Terminal) -> Outcome {
     let cpus = || args.cpus.clone().unwrap_or_default();
     let target = match &args.place {
         Some(policy) => place::Target::Policy(policy.clone()),
@@ -37,10 +37,7 @@ fn place(args: &IrqPlace) -> Outcome {
         None => place::Target::Cpus(cpus()),
     };
     let moves = place::place(&args.device, &target, &format!("irq place --device {}", args.device))?;
-    match args.format {
-        Format::Text => output::print(&text::moves(&moves))?,
-        Format::Json => output::print(&output::json(&moves)?)?,
-    }
+    output::result(args.format, terminal, &moves, || text::moves(&moves))?;
     let refused = moves.moves.iter().filter(|one| one.refused.is_some()).count();
     if refused > 0 {
         output::note(&format!("{refused} of {} interrupts could not be moved.", moves.moves.len()));

@@ -30,6 +30,7 @@ mod worker;
 use crate::{
     cli::{Cli, Subcommand},
     failure::Outcome,
+    terminal,
 };
 
 /// Runs the subcommand of the command line.
@@ -37,12 +38,13 @@ use crate::{
 /// # Errors
 /// The failure of the subcommand, which has its exit code.
 pub fn run(cli: Cli) -> Outcome {
+    let terminal = terminal::of_stdout(cli.color);
     match cli.subcommand {
-        Subcommand::Topo(args) => topo::run(&args),
-        Subcommand::Plan(args) => plan::run(&args),
-        Subcommand::Eval(args) => eval::run(&args),
-        Subcommand::Bench(args) => bench::run(&args),
-        Subcommand::Compare(args) => compare::run(&args),
+        Subcommand::Topo(args) => topo::run(&args, terminal),
+        Subcommand::Plan(args) => plan::run(&args, terminal),
+        Subcommand::Eval(args) => eval::run(&args, terminal),
+        Subcommand::Bench(args) => bench::run(&args, terminal),
+        Subcommand::Compare(args) => compare::run(&args, terminal),
         Subcommand::Config(args) => config::run(&args),
         Subcommand::Complete(args) => {
             complete::run(&args);
@@ -56,21 +58,21 @@ pub fn run(cli: Cli) -> Outcome {
             Ok(())
         }
         Subcommand::Cookie(args) => guard::cookie(&args),
-        Subcommand::Irq(args) => irq::run(&args),
-        Subcommand::Qos(args) => qos::run(&args),
-        Subcommand::Report(args) => report::run(&args),
-        Subcommand::Schema(args) => schema::run(&args),
-        Subcommand::Tune(args) => tune::run(&args),
-        Subcommand::Scale(args) => scale::run(&args),
+        Subcommand::Irq(args) => irq::run(&args, terminal),
+        Subcommand::Qos(args) => qos::run(&args, terminal),
+        Subcommand::Report(args) => report::run(&args, terminal),
+        Subcommand::Schema(args) => schema::run(&args, terminal),
+        Subcommand::Tune(args) => tune::run(&args, terminal),
+        Subcommand::Scale(args) => scale::run(&args, terminal),
         Subcommand::Run(args) => run::run(&args),
         Subcommand::Pin(args) => pin::run(&args),
-        Subcommand::Undo(args) => undo::run(&args),
+        Subcommand::Undo(args) => undo::run(&args, terminal),
         Subcommand::Probe(args) => probe::run(&args),
-        Subcommand::Spawn(args) => spawn::run(&args),
+        Subcommand::Spawn(args) => spawn::run(&args, terminal),
         Subcommand::Light(args) => spawn::run_light(&args),
-        Subcommand::Falseshare(args) => falseshare::run(&args),
-        Subcommand::Audit(args) => audit::run(&args),
-        Subcommand::Vm(args) => vm::run(&args),
+        Subcommand::Falseshare(args) => falseshare::run(&args, terminal),
+        Subcommand::Audit(args) => audit::run(&args, terminal),
+        Subcommand::Vm(args) => vm::run(&args, terminal),
         Subcommand::Guard(args) => guard::run(&args),
     }
 }

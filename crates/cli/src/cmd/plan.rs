@@ -2,11 +2,12 @@
 //! other programs.
 
 use crate::{
-    cli::{Format, PlanArgs as Args},
+    cli::PlanArgs as Args,
     failure::{Failure, Outcome},
     output, source,
 };
 use manycore_placement::{Export, ExportFormat, PlacementPlan, UnusedCpus};
+use manycore_render::terminal::Terminal;
 use manycore_topo::{
     plan_text::{self, WorkerLines},
     svg,
@@ -18,27 +19,22 @@ use manycore_topology::Machine;
 /// # Errors
 /// The source does not describe a machine, the machine cannot meet the request, or an output cannot be
 /// written.
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args, terminal: Terminal) -> Outcome {
     let machine = source::machine(&args.source)?;
     let plan = plan(args, &machine)?;
     let left_out = UnusedCpus::new(&args.place, &machine, &args.reserve);
     // The text is made before any file is written, so that an error leaves no files.
-    let text = match (args.export, args.format) {
-        (Some(format), _) => export(args, format, &machine, &plan, &left_out)?,
-        (None, Format::Text) => {
-            let grouped = WorkerLines::Grouped { hint: "--all lists each worker" };
-            let lines = if args.all { WorkerLines::Each } else { grouped };
-            plan_text::render(&plan, &machine, &left_out, lines)
-        }
-        (None, Format::Json) => output::json(&plan)?,
-    };
+    let exported = args
+        .export
+        .map(|format| Ok::<_, Failure>((format, export(args, format, &machine, &plan, &left_out)?)))
+        .transpose()?;
     if let Some(path) = &args.svg {
         output::write_file(path, svg::render(&machine, Some(&plan)).as_bytes())?;
     }
-    match args.export {
+    match exported {
         // These lines become part of a command line, where a comment would be read as arguments. So
         // comments go to standard error.
-        Some(format) if format.is_command_prefix() => {
+        Some((format, text)) if format.is_command_prefix() => {
             let (comments, words): (Vec<&str>, Vec<&str>) =
                 text.split_inclusive('\n').partition(|line| line.starts_with('#'));
             for comment in comments {
@@ -46,7 +42,12 @@ pub fn run(args: &Args) -> Outcome {
             }
             output::print(&words.concat())
         }
-        _ => output::print(&text),
+        Some((_, text)) => output::print(&text),
+        None => output::result(args.format, terminal, &plan, || {
+            let grouped = WorkerLines::Grouped { hint: "--all lists each worker" };
+            let lines = if args.all { WorkerLines::Each } else { grouped };
+            plan_text::render(&plan, &machine, &left_out, lines)
+        }),
     }
 }
 

@@ -6,6 +6,7 @@ use crate::{
     folder::RECORD,
     load, output, results,
 };
+use manycore_render::terminal::Terminal;
 use manycore_report::{self, NamedEvaluation};
 use std::{
     fs,
@@ -17,7 +18,7 @@ use std::{
 ///
 /// # Errors
 /// [`Failure::Input`] if there is no record or it cannot be read; the errors of writing.
-pub fn run(args: &Report) -> Outcome {
+pub fn run(args: &Report, terminal: Terminal) -> Outcome {
     if let Some(path) = &args.html {
         check_page(path)?;
     }
@@ -35,10 +36,10 @@ pub fn run(args: &Report) -> Outcome {
     if let Some(folder) = &args.csv {
         write_csv(folder, &all)?;
     }
-    output::print(&match args.format {
-        Format::Text => list + &manycore_report::text(&all),
-        Format::Json => manycore_report::json(&all),
-    })
+    if !list.is_empty() {
+        output::print(&list)?;
+    }
+    output::evaluations(&all, args.format, args.extent, terminal)
 }
 
 /// Returns the records to show, and the list of the last results if none is named. A single directory that has no
@@ -52,7 +53,7 @@ fn chosen(args: &Report) -> Outcome<(String, Vec<PathBuf>)> {
     let found = results::last(base)?;
     let list = match args.format {
         Format::Text => format!("{}\n", results::list(base, &found)),
-        Format::Json => String::new(),
+        _ => String::new(),
     };
     Ok((list, found.iter().map(|path| path.join(RECORD)).take(1).collect()))
 }

@@ -1,10 +1,11 @@
 //! `manycore scale`: measures how a command scales with more workers or more copies at once.
 
 use crate::{cli, failure::Outcome, measuring::Run, source, study};
+use manycore_render::terminal::Terminal;
 use manycore_study::scale::{self, Scale};
 
 /// Measures rounds of all numbers of workers, saves the record and prints the report.
-pub fn run(args: &cli::Scale) -> Outcome {
+pub fn run(args: &cli::Scale, terminal: Terminal) -> Outcome {
     let options = study::options("scale", &args.measuring)?;
     let scale = Scale {
         command: args.command.command.clone(),
@@ -14,7 +15,7 @@ pub fn run(args: &cli::Scale) -> Outcome {
         memory: args.memory.clone(),
     };
     let machine = source::live()?;
-    let mut run = Run::begin("scale", &args.measuring.results, options.budget.as_secs_f64())?;
+    let mut run = Run::begin("scale", &args.measuring.results, terminal, options.budget.as_secs_f64())?;
     let measured = scale::run(machine, &options, &scale, &mut run);
     let (record, ending) = measured.inspect_err(|_| run.discard())?;
     run.end(record, ending.map_err(Into::into))

@@ -1,23 +1,32 @@
 //! `manycore schema`: prints the JSON Schema of a kind of JSON.
 
 use crate::{
-    cli::Schema,
+    cli::{Format, Schema},
     failure::Outcome,
     output,
     schemas::{JsonKind, KINDS},
+};
+use manycore_render::{
+    document::Document,
+    table::{Align, Table},
+    terminal::Terminal,
 };
 
 /// Prints the schema of a kind, or lists the kinds.
 ///
 /// # Errors
 /// Those of [`output::print`].
-pub fn run(args: &Schema) -> Outcome {
+pub fn run(args: &Schema, terminal: Terminal) -> Outcome {
     match KINDS.iter().find(|kind| Some(kind.name) == args.kind.as_deref()) {
         Some(kind) => output::print(kind.schema),
-        None => output::print(&KINDS.iter().map(line).collect::<String>()),
+        None => output::document(&list(), Format::Text, terminal),
     }
 }
 
-fn line(kind: &JsonKind) -> String {
-    format!("{:<16} {:<50} {}\n", kind.name, kind.about, kind.written_by)
+fn list() -> Document {
+    let row = |kind: &JsonKind| [kind.name, kind.about, kind.written_by].map(str::to_owned).to_vec();
+    let head = ["kind", "what it is", "written by"].map(|name| (name, Align::Left));
+    let mut document = Document::new();
+    document.table(Table::new("", &head).with_rows(KINDS.iter().map(row).collect()));
+    document
 }

@@ -8,13 +8,14 @@ use crate::{
     source,
 };
 use manycore_experiment::spawning::{Runtime, Work};
+use manycore_render::terminal::Terminal;
 use manycore_spawn::{Error, SpawnOptions, builtin};
 
 /// Counts that are measured if the user gives none.
 const DEFAULT_COUNTS: [u64; 2] = [10_000, 100_000];
 
 /// Measures, saves the record, writes the report and prints it.
-pub fn run(args: &Spawn) -> Outcome {
+pub fn run(args: &Spawn, terminal: Terminal) -> Outcome {
     if let Some(folder) = args.scratch.as_ref().filter(|folder| !folder.is_dir()) {
         return Err(Failure::input(format!(
             "--scratch: there is no directory {}: create it first",
@@ -23,7 +24,7 @@ pub fn run(args: &Spawn) -> Outcome {
     }
     let machine = source::live()?;
     let options = options(args);
-    let mut run = Run::begin("spawn", &args.results, options.seconds())?;
+    let mut run = Run::begin("spawn", &args.results, terminal, options.seconds())?;
     let measured = manycore_spawn::run(machine, options, &mut run);
     let (record, ending) = measured.inspect_err(|_| run.discard()).map_err(with_option)?;
     run.end(record, ending.map_err(with_option))

@@ -1,17 +1,14 @@
 //! `manycore topo`: shows, draws and saves the machine's topology.
 
-use crate::{
-    cli::{Format, Topo},
-    failure::Outcome,
-    output, source,
-};
+use crate::{cli::Topo, failure::Outcome, output, source};
+use manycore_render::terminal::Terminal;
 use manycore_topo::{svg, text};
 
 /// Writes the requested files, then prints the machine.
 ///
 /// # Errors
 /// The source does not describe a machine, or an output cannot be written.
-pub fn run(args: &Topo) -> Outcome {
+pub fn run(args: &Topo, terminal: Terminal) -> Outcome {
     let machine = if let Some(path) = &args.save {
         let (machine, files) = source::machine_and_files(&args.source)?;
         output::write_file(path, files.to_string().as_bytes())?;
@@ -22,8 +19,5 @@ pub fn run(args: &Topo) -> Outcome {
     if let Some(path) = &args.svg {
         output::write_file(path, svg::render(&machine, None).as_bytes())?;
     }
-    match args.format {
-        Format::Text => output::print(&text::render(&machine)),
-        Format::Json => output::print(&output::json(&machine)?),
-    }
+    output::result(args.format, terminal, &machine, || text::render(&machine))
 }

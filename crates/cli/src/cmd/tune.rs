@@ -7,10 +7,11 @@ use crate::{
     measuring::Run,
     output, source, study,
 };
+use manycore_render::terminal::Terminal;
 use manycore_study::tune::{self, Search};
 
 /// Searches, saves the record and the winner's plan, and prints the verdict.
-pub fn run(args: &Tune) -> Outcome {
+pub fn run(args: &Tune, terminal: Terminal) -> Outcome {
     let options = study::options("tune", &args.measuring)?;
     let search = Search {
         command: args.command.command.clone(),
@@ -20,7 +21,7 @@ pub fn run(args: &Tune) -> Outcome {
         today: args.today.map(|workers| workers as usize),
     };
     let machine = source::live()?;
-    let mut run = Run::begin("tune", &args.measuring.results, options.budget.as_secs_f64())?;
+    let mut run = Run::begin("tune", &args.measuring.results, terminal, options.budget.as_secs_f64())?;
     let measured = tune::run(machine, &options, &search, &mut run);
     let (tuned, ending) = measured.inspect_err(|_| run.discard())?;
     let path = run.folder().join("plan.json");

@@ -5,14 +5,21 @@ use crate::{
     failure::{Failure, Outcome},
     output,
 };
-use manycore_control::journal::{self, Pending, report, report::Undone};
+use manycore_control::journal::{
+    self, Pending, report,
+    report::{JournalWords, Undone},
+};
+use manycore_render::{
+    document::{Document, Item},
+    terminal::{Mark, Terminal},
+};
 
 /// Lists or undoes the changes in journals.
 ///
 /// # Errors
 /// [`Failure::Input`] if no journal has the name or its owner is still running, [`Failure::Missing`] if a
 /// change could not be undone.
-pub fn run(args: &Undo) -> Outcome {
+pub fn run(args: &Undo, terminal: Terminal) -> Outcome {
     let folder = journal::folder();
     let (pending, problems) = journal::pending(&folder).map_err(|error| {
         Failure::missing(format!("cannot read the journals in {}: {error}", folder.display()))
@@ -22,9 +29,8 @@ pub fn run(args: &Undo) -> Outcome {
     }
     let chosen = chosen(pending, &args.names)?;
     if args.list {
-        return output::print(&match args.format {
-            Format::Text => report::pending_text(&chosen),
-            Format::Json => output::json(&report::pending_json(&chosen))?,
+        return output::result(args.format, terminal, &report::pending_json(&chosen), || {
+            document(report::pending_words(&chosen), "nothing is pending")
         });
     }
     let mut undone = Vec::new();
@@ -38,22 +44,34 @@ pub fn run(args: &Undo) -> Outcome {
         }
         undone.push(one);
     }
-    print(&undone, args.format, problems.len())
+    print(&undone, args.format, terminal, problems.len())
 }
 
 /// Prints the results; `others` is the number of files that are not journals.
 ///
 /// # Errors
 /// [`Failure::Missing`] if a change could not be undone.
-pub(super) fn print(undone: &[Undone], format: Format, others: usize) -> Outcome {
-    output::print(&match format {
-        Format::Text => report::undone_text(undone),
-        Format::Json => output::json(&report::undone_json(undone))?,
+pub(super) fn print(undone: &[Undone], format: Format, terminal: Terminal, others: usize) -> Outcome {
+    output::result(format, terminal, &report::undone_json(undone), || {
+        document(report::undone_words(undone), "nothing to undo")
     })?;
     match Undone::failures(undone) + others {
         0 => Ok(()),
         count => Err(Failure::missing(report::problems(count))),
     }
+}
+
+/// Returns journals for reading; `none` where there are none.
+fn document(journals: Vec<JournalWords>, none: &str) -> Document {
+    let mut document = Document::new();
+    if journals.is_empty() {
+        document.paragraph(none);
+    }
+    for JournalWords { name, words, details } in journals {
+        let details = details.into_iter().map(|detail| ("", detail)).collect();
+        document.item(Item { details, ..Item::new(name, Some(Mark::Strong), words) });
+    }
+    document
 }
 
 fn chosen(pending: Vec<Pending>, names: &[String]) -> Outcome<Vec<Pending>> {

@@ -24,9 +24,19 @@ use std::{
 };
 use tempfile::TempDir;
 
+/// Returns the path of the program.
+pub fn program() -> PathBuf {
+    assert_cmd::cargo::cargo_bin!("manycore").to_path_buf()
+}
+
 /// Returns a command that runs the binary under test.
 pub fn manycore() -> Command {
-    Command::new(assert_cmd::cargo::cargo_bin!("manycore"))
+    let mut command = Command::new(program());
+    // The width and the colours of the user's terminal are not those of the test.
+    for variable in ["COLUMNS", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE"] {
+        command.env_remove(variable);
+    }
+    command
 }
 
 /// Asserts that `bench` refuses these arguments with this message, and measures nothing.

@@ -1,9 +1,8 @@
-//! Pending journals and the results of undoing them, as text and JSON.
+//! Pending journals and the results of undoing them, in words and as JSON.
 
 use super::{Change, Header, Pending, UndoResult};
 use manycore_text::units;
 use serde::Serialize;
-use std::fmt::Write;
 
 /// Value of [`PendingJournals::schema`] that this version writes.
 pub const PENDING_SCHEMA: &str = "manycore/undo-list/1";
@@ -100,18 +99,28 @@ pub fn pending_json(all: &[Pending]) -> PendingJournals<'_> {
     PendingJournals { schema: PENDING_SCHEMA, pending: pending.collect() }
 }
 
-/// Returns pending journals as text.
-pub fn pending_text(all: &[Pending]) -> String {
-    if all.is_empty() {
-        return "nothing is pending\n".to_owned();
-    }
-    let mut text = String::new();
-    for pending in all {
-        let header = &pending.header;
-        let _ = writeln!(text, "{}  {}, {}: {}", pending.id(), header.began, state(pending), header.request);
-        let _ = writeln!(text, "    {}", counts(&pending.changes));
-    }
-    text
+/// A journal in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JournalWords {
+    /// Its name, as `undo` takes it.
+    pub name: String,
+    /// What is or was done.
+    pub words: String,
+    /// Details, one sentence each.
+    pub details: Vec<String>,
+}
+
+/// Returns pending journals in words.
+pub fn pending_words(all: &[Pending]) -> Vec<JournalWords> {
+    let words = |pending: &Pending| {
+        let Header { began, request, .. } = &pending.header;
+        JournalWords {
+            name: pending.id(),
+            words: format!("{began}, {}: {request}", state(pending)),
+            details: vec![counts(&pending.changes)],
+        }
+    };
+    all.iter().map(words).collect()
 }
 
 /// Counts the changes of a journal: `12 affinities, 1 control group`.
@@ -144,24 +153,21 @@ pub fn undone_json(all: &[Undone]) -> UndoneJournals<'_> {
     UndoneJournals { schema: UNDONE_SCHEMA, undone: undone.collect() }
 }
 
-/// Returns the results as text.
-pub fn undone_text(all: &[Undone]) -> String {
-    if all.is_empty() {
-        return "nothing to undo\n".to_owned();
-    }
-    let mut text = String::new();
-    for Undone { journal, result } in all {
-        let request = &journal.header.request;
-        let Some(result) = result else {
-            let _ = writeln!(text, "{} ({request}): still running, left unchanged", journal.id());
-            continue;
+/// Returns the results in words.
+pub fn undone_words(all: &[Undone]) -> Vec<JournalWords> {
+    let words = |Undone { journal, result }: &Undone| {
+        let done = match result {
+            Some(result) => restored(journal, result),
+            None => "still running, left unchanged".to_owned(),
         };
-        let _ = writeln!(text, "{} ({request}): {}", journal.id(), restored(journal, result));
-        for line in result.changed_by_others.iter().chain(&result.failed) {
-            let _ = writeln!(text, "    {line}");
+        let lines = result.iter().flat_map(|result| result.changed_by_others.iter().chain(&result.failed));
+        JournalWords {
+            name: journal.id(),
+            words: format!("{done} ({})", journal.header.request),
+            details: lines.cloned().collect(),
         }
-    }
-    text
+    };
+    all.iter().map(words).collect()
 }
 
 /// Counts what was restored: `12 tasks: CPUs restored, 1 control group: removed`.

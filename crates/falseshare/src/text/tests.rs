@@ -49,7 +49,7 @@ fn text_of(lines: Vec<SharedLine>, processes: usize) -> String {
         processes: vec![process; processes],
         ..Observation::default()
     };
-    render(&Findings::from_observation(&seen, Settings { threshold: 50 }))
+    render(&Findings::from_observation(&seen, Settings { threshold: 50 }), Extent::Full).to_string()
 }
 
 #[test]

@@ -1,6 +1,6 @@
 use super::*;
 use crate::report::{INTERRUPTS_SCHEMA, MOVES_SCHEMA};
-use manycore_render::table::WIDTH;
+use manycore_render::{terminal::Terminal, wrap::columns_of};
 use proptest::prelude::*;
 
 fn cpus(list: &str) -> Option<CpuSet> {
@@ -76,7 +76,7 @@ fn moves_show_the_cpus_in_force() {
     };
     insta::assert_snapshot!(moves(&all));
     let unchanged = InterruptMoves { moves: vec![moved(1, "5", "5", None)], journal: None, ..all };
-    assert!(moves(&unchanged).ends_with("nothing was changed.\n"));
+    assert!(moves(&unchanged).to_string().ends_with("nothing was changed.\n"));
 }
 
 proptest! {
@@ -86,11 +86,12 @@ proptest! {
         irq in any::<u32>(),
         counts in prop::collection::btree_map(any::<CpuId>(), any::<u64>(), 0..9),
         seconds in prop::option::of(1e-3..1e6),
+        columns in 60usize..200,
     ) {
         let odd = Interrupt { name, counts, ..queue(irq, &[]) };
         let text = interrupts(&Interrupts { devices: vec![odd], seconds, ..sample_interrupts() }, &Machine::default(), None);
-        for line in text.lines() {
-            prop_assert!(line.chars().count() <= WIDTH, "{}", line);
+        for line in text.text(Terminal::new(columns, false)).lines() {
+            prop_assert!(columns_of(line) <= columns, "{}", line);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The results of `qos prove` as text.
+//! The results of `qos prove` for reading.
 
 use crate::{
     enforcement::{EnforcementCheck, EnforcementReport},
@@ -8,42 +8,39 @@ use crate::{
 use manycore_analysis::limits::{LimitProof, LimitResult};
 use manycore_linux::resctrl::dialect::Capabilities;
 use manycore_render::{
+    document::{Document, Item},
     figure::{factor, short, with_interval},
-    table::{Align, wrap},
+    table::Align,
+    terminal::Mark,
 };
 use manycore_stats::{Estimate, verdict::Verdict};
 use manycore_text::units::counted;
 
-/// Width of a line.
-const WIDTH: usize = 96;
-
-/// Returns the results of all checks as text.
-pub fn enforcement(report: &EnforcementReport) -> String {
+/// Returns the results of all checks.
+pub fn enforcement(report: &EnforcementReport) -> Document {
     let cpus = counted(report.cpus.len(), "CPU");
     let place = report.node.map_or_else(|| cpus.clone(), |node| format!("node {node} ({cpus})"));
-    let mut text = format!("Are limits enforced? {}, {place}\n", report.dialect.name());
+    let mut document = Document::new();
+    document.strong(format!("Are limits enforced? {}, {place}", report.dialect.name()));
     for proof in &report.proofs {
-        text.push('\n');
-        text.push_str(&one(proof, &report.capabilities));
+        document.gap();
+        one(proof, &report.capabilities, &mut document);
     }
-    text
+    document
 }
 
-fn one(proof: &EnforcementCheck, capabilities: &Capabilities) -> String {
+fn one(proof: &EnforcementCheck, capabilities: &Capabilities, document: &mut Document) {
     let LimitProof { check, shown, with, without, alone, verdict } = &proof.measured;
-    let (answer, why) = match shown {
-        LimitResult::Holds => ("HOLDS", None),
-        LimitResult::Fails(why) => ("DOES NOT HOLD", Some(why.as_str())),
+    let (answer, mark, why) = match shown {
+        LimitResult::Holds => ("HOLDS", Mark::Good, None),
+        LimitResult::Fails(why) => ("DOES NOT HOLD", Mark::Bad, Some(why.as_str())),
         LimitResult::Inconclusive => {
-            ("INCONCLUSIVE", Some("too few pairs or too much noise: measure for longer"))
+            ("INCONCLUSIVE", Mark::Warning, Some("too few pairs or too much noise: measure for longer"))
         }
-        LimitResult::CannotShow(why) => ("CANNOT BE SHOWN", Some(why.as_str())),
+        LimitResult::CannotShow(why) => ("CANNOT BE SHOWN", Mark::Warning, Some(why.as_str())),
     };
-    let mut text = String::new();
-    let head = format!("{answer}  {}{}", check.name(), why.map(|why| format!(": {why}")).unwrap_or_default());
-    for (index, line) in wrap(&head, WIDTH).into_iter().enumerate() {
-        text.push_str(&format!("{}{line}\n", if index == 0 { "" } else { "    " }));
-    }
+    let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+    document.item(Item::new(answer, Some(mark), format!("{}{why}", check.name())));
     let mut rows: Vec<Vec<String>> =
         proof.limits.iter().map(|outcome| limit(outcome, capabilities)).collect();
     let rate = |what: &str, rates: &Option<Estimate>| {
@@ -55,9 +52,8 @@ fn one(proof: &EnforcementCheck, capabilities: &Capabilities) -> String {
     rows.extend(rate("uncontended", alone));
     rows.extend(verdict.as_ref().map(ratio));
     if !rows.is_empty() {
-        text.push_str(&table(&[("", Align::Left), ("", Align::Left), ("", Align::Left)], rows).text());
+        document.table(table(&[("what", Align::Left), ("value", Align::Left), ("note", Align::Left)], rows));
     }
-    text
 }
 
 fn limit(outcome: &LimitOutcome, capabilities: &Capabilities) -> Vec<String> {

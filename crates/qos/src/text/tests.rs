@@ -50,12 +50,12 @@ fn files() -> Files {
 fn groups_as_text() {
     let option: OptionOfLine = |line| (line == "MB").then_some("an option");
     let created = BTreeMap::from([("/sys/fs/resctrl/held".into(), "qos-7".to_owned())]);
-    let mut shown = state(&files().state(&created), None, option);
+    let mut shown = state(&files().state(&created), None, option).to_string();
     assert!(shown.lines().all(|line| line.chars().count() <= 110), "{shown}");
     insta::assert_snapshot!("qos_of_a_host", shown);
     let mut one = files().state(&created);
     one.groups.retain(|group| group.name == "qemu-3-web1");
-    shown = state(&one, Some(&[812, 813]), option);
+    shown = state(&one, Some(&[812, 813]), option).to_string();
     insta::assert_snapshot!("qos_of_a_group", shown);
 }
 
@@ -105,7 +105,7 @@ fn enforcement_as_text() {
         proofs: all.to_vec(),
         capabilities,
     };
-    let text = enforcement(&report);
+    let text = enforcement(&report).to_string();
     assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
     insta::assert_snapshot!("qos_proofs", text);
 }

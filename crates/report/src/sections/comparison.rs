@@ -19,6 +19,7 @@ fn of_comparison(comparison: &Comparison) -> Table {
         ("metric", Align::Left),
         &["A", "95 % interval", "B", "95 % interval", "B over A", "95 % interval", "B is"],
     );
+    table.verdict_column = Some(table.head.len() - 1);
     table.rows = comparison.metrics.iter().map(row).collect();
     let DecisionRule { analysis, analyses, .. } = comparison.verdict.rule;
     let interim = match analyses {

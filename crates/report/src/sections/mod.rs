@@ -165,8 +165,8 @@ pub fn sections(all: &[NamedEvaluation]) -> Vec<Section> {
     let mut sections = all_sections(all);
     let evaluated = all.iter().any(|named| named.record.subcommand == "eval");
     sections.retain(|section| !section.tables.is_empty() || evaluated && !NOT_IN_EVAL.contains(&section.id));
-    // For a measured command, the conditions come last. For `eval`, the machine is the subject.
-    sections.sort_by_key(|section| (section.id != "differences", !evaluated && section.id == "conditions"));
+    // What differs comes first, conditions last, after what was found under them.
+    sections.sort_by_key(|section| (section.id != "differences", section.id == "conditions"));
     sections
 }
 

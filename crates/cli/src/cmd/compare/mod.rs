@@ -4,14 +4,15 @@ mod commands;
 
 use crate::{cli::Compare, failure::Outcome, measuring::Run, source, study};
 use manycore_placement::{MemoryPlacement, Policy};
+use manycore_render::terminal::Terminal;
 use manycore_study::compare::{self, Comparison, VariantSpec};
 
 /// Measures pairs of A and B, saves the record and prints the verdict.
-pub fn run(args: &Compare) -> Outcome {
+pub fn run(args: &Compare, terminal: Terminal) -> Outcome {
     let options = study::options("compare", &args.measuring)?;
     let comparison = comparison(args)?;
     let machine = source::live()?;
-    let mut run = Run::begin("compare", &args.measuring.results, options.budget.as_secs_f64())?;
+    let mut run = Run::begin("compare", &args.measuring.results, terminal, options.budget.as_secs_f64())?;
     let measured = compare::run(machine, &options, &comparison, &mut run);
     let (record, ending) = measured.inspect_err(|_| run.discard())?;
     run.end(record, ending.map_err(Into::into))

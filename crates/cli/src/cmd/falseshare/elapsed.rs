@@ -1,41 +1,58 @@
 //! The elapsed time of an observation, on a terminal.
 
-use std::{
-    io::{IsTerminal, Write, stderr},
-    time::{Duration, Instant},
-};
+use crate::progress::StatusLine;
+use std::time::{Duration, Instant};
 
 /// Shorter observations show nothing.
 const MIN_ELAPSED: Duration = Duration::from_secs(2);
 
-/// A line on standard error that is redrawn.
+/// A line on standard error that is redrawn each second.
 pub(super) struct Elapsed {
     began: Instant,
-    shown: bool,
+    timeout: Option<Duration>,
+    line: Option<StatusLine>,
+    /// The second that is shown.
+    shown: u64,
 }
 
 impl Elapsed {
     /// Begins now. Nothing is shown if `quiet`, or if standard error is not a terminal.
-    pub fn new(quiet: bool) -> Self {
-        Self { began: Instant::now(), shown: !quiet && stderr().is_terminal() }
+    pub fn new(timeout: Option<Duration>, quiet: bool) -> Self {
+        Self { began: Instant::now(), timeout, line: StatusLine::of_stderr(quiet), shown: 0 }
     }
 
     /// Updates the line. Called several times a second.
-    pub fn update(&self) {
+    pub fn update(&mut self) {
         let elapsed = self.began.elapsed();
-        if self.shown && elapsed >= MIN_ELAPSED {
-            let seconds = elapsed.as_secs();
-            let _ = write!(
-                stderr(),
-                "\robserving for {seconds} s; Ctrl-C stops it and prints the findings so far"
-            );
+        if elapsed < MIN_ELAPSED || elapsed.as_secs() == self.shown {
+            return;
+        }
+        self.shown = elapsed.as_secs();
+        if let Some(line) = &mut self.line {
+            line.draw(&text(elapsed, self.timeout));
         }
     }
+}
 
-    /// Clears the line.
-    pub fn finish(&self) {
-        if self.shown && self.began.elapsed() >= MIN_ELAPSED {
-            let _ = write!(stderr(), "\r\x1b[K");
-        }
+/// Returns the line: how long the program may still run is known with a time limit only.
+fn text(elapsed: Duration, timeout: Option<Duration>) -> String {
+    let left =
+        timeout.map(|timeout| format!(", {} s left at most", timeout.saturating_sub(elapsed).as_secs()));
+    format!(
+        "observing for {} s{}; Ctrl-C stops it and prints the findings so far",
+        elapsed.as_secs(),
+        left.unwrap_or_default()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_left_is_shown_with_a_limit() {
+        let [short, limit] = [4, 20].map(Duration::from_secs);
+        assert!(text(short, None).starts_with("observing for 4 s; Ctrl-C"));
+        assert!(text(short, Some(limit)).starts_with("observing for 4 s, 16 s left at most; Ctrl-C"));
     }
 }

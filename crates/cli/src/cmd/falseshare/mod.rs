@@ -16,6 +16,8 @@ use manycore_falseshare::{
     sharing::{Findings, Observation, Settings},
     text,
 };
+use manycore_render::terminal::Terminal;
+use std::cell::RefCell;
 
 /// Observes the command or reads a saved observation, evaluates it and prints the findings.
 ///
@@ -23,14 +25,15 @@ use manycore_falseshare::{
 /// [`Failure::Check`] where false sharing was found, [`Failure::Measured`] where the program failed,
 /// [`Failure::Interrupted`] after Ctrl-C, [`Failure::Input`] and [`Failure::Missing`] where nothing could be
 /// observed.
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args, terminal: Terminal) -> Outcome {
     if let Some(path) = &args.save {
         output::check_file(path)?;
     }
-    let is_json = args.format == Format::Json;
+    // The program's own output must not mix with what other programs read.
+    let is_for_programs = args.format != Format::Text;
     let seen = match &args.from {
         Some(path) => load::observation(path)?,
-        None if is_json => output::with_stdout_on_stderr(|| observe_command(args))?,
+        None if is_for_programs => output::with_stdout_on_stderr(|| observe_command(args))?,
         None => observe_command(args)?,
     };
     let saved = match &args.save {
@@ -45,7 +48,8 @@ pub fn run(args: &Args) -> Outcome {
         None => Settings::of_engine(&seen.engine),
     };
     let findings = Findings::from_observation(&seen, settings);
-    output::print(&if is_json { output::json(&findings)? } else { text::render(&findings) })?;
+    let extent = args.extent.extent();
+    output::result(args.format, terminal, &findings, || text::render(&findings, extent))?;
     // The findings are printed even where the observation could not be saved.
     saved?;
     conclusion::outcome(&findings, args)
@@ -62,13 +66,13 @@ fn observe_command(args: &Args) -> Outcome<Observation> {
         timeout: args.budget,
         cleanup: Some(cleanup::Program::own()),
     };
-    let progress = Elapsed::new(args.quiet);
+    let progress = RefCell::new(Elapsed::new(args.budget, args.quiet));
     let stop = || {
-        progress.update();
+        progress.borrow_mut().update();
         interrupt::requested()
     };
     let seen = observe(&options, &stop);
-    progress.finish();
+    drop(progress);
     let seen = seen?;
     if args.engine == EngineChoice::Auto && !args.quiet && could_have_sampled(&seen) {
         output::note(

@@ -10,14 +10,15 @@ use crate::{
     cli::{Qos, QosSubcommand},
     failure::Outcome,
 };
+use manycore_render::terminal::Terminal;
 
 /// Shows, sets, measures or clears limits, or watches the usage of groups.
-pub fn run(args: &Qos) -> Outcome {
+pub fn run(args: &Qos, terminal: Terminal) -> Outcome {
     match &args.subcommand {
-        QosSubcommand::Show(args) => show::run(args),
-        QosSubcommand::Set(args) => set::run(args),
-        QosSubcommand::Watch(args) => watch::run(args),
-        QosSubcommand::Prove(args) => prove::run(args),
-        QosSubcommand::Clear(args) => clear::run(args),
+        QosSubcommand::Show(args) => show::run(args, terminal),
+        QosSubcommand::Set(args) => set::run(args, terminal),
+        QosSubcommand::Watch(args) => watch::run(args, terminal),
+        QosSubcommand::Prove(args) => prove::run(args, terminal),
+        QosSubcommand::Clear(args) => clear::run(args, terminal),
     }
 }

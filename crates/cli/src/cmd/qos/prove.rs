@@ -1,7 +1,7 @@
 //! `manycore qos prove`.
 
 use crate::{
-    cli::{Format, QosProve},
+    cli::QosProve,
     failure::{Failure, Outcome},
     measuring::Run,
     output, source,
@@ -13,6 +13,7 @@ use manycore_qos::{
     prove::{Options, Prover},
     text,
 };
+use manycore_render::terminal::Terminal;
 use std::time::Duration;
 
 /// Seconds for each check where no budget is given.
@@ -26,11 +27,11 @@ const MIN_SECONDS: f64 = 1.0;
 /// # Errors
 /// [`Failure::Check`] if a limit is not enforced, [`Failure::Missing`] if nothing could be shown,
 /// [`Failure::Input`] for an invalid node, [`Failure::Interrupted`] after a signal.
-pub fn run(args: &QosProve) -> Outcome {
+pub fn run(args: &QosProve, terminal: Terminal) -> Outcome {
     let options = options(args)?;
     let prover = Prover::new(&options, source::live()?)?;
     let seconds = options.seconds * options.checks.len() as f64;
-    let mut run = Run::begin("qos prove", &args.results, seconds)?;
+    let mut run = Run::begin("qos prove", &args.results, terminal, seconds)?;
     let (record, result) = prover.run(&mut run);
     let (report, ending) = match result {
         Ok(report) => (Some(report), Ok(())),
@@ -38,10 +39,7 @@ pub fn run(args: &QosProve) -> Outcome {
     };
     let saved = run.keep(record, ending);
     let Some(report) = report else { return saved };
-    output::print(&match args.results.format {
-        Format::Text => text::enforcement(&report),
-        Format::Json => output::json(&report)?,
-    })?;
+    output::result(args.results.format, terminal, &report, || text::enforcement(&report))?;
     saved.and(verdict(&report))
 }
 

@@ -13,6 +13,7 @@ use manycore_qos::{
     set::{self, AppliedLimits, Options},
     text,
 };
+use manycore_render::terminal::Terminal;
 use std::time::Duration;
 
 /// Polling interval. The kernel does not report which tasks enter a control group.
@@ -24,15 +25,15 @@ const PERIOD: Duration = Duration::from_millis(200);
 /// [`Failure::Input`] for an invalid target, group or value; [`Failure::Missing`] if the machine lacks the
 /// control or the user the permission; [`Failure::Check`] if the kernel silently kept an old limit. Only in
 /// the last case do changes remain.
-pub fn run(args: &QosSet) -> Outcome {
+pub fn run(args: &QosSet, terminal: Terminal) -> Outcome {
     let options = options(args);
     if args.dry_run {
-        return print(args.format, &set::plan(&options, &mut note)?.preview());
+        return print(args.format, terminal, &set::plan(&options, &mut note)?.preview());
     }
     // Before anything is changed, so that a signal cannot leave a part of it.
     let signals = Signals::catch(&signals::ENDS)?;
     let applied = set::plan(&options, &mut note)?.apply(&|| !signals.take().is_empty(), &mut note)?;
-    let printed = print(args.format, &applied.changes);
+    let printed = print(args.format, terminal, &applied.changes);
     if args.follow {
         let followed = match printed {
             Err(Failure::ReaderGone) => {
@@ -80,11 +81,8 @@ fn follow(applied: &AppliedLimits, signals: &Signals) -> Outcome {
     Ok(())
 }
 
-fn print(format: Format, changes: &LimitChanges) -> Outcome {
-    match format {
-        Format::Text => output::print(&text::changes(changes)),
-        Format::Json => output::print(&output::json(changes)?),
-    }
+fn print(format: Format, terminal: Terminal, changes: &LimitChanges) -> Outcome {
+    output::result(format, terminal, changes, || text::changes(changes))
 }
 
 fn check(changes: &LimitChanges) -> Outcome {

@@ -1,23 +1,17 @@
 //! `manycore qos show`.
 
-use crate::{
-    cli::{Format, QosShow},
-    failure::Outcome,
-    output,
-};
+use crate::{cli::QosShow, failure::Outcome, output};
 use manycore_qos::{show::show, text};
+use manycore_render::terminal::Terminal;
 
 /// Prints what can be set, and the groups with their limits and readings.
 ///
 /// # Errors
 /// [`crate::failure::Failure::Missing`] if resctrl is not mounted, [`crate::failure::Failure::Input`] if there is no
 /// such group.
-pub fn run(args: &QosShow) -> Outcome {
+pub fn run(args: &QosShow, terminal: Terminal) -> Outcome {
     let (state, tasks) = show(args.resctrl.resctrl.as_deref(), args.group.as_deref())?;
-    match args.format {
-        Format::Text => output::print(&text::state(&state, tasks.as_deref(), option_of_line)),
-        Format::Json => output::print(&output::json(&state)?),
-    }
+    output::result(args.format, terminal, &state, || text::state(&state, tasks.as_deref(), option_of_line))
 }
 
 /// Returns the option of `qos set` that writes a line of `schemata`.

@@ -2,7 +2,7 @@
 
 use crate::{
     cli::{Format, QosWatch},
-    failure::Outcome,
+    failure::{Failure, Outcome},
     live::{History, IntervalTimer, Screen},
     output,
 };
@@ -12,12 +12,18 @@ use manycore_qos::{
     watch::UsageWatch,
     watch_text::{self, RateHistory},
 };
+use manycore_render::terminal::Terminal;
 
 /// Prints the usage of groups at regular intervals.
 ///
 /// # Errors
 /// [`crate::failure::Failure::Missing`] if resctrl is not mounted or has no monitors.
-pub fn run(args: &QosWatch) -> Outcome {
+pub fn run(args: &QosWatch, terminal: Terminal) -> Outcome {
+    if matches!(args.format, Format::Csv | Format::Markdown) {
+        return Err(Failure::input(
+            "qos watch writes lines of text or JSON: use --format text or --format json",
+        ));
+    }
     let files = qos::open(&qos::system()?, args.resctrl.resctrl.as_deref())?;
     let mut history = History::open(args.history.as_deref())?;
     let mut watch = UsageWatch::begin(&files, &args.groups)?;
@@ -25,7 +31,7 @@ pub fn run(args: &QosWatch) -> Outcome {
     for group in watch.missing_groups() {
         output::note(&format!("manycore: there is no group {group:?} now; it is shown as soon as it exists"));
     }
-    let mut output = WatchOutput::new(args.format, files.root().display().to_string());
+    let mut output = WatchOutput::new(args.format, terminal, files.root().display().to_string());
     while rounds.wait()? {
         let snapshot = watch.sample();
         history.append(&snapshot, args.format)?;
@@ -46,8 +52,8 @@ struct WatchOutput {
 }
 
 impl WatchOutput {
-    fn new(format: Format, root: String) -> Self {
-        let screen = if format == Format::Text { Screen::of_terminal() } else { None };
+    fn new(format: Format, terminal: Terminal, root: String) -> Self {
+        let screen = if format == Format::Text { Screen::of_terminal(terminal) } else { None };
         Self { root, screen, rates: RateHistory::default(), head: String::new() }
     }
 

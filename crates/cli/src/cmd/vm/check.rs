@@ -1,10 +1,11 @@
 //! `manycore vm check`: compares a running domain, or the guest this program runs in, with its plan.
 
 use crate::{
-    cli::{Format, VmCheck as Args},
+    cli::VmCheck as Args,
     failure::{Failure, Outcome},
     load, output, source,
 };
+use manycore_render::terminal::Terminal;
 use manycore_vm::{
     Error,
     checking::{CheckOptions, DomainCheck, check_domain},
@@ -18,15 +19,15 @@ use manycore_vm::{
 /// # Errors
 /// [`Failure::Check`] if something differs from the plan; [`Failure::Input`] if there is no such domain or it
 /// does not run; [`Failure::Missing`] if libvirt cannot be reached or the process cannot be read.
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args, terminal: Terminal) -> Outcome {
     let plan = args.plan.as_deref().map(load::guest).transpose()?;
     let machine = source::machine(&args.source)?;
     let Some(domain) = &args.domain else {
-        return print(args, &check_guest(plan.as_ref(), &machine));
+        return print(args, terminal, &check_guest(plan.as_ref(), &machine));
     };
     let options = CheckOptions { domain, plan, connect: args.connect.as_deref() };
     let DomainCheck { report, unreadable_memory } = check_domain(options, &machine).map_err(advise)?;
-    print(args, &report)?;
+    print(args, terminal, &report)?;
     match unreadable_memory {
         Some(pid) => Err(Failure::Missing(format!(
             "the memory of domain '{domain}' (pid {pid}) cannot be read: try again as root"
@@ -35,11 +36,8 @@ pub fn run(args: &Args) -> Outcome {
     }
 }
 
-fn print(args: &Args, report: &CheckReport) -> Outcome {
-    output::print(&match args.format {
-        Format::Text => text::check(report),
-        Format::Json => output::json(report)?,
-    })?;
+fn print(args: &Args, terminal: Terminal, report: &CheckReport) -> Outcome {
+    output::result(args.format, terminal, report, || text::check(report))?;
     let (planned, matching) = report.planned_and_matching();
     match planned - matching {
         0 => Ok(()),

@@ -1,10 +1,11 @@
 //! `manycore vm list`.
 
 use crate::{
-    cli::{Format, VmList},
+    cli::VmList,
     failure::{Failure, Outcome},
     output,
 };
+use manycore_render::terminal::Terminal;
 use manycore_topology::SysTree;
 use manycore_vm::{monitor, usage_text};
 
@@ -12,11 +13,8 @@ use manycore_vm::{monitor, usage_text};
 ///
 /// # Errors
 /// [`Failure::Input`] if the root directory does not exist.
-pub fn run(args: &VmList) -> Outcome {
+pub fn run(args: &VmList, terminal: Terminal) -> Outcome {
     let tree = SysTree::open(&args.root).map_err(Failure::input)?;
     let snapshot = monitor::list(&tree, args.numa);
-    match args.format {
-        Format::Text => output::print(&usage_text::list(&snapshot)),
-        Format::Json => output::print(&output::json(&snapshot)?),
-    }
+    output::result(args.format, terminal, &snapshot, || usage_text::list(&snapshot))
 }

@@ -28,6 +28,11 @@ pub fn run(args: &Args) -> Outcome {
             "--xml - and --format json both write to standard output: give --xml a file",
         ));
     }
+    if matches!(args.format, Format::Csv | Format::Markdown) {
+        return Err(Failure::input(
+            "vm plan writes a change for patch(1), or JSON: use --format text or --format json",
+        ));
+    }
     let xml = load::domain(&args.domain)?;
     let machine = source::machine(&args.source)?;
     let root = args.source.machine.is_none().then_some(args.source.root.as_path());
@@ -49,8 +54,8 @@ pub fn run(args: &Args) -> Outcome {
     }
     match (args.format, &args.xml) {
         (Format::Json, _) => output::print(&output::json(&plan.printed(&machine, &notes))?),
-        (Format::Text, None) => output::print(&text::change(&name.to_string(), &xml, &plan)),
-        (Format::Text, Some(path)) => {
+        (_, None) => output::print(&text::change(&name.to_string(), &xml, &plan)),
+        (_, Some(path)) => {
             output::note(&format!("manycore: apply it with virsh define {}", path.display()));
             output::print(&text::summary(&plan))
         }

@@ -6,6 +6,7 @@ use crate::{
     live::{History, IntervalTimer, Screen},
     output,
 };
+use manycore_render::terminal::Terminal;
 use manycore_topology::SysTree;
 use manycore_vm::{
     monitor::{Monitor, MonitorOptions, SortKey, open_resctrl},
@@ -17,12 +18,12 @@ use manycore_vm::{
 /// # Errors
 /// [`Failure::Input`] if the root directory does not exist; [`Failure::Missing`] if the directory given with
 /// `--resctrl` is not a resctrl.
-pub fn run(args: &VmTop) -> Outcome {
+pub fn run(args: &VmTop, terminal: Terminal) -> Outcome {
     let tree = SysTree::open(&args.root).map_err(Failure::input)?;
     let resctrl = open_resctrl(&tree, args.resctrl.as_deref())?;
     let mut history = History::open(args.history.as_deref())?;
     let mut timer = IntervalTimer::new(args.interval, args.count)?;
-    let mut screen = if args.format == Format::Text { Screen::of_terminal() } else { None };
+    let mut screen = if args.format == Format::Text { Screen::of_terminal(terminal) } else { None };
     let options =
         MonitorOptions { vcpus: args.vcpus, memory_by_node: args.numa, sort_key: sort_key(args.sort) };
     let mut monitor = Monitor::new(&tree, resctrl.as_ref(), options);
@@ -32,7 +33,10 @@ pub fn run(args: &VmTop) -> Outcome {
         match (&mut screen, args.format) {
             (_, Format::Json) => {}
             (Some(screen), _) => screen.show(&usage_text::table(&snapshot))?,
-            (None, _) => output::print(&format!("{}\n", usage_text::table(&snapshot)))?,
+            (None, format) => {
+                output::document(&usage_text::table(&snapshot), format, terminal)?;
+                output::print("\n")?;
+            }
         }
     }
     Ok(())

@@ -1,0 +1,129 @@
+//! The terminals on standard output and standard error: how wide they are, and whether they get colours.
+
+use crate::cli::ColorChoice;
+use manycore_render::terminal::Terminal;
+use rustix::termios::tcgetwinsize;
+use std::{
+    env,
+    ffi::OsString,
+    io::{IsTerminal, stderr, stdout},
+};
+
+/// Columns of a terminal that does not report its size.
+const UNKNOWN_COLUMNS: usize = 80;
+
+/// Reads the size of the terminal on standard output and the environment.
+pub fn of_stdout(choice: ColorChoice) -> Terminal {
+    let is_terminal = stdout().is_terminal();
+    let reported = tcgetwinsize(stdout()).ok().filter(|_| is_terminal).map(|size| size.ws_col.into());
+    let variable = |name: &str| env::var(name).ok();
+    Terminal::new(columns(is_terminal, reported, &variable), is_colored(choice, is_terminal, &variable))
+}
+
+/// Reads the size of the terminal on standard error, which gets no colours: programs that are run print there, too.
+pub fn of_stderr() -> Terminal {
+    let is_terminal = stderr().is_terminal();
+    let reported = tcgetwinsize(stderr()).ok().filter(|_| is_terminal).map(|size| size.ws_col.into());
+    Terminal::new(columns(is_terminal, reported, &|name| env::var(name).ok()), false)
+}
+
+/// Returns the width: that of the terminal, otherwise `COLUMNS`, otherwise that of a file.
+fn columns(is_terminal: bool, reported: Option<usize>, variable: &dyn Fn(&str) -> Option<String>) -> usize {
+    let requested = || variable("COLUMNS").and_then(|columns| columns.parse().ok());
+    let default = if is_terminal { UNKNOWN_COLUMNS } else { Terminal::FILE_COLUMNS };
+    [reported, requested()].into_iter().flatten().find(|&columns| columns > 0).unwrap_or(default)
+}
+
+/// Returns whether text is coloured. `auto` follows the conventions of <https://no-color.org> and
+/// <https://bixense.com/clicolors>.
+fn is_colored(choice: ColorChoice, is_terminal: bool, variable: &dyn Fn(&str) -> Option<String>) -> bool {
+    let is_on = |name: &str| variable(name).is_some_and(|value| !value.is_empty() && value != "0");
+    match choice {
+        ColorChoice::Always => true,
+        ColorChoice::Never => false,
+        ColorChoice::Auto if variable("NO_COLOR").is_some_and(|value| !value.is_empty()) => false,
+        ColorChoice::Auto if is_on("CLICOLOR_FORCE") => true,
+        ColorChoice::Auto => {
+            is_terminal
+                && variable("CLICOLOR").is_none_or(|value| value != "0")
+                && variable("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
+        }
+    }
+}
+
+/// Finds `--color` on a command line that is not parsed yet, for the colours of help texts and errors. Words after
+/// `--` belong to another command.
+pub fn color_of_arguments(arguments: impl IntoIterator<Item = OsString>) -> ColorChoice {
+    let mut words =
+        arguments.into_iter().take_while(|word| word != "--").map(|word| word.to_string_lossy().into_owned());
+    let mut choice = ColorChoice::Auto;
+    while let Some(word) = words.next() {
+        let value = match word.strip_prefix("--color") {
+            Some("") => words.next(),
+            Some(value) => value.strip_prefix('=').map(str::to_owned),
+            None => None,
+        };
+        choice = match value.as_deref() {
+            Some("always") => ColorChoice::Always,
+            Some("never") => ColorChoice::Never,
+            Some("auto") => ColorChoice::Auto,
+            _ => choice,
+        };
+    }
+    choice
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the value of a variable in a list of `NAME=VALUE`.
+    fn of<'a>(list: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<String> + 'a {
+        move |name| list.iter().find(|(other, _)| *other == name).map(|(_, value)| (*value).to_owned())
+    }
+
+    #[test]
+    fn width_is_that_of_the_terminal_then_of_columns() {
+        let none = of(&[]);
+        assert_eq!(columns(true, Some(132), &of(&[("COLUMNS", "70")])), 132);
+        assert_eq!(columns(true, Some(0), &of(&[("COLUMNS", "70")])), 70);
+        assert_eq!([columns(true, Some(0), &none), columns(true, None, &none)], [80, 80]);
+        assert_eq!(columns(false, None, &of(&[("COLUMNS", "70")])), 70);
+        for wrong in ["", "0", "-1", "wide", "99999999999999999999999"] {
+            assert_eq!(columns(false, None, &of(&[("COLUMNS", wrong)])), 100, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn colors_follow_the_conventions() {
+        use ColorChoice::{Always, Auto, Never};
+        let xterm = ("TERM", "xterm-256color");
+        for (choice, is_terminal, variables, colored) in [
+            (Auto, true, &[xterm][..], true),
+            (Auto, false, &[xterm], false),
+            (Auto, true, &[], false),
+            (Auto, true, &[("TERM", "")], false),
+            (Auto, true, &[("TERM", "dumb")], false),
+            (Auto, true, &[xterm, ("NO_COLOR", "1")], false),
+            (Auto, true, &[xterm, ("NO_COLOR", "")], true),
+            (Auto, true, &[xterm, ("CLICOLOR", "0")], false),
+            (Auto, false, &[("CLICOLOR_FORCE", "1")], true),
+            (Auto, false, &[("CLICOLOR_FORCE", "0")], false),
+            (Auto, false, &[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")], false),
+            (Always, false, &[("NO_COLOR", "1"), ("TERM", "dumb")], true),
+            (Never, true, &[xterm, ("CLICOLOR_FORCE", "1")], false),
+        ] {
+            assert_eq!(is_colored(choice, is_terminal, &of(variables)), colored, "{choice:?} {variables:?}");
+        }
+    }
+
+    #[test]
+    fn color_is_found_before_the_command_only() {
+        use ColorChoice::{Always, Auto, Never};
+        let found = |line: &str| color_of_arguments(line.split(' ').map(OsString::from));
+        assert_eq!(found("manycore --color never eval"), Never);
+        assert_eq!(found("manycore eval --color=always --help"), Always);
+        assert_eq!(found("manycore run -- ls --color=always"), Auto);
+        assert_eq!([found("manycore --color"), found("manycore --color=blue")], [Auto, Auto]);
+    }
+}

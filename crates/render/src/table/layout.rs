@@ -1,0 +1,215 @@
+//! Layout of a table as text.
+
+use super::{Align, Table};
+use crate::{
+    terminal::{Mark, Terminal},
+    wrap::wrap,
+};
+use unicode_width::UnicodeWidthStr;
+
+/// Space between columns.
+const GAP: usize = 2;
+
+/// Minimum width to which a column of words is wrapped.
+const MIN_WORD_COLUMN: usize = 22;
+
+/// Head of a column that means nothing without the column before it.
+const INTERVAL: &str = "95 % interval";
+
+/// A table, and the widths of its columns.
+struct Layout<'a> {
+    table: &'a Table,
+    widths: Vec<usize>,
+    terminal: Terminal,
+}
+
+/// Renders head and rows.
+pub(super) fn text(table: &Table, terminal: Terminal) -> String {
+    let layout = Layout { table, widths: widths(table, terminal.columns()), terminal };
+    let mut text = String::new();
+    let mut from = 1;
+    while from < table.head.len().max(2) {
+        let upto = layout.last_that_fits(from);
+        let columns: Vec<usize> = std::iter::once(0).chain(from..upto).collect();
+        if from > 1 {
+            text.push('\n');
+        }
+        let head: Vec<&str> = table.head.iter().map(|(name, _)| name.as_str()).collect();
+        layout.row(&head, &columns, |_, _| Some(Mark::Strong), &mut text);
+        for row in &table.rows {
+            let cells: Vec<&str> = row.iter().map(String::as_str).collect();
+            let mark = |column: usize, cell: &str| {
+                table
+                    .verdict_column
+                    .filter(|verdicts| *verdicts == column)
+                    .and_then(|_| Mark::of_verdict(cell))
+            };
+            layout.row(&cells, &columns, mark, &mut text);
+        }
+        from = upto;
+    }
+    text
+}
+
+fn widths(table: &Table, limit: usize) -> Vec<usize> {
+    let width = |column: usize| {
+        let cells = table.rows.iter().filter_map(|row| row.get(column));
+        cells.chain([&table.head[column].0]).map(|cell| cell.width()).max().unwrap_or(0)
+    };
+    let mut widths: Vec<usize> = (0..table.head.len()).map(width).collect();
+    if let Some(first) = widths.first_mut() {
+        *first = (*first).min(limit / 5 * 2);
+    }
+    let total = |widths: &[usize]| widths.iter().sum::<usize>() + GAP * widths.len() + GAP;
+    let mut words: Vec<usize> =
+        (1..table.head.len()).filter(|&column| table.head[column].1 == Align::Left).collect();
+    let over = total(&widths).saturating_sub(limit);
+    if over > 0 {
+        let mut room: usize = words.iter().map(|&column| widths[column]).sum::<usize>().saturating_sub(over);
+        // Narrow columns keep their width, and wide ones share the remaining space.
+        words.sort_by_key(|&column| widths[column]);
+        for (at, &column) in words.iter().enumerate() {
+            widths[column] = widths[column].min((room / (words.len() - at)).max(MIN_WORD_COLUMN));
+            room = room.saturating_sub(widths[column]);
+        }
+    }
+    let first = widths.first().copied().unwrap_or(0);
+    widths.iter().map(|&width| width.min(limit - first - 3 * GAP)).collect()
+}
+
+impl Layout<'_> {
+    /// Returns the end of the columns from `from` on that fit beside the first one; at least one.
+    fn last_that_fits(&self, from: usize) -> usize {
+        let widths = &self.widths;
+        let mut used = 2 * GAP + widths.first().copied().unwrap_or(0);
+        let mut upto = from;
+        while upto < widths.len() && (upto == from || used + widths[upto] + GAP <= self.terminal.columns()) {
+            used += widths[upto] + GAP;
+            upto += 1;
+        }
+        let parts_interval = self.table.head.get(upto).is_some_and(|(name, _)| name == INTERVAL);
+        if parts_interval && upto > from + 1 {
+            upto -= 1;
+        }
+        upto.max(from + 1)
+    }
+
+    /// Appends one row, over as many lines as its longest wrapped cell needs.
+    fn row(
+        &self,
+        cells: &[&str],
+        columns: &[usize],
+        mark: impl Fn(usize, &str) -> Option<Mark>,
+        text: &mut String,
+    ) {
+        let wrapped: Vec<(usize, Option<Mark>, Vec<String>)> = columns
+            .iter()
+            .filter_map(|&column| {
+                let cell = cells.get(column)?;
+                Some((column, mark(column, cell), wrap(cell, self.widths[column])))
+            })
+            .collect();
+        let height = wrapped.iter().map(|(.., lines)| lines.len()).max().unwrap_or(0);
+        for line in 0..height {
+            let mut out = String::new();
+            // Spaces are written before the next word only, so that no line ends with them.
+            let mut spaces = 0;
+            for (column, mark, lines) in &wrapped {
+                let cell = lines.get(line).map_or("", String::as_str);
+                let padding = self.widths[*column].saturating_sub(cell.width());
+                let (before, after) = match self.table.head[*column].1 {
+                    Align::Left => (GAP, padding),
+                    Align::Right => (GAP + padding, 0),
+                };
+                if cell.is_empty() {
+                    spaces += before + after;
+                    continue;
+                }
+                out.push_str(&" ".repeat(spaces + before));
+                out.push_str(&self.terminal.paint(*mark, cell));
+                spaces = after;
+            }
+            text.push_str(&out);
+            text.push('\n');
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn columns_that_do_not_fit_are_set_below() {
+        let names: Vec<String> = (0..12).map(|n| format!("record-number-{n}")).collect();
+        let heads: Vec<&str> = names.iter().map(String::as_str).collect();
+        let mut table = Table::numeric("t", ("workers", Align::Right), &heads);
+        table.rows.push(std::iter::repeat_n("1".to_owned(), 13).collect());
+        for (columns, blocks) in [(60, 6), (100, 3), (200, 2)] {
+            let text = table.text(Terminal::new(columns, false));
+            assert!(text.lines().all(|line| line.width() <= columns), "{text}");
+            assert!(names.iter().all(|name| text.contains(name)));
+            assert_eq!(text.matches("workers").count(), blocks, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_interval_stays_with_its_figure() {
+        let heads = ["speed-up", INTERVAL, "efficiency", INTERVAL];
+        let mut table = Table::numeric("t", ("a rather long name", Align::Left), &heads);
+        table.rows.push(["x", "1.96x", "1.94 to 1.98", "98.2 %", "97.0 to 99.2"].map(str::to_owned).to_vec());
+        let heads: Vec<String> = table
+            .text(Terminal::new(60, false))
+            .lines()
+            .filter(|line| line.contains("name"))
+            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+            .collect();
+        assert_eq!(
+            heads,
+            ["a rather long name speed-up 95 % interval", "a rather long name efficiency 95 % interval"]
+        );
+    }
+
+    #[test]
+    fn columns_are_aligned_whatever_the_script_of_a_name() {
+        let mut table = Table::numeric("t", ("name", Align::Left), &["figure"]);
+        // Two columns for each letter; letters with a combining mark; one column for each letter; an emoji.
+        for name in
+            ["\u{65e5}\u{672c}\u{8a9e}", "e\u{301}te\u{301}", "\u{fc}ber", "\u{1f600}", "\u{6570}\u{636e}"]
+        {
+            table.rows.push(vec![name.to_owned(), "7".to_owned()]);
+        }
+        let text = table.text(Terminal::default());
+        let ends: Vec<usize> = text.lines().map(UnicodeWidthStr::width).collect();
+        assert_eq!(ends, [16; 6], "{text}");
+    }
+
+    #[test]
+    fn only_the_column_of_verdicts_is_colored() {
+        let mut table = Table::new("", &[("name", Align::Left), ("B is", Align::Left)]);
+        table.verdict_column = Some(1);
+        table.rows.push(vec!["worse".to_owned(), "better".to_owned()]);
+        let text = table.text(Terminal::new(80, true));
+        let row = text.lines().last().unwrap_or_default();
+        assert_eq!(row, "  worse  \u{1b}[1m\u{1b}[38;5;28mbetter\u{1b}[0m");
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_is_too_long(
+            cells in prop::collection::vec("\\PC{0,160}", 1..9),
+            align in any::<bool>(),
+            columns in 0usize..300,
+        ) {
+            let align = if align { Align::Left } else { Align::Right };
+            let head: Vec<(&str, Align)> = cells.iter().map(|_| ("head", align)).collect();
+            let table = Table::new("", &head).with_rows(vec![cells]);
+            let terminal = Terminal::new(columns, false);
+            for line in table.text(terminal).lines() {
+                prop_assert!(line.width() <= terminal.columns(), "{line}");
+                prop_assert!(!line.ends_with(' '));
+            }
+        }
+    }
+}
