@@ -11,6 +11,9 @@ use std::{
 /// Columns of a terminal that does not report its size.
 const UNKNOWN_COLUMNS: usize = 80;
 
+/// Columns that stay empty at the end, for the `^C` that a terminal shows: it must not begin a new line.
+const ECHO_COLUMNS: usize = 3;
+
 /// A line that is drawn and cleared. It is also cleared when it is dropped, so that no error leaves a part of it.
 pub struct StatusLine {
     is_drawn: bool,
@@ -28,9 +31,8 @@ impl StatusLine {
     pub fn draw(&mut self, text: &str) {
         let columns = tcgetwinsize(stderr()).map_or(0, |size| size.ws_col.into());
         let columns = if columns == 0 { UNKNOWN_COLUMNS } else { columns };
-        // The last column stays empty: some terminals begin a new line after it.
         let text = printable(text);
-        let _ = write!(stderr(), "\r{}\x1b[K", cut(&text, columns - 1));
+        let _ = write!(stderr(), "\r{}\x1b[K", cut(&text, columns.saturating_sub(ECHO_COLUMNS)));
         self.is_drawn = true;
     }
 
