@@ -31,6 +31,7 @@ macro_rules! kinds {
 kinds! {
     "audit", "problems of thread placement on this machine", "audit --format json";
     "config", "a user's defaults and where they come from", "config --format json";
+    "doctor", "what this machine lets manycore do", "doctor --format json";
     "evaluation", "estimates, verdicts and findings of a record", "report --format json";
     "falseshare", "false sharing that was found", "falseshare --format json";
     "guard-event", "a decision of the guard", "guard --format json, guard --events";

@@ -91,12 +91,13 @@ fn every_shell_has_completions() {
 }
 
 /// The subcommands with a man page, sorted.
-const SUBCOMMANDS: [&str; 21] = [
+const SUBCOMMANDS: [&str; 22] = [
     "audit",
     "bench",
     "compare",
     "completions",
     "config",
+    "doctor",
     "eval",
     "falseshare",
     "guard",

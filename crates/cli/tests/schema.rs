@@ -12,6 +12,7 @@ use manycore_control::journal::{
     Change, Header,
     report::{PendingJournals, UndoneJournals},
 };
+use manycore_doctor::Diagnosis;
 use manycore_experiment::Record;
 use manycore_falseshare::sharing::{Findings, Observation};
 use manycore_guard::{decision::event_line::EventLine, outlook::WhyReport};
@@ -46,6 +47,7 @@ fn generated() -> Vec<(&'static str, Schema)> {
     vec![
         ("audit", of::<Audit>()),
         ("config", of::<manycore::settings::Config>()),
+        ("doctor", of::<Diagnosis>()),
         ("evaluation", of::<PrintedEvaluation>()),
         ("falseshare", of::<Findings>()),
         ("guard-event", of::<EventLine>()),

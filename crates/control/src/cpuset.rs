@@ -33,6 +33,15 @@ pub(crate) fn name_of(journal: &Journal) -> String {
     format!("{PREFIX}{}", journal.id())
 }
 
+/// Returns the directory below which a cpuset for a command of this process would be created. Nothing is created.
+///
+/// # Errors
+/// The cpuset controller is not available to the group of this process.
+pub fn parent_of_own() -> Result<PathBuf, GroupError> {
+    let pid = std::process::id();
+    group_dir::cpuset_folder_of(pid).ok_or_else(|| missing(pid))
+}
+
 impl CpusetGroup {
     /// Creates a group for `cpus` and `nodes` (those of the parent group if empty) below the group of process
     /// `pid`, so that the other limits of that group stay in force. It is named after the journal.

@@ -151,6 +151,15 @@ pub fn end(folder: &Path) -> io::Result<()> {
     group_dir::remove(folder)
 }
 
+/// Returns the directory below which [`MemoryGroup::create`] would create a group. Nothing is created.
+///
+/// # Errors
+/// Why no group can be created.
+pub fn parent_of_own() -> Result<PathBuf, GroupError> {
+    let (folder, _) = parent_group(&SysTree::open(Path::new("/"))?)?;
+    Ok(folder)
+}
+
 /// Returns the directory in which a group can be created.
 fn parent_group(tree: &SysTree) -> Result<(PathBuf, HierarchyKind), GroupError> {
     let folders = cgroup::folders(tree, CONTROLLER);

@@ -24,10 +24,11 @@ mod stream;
 mod suite;
 mod sysbench;
 
-pub use contention::LOADS;
+pub use contention::{LOADS, stress_ng_version};
 pub use error::{Error, LoadOption, Result};
 pub use stream::StreamOptions;
 pub use suite::{Options, run};
+pub use sysbench::version as sysbench_version;
 
 use profile::Profile;
 use std::path::PathBuf;

@@ -35,7 +35,7 @@ const BLAS_THREADS: [&str; 5] = [
 ];
 
 pub(super) fn measure(suite: &mut Suite) -> Result {
-    let (python, probe) = find()?;
+    let (python, probe) = find("probe", SIZE)?;
     let (size, repeats) = if suite.profile.published { PUBLISHED } else { (SIZE, repeats(probe.seconds)) };
     let settings = [("modes-python-1", "1", true), ("modes-python", "default", false)];
     // At the published size, a block takes hours with a reference BLAS. One block has to be enough then.
@@ -180,8 +180,18 @@ fn parse(text: &str) -> Option<Printed> {
     })
 }
 
-/// Returns the first `python3` in PATH that has NumPy, and the output of its probe.
-fn find() -> Result<(PathBuf, Printed)> {
+/// Returns the versions of the NumPy that would be measured, and of its BLAS.
+///
+/// # Errors
+/// [`Error::Unavailable`] if no `python3` in PATH has NumPy.
+pub fn numpy_version() -> Result<String> {
+    const SMALL: u64 = 2;
+    let (_, printed) = find("serial", SMALL)?;
+    Ok(format!("{} with {}", printed.numpy, printed.blas))
+}
+
+/// Returns the first `python3` in PATH that has NumPy, and what the script printed there for one task of this size.
+fn find(mode: &str, size: u64) -> Result<(PathBuf, Printed)> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     for folder in std::env::split_paths(&path) {
         let python = folder.join("python3");
@@ -189,7 +199,7 @@ fn find() -> Result<(PathBuf, Printed)> {
             continue;
         }
         if let Ok(output) =
-            command::run(script(&python, "probe", 1, SIZE, 1).envs(BLAS_THREADS.map(|name| (name, "1"))))
+            command::run(script(&python, mode, 1, size, 1).envs(BLAS_THREADS.map(|name| (name, "1"))))
             && let Some(probe) = parse(&output.stdout)
         {
             return Ok((python, probe));

@@ -21,14 +21,23 @@ use std::{process::Command, rc::Rc, time::Duration};
 /// Length of a sample of either program.
 const SAMPLE: Duration = Duration::from_millis(250);
 
-pub(super) fn measure(suite: &mut Suite) -> Result {
-    let version =
+/// Returns the version that the installed sysbench prints.
+///
+/// # Errors
+/// [`Error::Unavailable`] if it is not installed.
+pub fn version() -> Result<String> {
+    let printed =
         command::run(Command::new("sysbench").arg("--version")).map_err(|failure| match failure.into() {
             Error::Unavailable(_) => Error::unavailable(
                 "sysbench is not installed (Debian: apt install sysbench; openEuler: dnf install sysbench)",
             ),
             other => other,
         })?;
+    Ok(printed.stdout.trim().to_owned())
+}
+
+pub(super) fn measure(suite: &mut Suite) -> Result {
+    let version = version()?;
     let pilot = parse(&command::run(&mut sysbench(1, 200))?.stdout)?;
     let cpus = suite.machine().usable();
     let counts = if cpus.len() > 1 { vec![1, cpus.len()] } else { vec![1] };
@@ -53,10 +62,7 @@ pub(super) fn measure(suite: &mut Suite) -> Result {
         origin_ns: suite.session.origin_ns,
     };
     let spec = ExperimentSpec {
-        parameters: parameters([
-            ("max_prime", DEFAULT_MAX_PRIME.to_string()),
-            ("version", version.stdout.trim().to_owned()),
-        ]),
+        parameters: parameters([("max_prime", DEFAULT_MAX_PRIME.to_string()), ("version", version)]),
         treatments: sides
             .iter()
             .map(|&(workers, program)| {

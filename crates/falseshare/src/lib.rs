@@ -134,4 +134,4 @@ mod symbols;
 pub mod text;
 
 pub use error::{Error, Result};
-pub use observe::{EngineChoice, Options, could_have_sampled, observe};
+pub use observe::{EngineChoice, Options, could_have_sampled, observe, sampled_events};

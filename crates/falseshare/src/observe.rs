@@ -85,6 +85,14 @@ pub fn observe(options: &Options, stop: &dyn Fn() -> bool) -> Result<Observation
     Ok(seen)
 }
 
+/// Returns the names of the events with which this machine's CPUs sample the addresses of loads and stores.
+///
+/// # Errors
+/// [`Error::NoEvents`] if they have none.
+pub fn sampled_events() -> Result<Vec<String>> {
+    Ok(memory_sampling::find(Path::new("/"))?.into_iter().map(|event| event.name).collect())
+}
+
 /// Returns whether `seen` was observed in an emulator on a machine that could have sampled accesses.
 pub fn could_have_sampled(seen: &Observation) -> bool {
     matches!(seen.engine, Engine::Emulator { .. }) && memory_sampling::find(Path::new("/")).is_ok()

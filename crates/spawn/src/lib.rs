@@ -73,3 +73,4 @@ mod trial;
 pub use error::{Error, Result};
 pub use measurement::run;
 pub use options::SpawnOptions;
+pub use runtimes::needed_programs;

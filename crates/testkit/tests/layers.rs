@@ -9,7 +9,10 @@ use std::{collections::BTreeMap, process::Command};
 const LAYERS: [(&str, &[&str]); 5] = [
     ("foundations", &["text", "stats", "topology", "linux", "render", "percpu"]),
     ("engines", &["placement", "control", "workload", "experiment", "analysis", "report", "topo", "erlang"]),
-    ("features", &["evaluate", "study", "audit", "irq", "qos", "vm", "falseshare", "spawn", "guard"]),
+    (
+        "features",
+        &["evaluate", "study", "audit", "irq", "qos", "vm", "falseshare", "spawn", "guard", "doctor"],
+    ),
     ("programs", &["guard-daemon"]),
     ("binary", &["cli"]),
 ];

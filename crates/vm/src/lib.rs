@@ -74,4 +74,5 @@ pub mod usage;
 pub mod usage_text;
 
 pub use error::Error;
+pub use libvirt::{libvirt_version, qemu_version};
 pub use remedy::{PlanNote, Remedy};

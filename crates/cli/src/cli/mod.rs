@@ -29,7 +29,7 @@ pub use measure::{Command, Compare, Eval, EvalBudget, Measuring, Results, Result
 pub use place::{Enforcement, PinArgs, PlacementArgs, ProbeArgs, RunArgs, Undo};
 pub use plan::PlanArgs;
 pub use qos::{Qos, QosClear, QosProve, QosSet, QosShow, QosSubcommand, QosWatch, Resctrl, TargetArgs};
-pub use show::{Complete, Completions, Man, Report, Schema, Topo, Worker};
+pub use show::{Complete, Completions, Doctor, Man, Report, Schema, Topo, Worker};
 pub use spawn::{ALL as ALL_RUNTIMES, Light, Spawn, WorkChoice};
 pub use vm::{Vm, VmCheck, VmDialect, VmList, VmOrder, VmPlan, VmSubcommand, VmTop};
 
@@ -162,6 +162,7 @@ pub enum Subcommand {
     Guard(Guard),
     Undo(Undo),
     Report(Report),
+    Doctor(Doctor),
     Config(Config),
     Schema(Schema),
     Completions(Completions),

@@ -63,6 +63,22 @@ pub struct Report {
     pub base: ResultsBase,
 }
 
+/// Show what this machine lets manycore do, what each missing thing costs, and the command that brings it
+///
+/// Examines rights, kernel, hardware and installed programs. Changes nothing and takes about a second. Missing things
+/// are no failure: the exit code is 0.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  manycore doctor                        what is available to this user
+  sudo manycore doctor                   what is available to root
+  manycore doctor --format json | jq -r '.checks[] | select(.state == \"missing\") | .name'")]
+pub struct Doctor {
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+}
+
 /// Print the JSON Schema of a kind of JSON
 ///
 /// Without a kind, lists the kinds.

@@ -7,6 +7,7 @@ mod compare;
 mod complete;
 mod completions;
 mod config;
+mod doctor;
 mod eval;
 mod falseshare;
 mod guard;
@@ -72,6 +73,7 @@ pub fn run(cli: Cli) -> Outcome {
         Subcommand::Light(args) => spawn::run_light(&args),
         Subcommand::Falseshare(args) => falseshare::run(&args, terminal),
         Subcommand::Audit(args) => audit::run(&args, terminal),
+        Subcommand::Doctor(args) => doctor::run(&args, terminal),
         Subcommand::Vm(args) => vm::run(&args, terminal),
         Subcommand::Guard(args) => guard::run(&args),
     }

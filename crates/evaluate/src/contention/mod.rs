@@ -21,6 +21,7 @@ use manycore_experiment::{
 };
 use manycore_topology::{CpuSet, TopologyDistance};
 use manycore_workload::contention::SharedObject;
+pub use peer::stress_ng_version;
 use std::{
     collections::BTreeMap,
     rc::Rc,

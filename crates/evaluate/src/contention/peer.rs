@@ -44,17 +44,33 @@ pub(super) fn find(suite: &mut Suite, load: &ContendedLoad, counts: &[usize]) ->
     }
 }
 
+/// Returns the version that the installed stress-ng prints.
+///
+/// # Errors
+/// [`Error::Unavailable`] if it is not installed or cannot be run.
+pub fn stress_ng_version() -> Result<String> {
+    match command::run(Command::new("stress-ng").arg("--version")) {
+        Ok(output) => {
+            let version = output.stdout.split(" (").next().unwrap_or_default().replace(", version", "");
+            Ok(version.trim().to_owned())
+        }
+        Err(manycore_experiment::Error::Interrupted) => Err(Error::Interrupted),
+        Err(_) => Err(Error::unavailable(
+            "stress-ng is not installed (Debian: apt install stress-ng; openEuler: dnf install stress-ng)",
+        )),
+    }
+}
+
 fn stress_ng(suite: &mut Suite, load: &ContendedLoad, counts: &[usize]) -> Result<Option<Peer>> {
-    let version = match command::run(Command::new("stress-ng").arg("--version")) {
-        Ok(output) => output.stdout.split(" (").next().unwrap_or_default().replace(", version", ""),
-        Err(manycore_experiment::Error::Interrupted) => return Err(Error::Interrupted),
-        Err(_) => {
-            let hint = "stress-ng is not installed (Debian: apt install stress-ng; openEuler: dnf install stress-ng)";
+    let version = match stress_ng_version() {
+        Ok(version) => version,
+        Err(Error::Unavailable(hint)) => {
             suite
                 .session
-                .record_missing(&format!("comparison of {} with stress-ng", load.section.name), hint);
+                .record_missing(&format!("comparison of {} with stress-ng", load.section.name), &hint);
             return Ok(None);
         }
+        Err(error) => return Err(error),
     };
     let cpus = suite.machine().usable().len();
     // Its semaphores need at least two processes. More processes than CPUs are not a useful comparison.
@@ -63,7 +79,7 @@ fn stress_ng(suite: &mut Suite, load: &ContendedLoad, counts: &[usize]) -> Resul
     let fitting: Vec<usize> = counts.iter().filter(fits).copied().collect();
     let mut ends: Vec<usize> = fitting.first().into_iter().chain(fitting.last()).copied().collect();
     ends.dedup();
-    Ok((!ends.is_empty()).then_some(Peer::StressNg { version: version.trim().to_owned(), counts: ends }))
+    Ok((!ends.is_empty()).then_some(Peer::StressNg { version, counts: ends }))
 }
 
 fn unixbench(suite: &mut Suite) -> Result<Option<Peer>> {

@@ -9,6 +9,8 @@ mod convert;
 mod program;
 mod qemu;
 
+pub use qemu::{Emulator, find};
+
 use crate::{
     error::{Error, Result, system},
     shadow::region::{self, Region},

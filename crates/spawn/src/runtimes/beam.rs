@@ -9,6 +9,8 @@ use manycore_experiment::spawning::Runtime;
 use std::{fs, path::PathBuf, process::Command};
 
 const SOURCE: &str = include_str!("../programs/manycore_light.erl");
+/// The runtime and the compiler.
+pub(super) const PROGRAMS: [&str; 2] = ["erl", "erlc"];
 const PACKAGE: &str = "erlang-base";
 
 /// Maximum number of processes that Erlang allows by default (`+P`, erl(1)).
@@ -26,8 +28,9 @@ pub(super) struct Beam {
 }
 
 pub(super) fn find(cache: &ProgramCache) -> Result<Beam> {
-    let erl = installed("erl", Runtime::Beam, PACKAGE)?;
-    let erlc = installed("erlc", Runtime::Beam, PACKAGE)?;
+    let [erl, erlc] = PROGRAMS;
+    let erl = installed(erl, Runtime::Beam, PACKAGE)?;
+    let erlc = installed(erlc, Runtime::Beam, PACKAGE)?;
     let key = version(Command::new(&erl).arg("-version"))?;
     let folder = cache.get("beam", SOURCE, &key, |folder| {
         let source = folder.join("manycore_light.erl");

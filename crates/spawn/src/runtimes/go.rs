@@ -10,10 +10,14 @@ use std::{fs, path::PathBuf, process::Command};
 
 const SOURCE: &str = include_str!("../programs/manycore_light.go");
 
+/// The compiler.
+pub(super) const PROGRAMS: [&str; 1] = ["go"];
+
 pub(super) struct Go(PathBuf);
 
 pub(super) fn find(cache: &ProgramCache) -> Result<Go> {
-    let go = installed("go", Runtime::Go, "golang-go")?;
+    let [go] = PROGRAMS;
+    let go = installed(go, Runtime::Go, "golang-go")?;
     // Uses the installed compiler and nothing from the network, whatever the user's settings are.
     let local = |command: &mut Command| {
         command.envs([("GOTOOLCHAIN", "local"), ("GOPROXY", "off"), ("GO111MODULE", "off")]);

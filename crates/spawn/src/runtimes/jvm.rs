@@ -9,6 +9,8 @@ use manycore_experiment::spawning::Runtime;
 use std::{fs, path::PathBuf, process::Command};
 
 const SOURCE: &str = include_str!("../programs/ManycoreLight.java");
+/// The runtime and the compiler.
+pub(super) const PROGRAMS: [&str; 2] = ["java", "javac"];
 const PACKAGE: &str = "default-jdk-headless";
 
 pub(super) struct Jvm {
@@ -17,8 +19,9 @@ pub(super) struct Jvm {
 }
 
 pub(super) fn find(cache: &ProgramCache) -> Result<Jvm> {
-    let java = installed("java", Runtime::Jvm, PACKAGE)?;
-    let javac = installed("javac", Runtime::Jvm, PACKAGE)?;
+    let [java, javac] = PROGRAMS;
+    let java = installed(java, Runtime::Jvm, PACKAGE)?;
+    let javac = installed(javac, Runtime::Jvm, PACKAGE)?;
     let key = version(Command::new(&javac).arg("-version"))?;
     let folder = cache.get("jvm", SOURCE, &key, |folder| {
         let source = folder.join("ManycoreLight.java");

@@ -50,16 +50,32 @@ pub fn find(runtime: Runtime, cache: &ProgramCache) -> Result<Box<dyn RuntimePro
     })
 }
 
+/// Returns the programs that a runtime needs, and whether each is installed; none for the built-in ones.
+pub fn needed_programs(runtime: Runtime) -> Vec<(&'static str, bool)> {
+    let programs: &[&str] = match runtime {
+        Runtime::Beam => &beam::PROGRAMS,
+        Runtime::Go => &go::PROGRAMS,
+        Runtime::Jvm => &jvm::PROGRAMS,
+        Runtime::Tokio | Runtime::Threads | Runtime::Processes => &[],
+    };
+    programs.iter().map(|&program| (program, in_path(program).is_some())).collect()
+}
+
+/// Finds a program in `PATH`.
+fn in_path(program: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let is_program = |path: &PathBuf| {
+        path.metadata().is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
+    };
+    env::split_paths(&path).map(|folder| folder.join(program)).find(is_program)
+}
+
 /// Finds a program in `PATH`.
 ///
 /// # Errors
 /// [`Error::Unavailable`] with the Debian package that provides it.
 fn installed(program: &str, runtime: Runtime, package: &str) -> Result<PathBuf> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    let is_program = |path: &PathBuf| {
-        path.metadata().is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
-    };
-    env::split_paths(&path).map(|folder| folder.join(program)).find(is_program).ok_or_else(|| {
+    in_path(program).ok_or_else(|| {
         let name = runtime.name();
         Error::unavailable(format!(
             "runtime {name} needs {program}, which is not in PATH: install it (Debian: apt-get install {package})"
