@@ -6,7 +6,8 @@ PREFIX ?= /usr/local
 # Version of mdBook that `make book` installs if there is none.
 MDBOOK := 0.5.4
 
-.PHONY: all build guard eval test test-fast fresh percpu lab domains memory arm bench calibrate man doc book install clean
+.PHONY: all build guard eval test test-fast fresh percpu lab domains memory arm bench calibrate man doc book install \
+	uninstall dist dist-check clean
 
 all: build guard
 
@@ -109,18 +110,26 @@ book:
 	cargo install mdbook --locked --version $(MDBOOK) --root target/tools
 	PATH="$$PATH:$(CURDIR)/target/tools/bin" mdbook build docs
 
-# `make`, then `sudo make install`: root does not need cargo.
+# `make`, then `sudo make install`: root does not need cargo. PREFIX and DESTDIR say where to install.
 install:
 	@test -x $(MANYCORE) && test -x $(GUARD) || $(MAKE) all
-	$(MANYCORE) man target/man
-	install -D $(MANYCORE) $(DESTDIR)$(PREFIX)/bin/manycore
-	install -D $(GUARD) $(DESTDIR)$(PREFIX)/bin/manycore-guard
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 target/man/*.1
-	$(MANYCORE) completions bash | install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/share/bash-completion/completions/manycore
-	$(MANYCORE) completions zsh | install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_manycore
-	$(MANYCORE) completions fish | install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/manycore.fish
-	sed 's,/usr/bin/manycore-guard,$(PREFIX)/bin/manycore-guard,' contrib/manycore-guard.service | \
-	install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/lib/systemd/system/manycore-guard.service
+	PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" scripts/install $(MANYCORE) $(GUARD)
+
+# Removes exactly what `make install` with the same PREFIX and DESTDIR has installed.
+uninstall:
+	PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" scripts/install --remove
+
+# Builds the files of a release in target/dist: static programs for x86_64 and aarch64, deb, rpm, checksums. Not part of
+# `make test`.
+dist:
+	@scripts/need build
+	@scripts/need dist
+	scripts/dist
+
+# Installs, runs and removes what `make dist` has built, in clean roots, containers and emulators.
+dist-check:
+	@scripts/need dist
+	scripts/dist --check
 
 clean:
 	cargo clean

@@ -32,13 +32,22 @@ fn main() {
 }
 
 /// Returns the target with the C library of QEMU and the observed programs. A static build for musl uses the
-/// build machine's target, if it has the same architecture.
+/// target for GNU of the same architecture, if its libraries are installed.
 fn target() -> Option<String> {
-    let (target, host) = (var("TARGET"), var("HOST"));
-    let usable = |triple: &String| {
-        triple.ends_with("-linux-gnu") && triple.split('-').next() == target.split('-').next()
-    };
-    [target.clone(), host].into_iter().find(usable)
+    let target = var("TARGET");
+    if target.ends_with("-linux-gnu") {
+        return Some(target);
+    }
+    let gnu = target.strip_suffix("-linux-musl").map(|system| format!("{system}-linux-gnu"))?;
+    (gnu == var("HOST") || has_libraries(&gnu)).then_some(gnu)
+}
+
+/// Whether the libraries of a target are installed.
+fn has_libraries(target: &str) -> bool {
+    let output = Command::new(var("RUSTC")).args(["--print", "target-libdir", "--target", target]).output();
+    output.is_ok_and(|output| {
+        output.status.success() && Path::new(String::from_utf8_lossy(&output.stdout).trim()).is_dir()
+    })
 }
 
 fn rustc(source: &Path, name: &str, target: &str, out: &Path) {
@@ -46,6 +55,8 @@ fn rustc(source: &Path, name: &str, target: &str, out: &Path) {
     command.args(["--edition", "2024", "--crate-name", name, "--crate-type", "cdylib", "--target", target]);
     command.args(["-C", "opt-level=3", "-C", "panic=abort", "--cap-lints", "allow"]);
     command.args(["-C", "lto", "-C", "codegen-units=1", "-C", "strip=symbols"]);
+    // The embedded libraries are the same wherever they are built.
+    command.arg("--remap-path-prefix").arg(format!("{}=falseshare", var("CARGO_MANIFEST_DIR")));
     if let Ok(linker) = env::var("RUSTC_LINKER") {
         command.arg("-C").arg(format!("linker={linker}"));
     }

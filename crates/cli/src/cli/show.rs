@@ -70,9 +70,9 @@ pub struct Report {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  manycore doctor                        what is available to this user
-  sudo manycore doctor                   what is available to root
-  manycore doctor --format json | jq -r '.checks[] | select(.state == \"missing\") | .name'")]
+  manycore doctor                  what is available to this user
+  sudo manycore doctor             what is available to root
+  manycore doctor --format json    the checks as JSON")]
 pub struct Doctor {
     /// How to print the result
     #[arg(long, value_enum, default_value_t = Format::Text)]
