@@ -3,7 +3,7 @@
 use crate::{
     facts::{
         CgroupVersions, Facts, FeatureFacts, GroupAccess, HardwareFacts, KernelFacts, KvmAccess,
-        ResctrlFacts, RightsFacts, SchedulerFacts, SystemFacts, TracefsFacts,
+        PressureFacts, ResctrlFacts, RightsFacts, SchedulerFacts, SystemFacts, TracefsFacts,
     },
     install::PackageManager,
 };

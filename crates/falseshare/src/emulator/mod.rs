@@ -78,7 +78,7 @@ pub fn observe(request: &Request, stop: &dyn Fn() -> bool) -> Result<Observation
 
 fn run_observed(request: &Request, stop: &dyn Fn() -> bool) -> Result<Observation> {
     let program = program::find(&request.command)?;
-    let emulator = qemu::find()?;
+    let emulator = find()?;
     let (region, file) = create_region(request)?;
     let mut launch = qemu::Launch::new(&emulator, &file)?;
     job::adopt_orphans().map_err(system("prctl"))?;
