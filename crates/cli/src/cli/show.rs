@@ -63,10 +63,10 @@ pub struct Report {
     pub base: ResultsBase,
 }
 
-/// Show what this machine lets manycore do, what each missing thing costs, and the command that brings it
+/// Show what this machine lets manycore do, and what brings the rest
 ///
-/// Examines rights, kernel, hardware and installed programs. Changes nothing and takes about a second. Missing things
-/// are no failure: the exit code is 0.
+/// Examines rights, kernel, hardware and installed programs, and says what each missing thing costs. Changes nothing
+/// and takes about a second. Missing things are no failure: the exit code is 0.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
