@@ -126,8 +126,8 @@ fn fix(facts: &Facts, name: &str) -> Option<Fix> {
     check(&diagnose(facts), name).fix.clone()
 }
 
-fn command(words: &str) -> Option<Fix> {
-    Some(Fix::Command(words.to_owned()))
+fn command(words: &str) -> Fix {
+    Fix::Command(words.to_owned())
 }
 
 #[test]
@@ -182,8 +182,8 @@ fn every_fix_is_for_the_package_manager_of_the_machine() {
         facts.system.packages = packages;
         fix(&facts, "Go")
     };
-    assert_eq!(missing(Some(PackageManager::Apt)), command("sudo apt-get install golang-go"));
-    assert_eq!(missing(Some(PackageManager::Dnf)), command("sudo dnf install golang"));
+    assert_eq!(missing(Some(PackageManager::Apt)), Some(command("sudo apt-get install golang-go")));
+    assert_eq!(missing(Some(PackageManager::Dnf)), Some(command("sudo dnf install golang")));
     let words = "install the packages golang-go (Debian) or golang (Fedora, openEuler)";
     assert_eq!(missing(None), Some(Fix::Advice(words.to_owned())));
     let mut facts = container();
@@ -209,7 +209,7 @@ fn resctrl_that_is_only_not_mounted_is_missing_with_the_mount_command() {
     facts.kernel.resctrl = ResctrlFacts::NotMounted;
     let diagnosis = diagnose(&facts);
     assert_eq!(check(&diagnosis, "resctrl").state, State::Missing);
-    assert_eq!(fix(&facts, "resctrl"), command("mount -t resctrl resctrl /sys/fs/resctrl"));
+    assert_eq!(fix(&facts, "resctrl"), Some(command("mount -t resctrl resctrl /sys/fs/resctrl")));
 }
 
 #[test]
@@ -222,14 +222,14 @@ fn root_without_capabilities_is_partial_and_they_are_named() {
     assert_eq!(root.state, State::Partial);
     assert!(root.cost.as_ref().unwrap().contains("CAP_SYS_ADMIN, CAP_SYS_NICE"), "{root:?}");
     // The level of paranoia applies without CAP_SYS_ADMIN.
-    assert_eq!(fix(&facts, "perf events"), command("sysctl kernel.perf_event_paranoid=1"));
+    assert_eq!(fix(&facts, "perf events"), Some(command("sysctl kernel.perf_event_paranoid=1")));
 }
 
 #[test]
 fn an_emulator_without_plugins_is_replaced_and_one_that_was_not_built_in_is_built() {
     let mut facts = server();
     facts.features.emulator = EmulatorFacts::WithoutPlugins("/usr/bin/qemu-x86_64".to_owned());
-    assert_eq!(fix(&facts, "qemu-user"), command("dnf install qemu-user"));
+    assert_eq!(fix(&facts, "qemu-user"), Some(command("dnf install qemu-user")));
     facts.features.emulator = EmulatorFacts::NotBuiltIn;
     let Some(Fix::Advice(words)) = fix(&facts, "qemu-user") else { panic!() };
     assert!(words.contains("x86_64-unknown-linux-gnu"), "{words}");
@@ -239,7 +239,9 @@ fn an_emulator_without_plugins_is_replaced_and_one_that_was_not_built_in_is_buil
 fn a_loaded_scheduler_is_named() {
     let tree = |files: &[(&str, &str)]| {
         let mut capture = Capture::default();
-        files.iter().for_each(|(path, text)| capture.add_file(path, text));
+        for (path, text) in files {
+            capture.add_file(path, text);
+        }
         SysTree::from_capture(capture)
     };
     let folder = "sys/kernel/sched_ext";
