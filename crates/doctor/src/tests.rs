@@ -11,7 +11,13 @@ use crate::{
     },
     probe, text,
 };
+use manycore_render::terminal::Terminal;
 use manycore_topology::{SysTree, capture::Capture};
+
+/// Returns the text on a terminal of 80 columns.
+fn shown(diagnosis: &Diagnosis) -> String {
+    text::render(diagnosis).text(Terminal::new(80, false))
+}
 
 const ALL_CAPABILITIES: u64 = 0x1ff_ffff_ffff;
 
@@ -135,7 +141,7 @@ fn a_server_with_everything_lacks_nothing() {
     let diagnosis = diagnose(&server());
     assert!(diagnosis.checks.iter().all(|check| check.state == State::Available), "{diagnosis:#?}");
     assert_eq!(diagnosis.install_all, None);
-    insta::assert_snapshot!(text::render(&diagnosis));
+    insta::assert_snapshot!(shown(&diagnosis));
 }
 
 #[test]
@@ -148,7 +154,7 @@ fn a_container_lacks_much() {
              python3-numpy qemu-system-x86 qemu-user stress-ng sysbench"
         )
     );
-    insta::assert_snapshot!(text::render(&diagnosis));
+    insta::assert_snapshot!(shown(&diagnosis));
 }
 
 #[test]
@@ -166,7 +172,7 @@ fn what_is_lost_has_a_cost_and_a_fix_and_only_that() {
 fn a_check_is_one_line_of_80_columns() {
     for facts in [server(), container()] {
         let diagnosis = diagnose(&facts);
-        let text = text::render(&diagnosis);
+        let text = shown(&diagnosis);
         for check in &diagnosis.checks {
             let line =
                 text.lines().find(|line| line.contains(&check.found) && line.contains(&check.name)).unwrap();

@@ -1,31 +1,37 @@
-//! A diagnosis as text: the result in one line, one line for each check, then what is missing with its cost and what
-//! brings it.
+//! A diagnosis for reading: the result in one line, one line for each check, then what is missing with its cost and
+//! what brings it.
 
 use crate::{Check, Diagnosis, Fix, State, Topic};
-use manycore_render::table::paragraph;
-use manycore_text::names::printable_text;
+use manycore_render::{
+    document::{Document, Item},
+    table::{Align, Table},
+    terminal::Mark,
+};
 
 /// Width of the column of states.
-const STATE_WIDTH: usize = 7;
+const STATE_COLUMNS: usize = 7;
 
-/// Width of the column of names.
-const NAME_WIDTH: usize = 18;
-
-/// Returns the diagnosis as lines that fit a terminal.
-pub fn render(diagnosis: &Diagnosis) -> String {
-    let mut text = format!("manycore {}\n", diagnosis.version);
-    paragraph("", &diagnosis.system, 0, &mut text);
-    paragraph("", &totals(&diagnosis.checks), 0, &mut text);
+/// Returns the diagnosis.
+pub fn render(diagnosis: &Diagnosis) -> Document {
+    let mut document = Document::new();
+    document.strong(totals(&diagnosis.checks));
+    document.paragraph(format!("manycore {} on {}", diagnosis.version, diagnosis.system));
     for topic in [Topic::Rights, Topic::Kernel, Topic::Hardware, Topic::Programs] {
-        text += &format!("\n{}\n", title(topic));
-        for check in diagnosis.checks.iter().filter(|check| check.topic == topic) {
-            let lead = format!("{:<STATE_WIDTH$}  {:<NAME_WIDTH$}  ", word(check.state), check.name);
-            paragraph(&lead, &check.found, 2, &mut text);
-        }
+        document.gap();
+        document.table(table(topic, &diagnosis.checks));
     }
-    text += &details(diagnosis);
-    // Names of directories and output of programs may contain control characters.
-    printable_text(&text)
+    for (heading, states) in [
+        ("What is missing", &[State::Partial, State::Missing][..]),
+        ("What this machine does not have", &[State::Absent][..]),
+    ] {
+        details(heading, states, &diagnosis.checks, &mut document);
+    }
+    if let Some(command) = &diagnosis.install_all {
+        document.gap();
+        document.heading("All missing packages");
+        document.indented(2, command);
+    }
+    document
 }
 
 fn totals(checks: &[Check]) -> String {
@@ -36,22 +42,23 @@ fn totals(checks: &[Check]) -> String {
         (State::Missing, "missing"),
         (State::Absent, "not on this machine"),
     ];
-    parts.extend(
-        others
-            .into_iter()
-            .filter(|(state, _)| count(*state) > 0)
-            .map(|(state, words)| format!("{} {words}", count(state))),
-    );
+    let present = others.into_iter().filter(|(state, _)| count(*state) > 0);
+    parts.extend(present.map(|(state, words)| format!("{} {words}", count(state))));
     parts.join(", ")
 }
 
-fn title(topic: Topic) -> &'static str {
-    match topic {
-        Topic::Rights => "Rights and limits",
-        Topic::Kernel => "Kernel",
-        Topic::Hardware => "Hardware",
-        Topic::Programs => "Programs",
-    }
+/// Returns the checks of a topic, one in each row.
+fn table(topic: Topic, checks: &[Check]) -> Table {
+    let title = match topic {
+        Topic::Rights => "rights and limits",
+        Topic::Kernel => "kernel",
+        Topic::Hardware => "hardware",
+        Topic::Programs => "programs",
+    };
+    let of_topic = checks.iter().filter(|check| check.topic == topic);
+    let row = |check: &Check| vec![check.name.clone(), word(check.state).to_owned(), check.found.clone()];
+    let head = [(title, Align::Left), ("state", Align::Left), ("found", Align::Left)];
+    Table { verdict_column: Some(1), ..Table::new("", &head).with_rows(of_topic.map(row).collect()) }
 }
 
 fn word(state: State) -> &'static str {
@@ -63,36 +70,26 @@ fn word(state: State) -> &'static str {
     }
 }
 
-/// Returns a paragraph for each thing that is lost: first what something can be done about.
-fn details(diagnosis: &Diagnosis) -> String {
-    let mut text = String::new();
-    for (heading, states) in [
-        ("What is missing", &[State::Partial, State::Missing][..]),
-        ("What this machine does not have", &[State::Absent][..]),
-    ] {
-        let mut lacking = diagnosis.checks.iter().filter(|check| states.contains(&check.state)).peekable();
-        if lacking.peek().is_some() {
-            text += &format!("\n{heading}\n");
+/// Adds the checks in some states, with what is lost and what brings it.
+fn details(heading: &str, states: &[State], checks: &[Check], document: &mut Document) {
+    let mut lacking = checks.iter().filter(|check| states.contains(&check.state)).peekable();
+    if lacking.peek().is_some() {
+        document.gap();
+        document.heading(heading);
+    }
+    for check in lacking {
+        let used_by = check.used_by.join(", ");
+        let words =
+            if used_by.is_empty() { check.name.clone() } else { format!("{} (for {used_by})", check.name) };
+        let mark = (check.state != State::Absent).then_some(Mark::Warning);
+        let mut item = Item::new(word(check.state), mark, words);
+        item.label_columns = STATE_COLUMNS;
+        item.details.extend(check.cost.iter().map(|cost| ("cost", cost.clone())));
+        match &check.fix {
+            Some(Fix::Command(command)) => item.details.push(("fix", command.clone())),
+            Some(Fix::Advice(words)) => item.details.push(("note", words.clone())),
+            None => {}
         }
-        lacking.for_each(|check| detail(check, &mut text));
-    }
-    if let Some(command) = &diagnosis.install_all {
-        text += "\nAll missing packages\n";
-        paragraph("", command, 2, &mut text);
-    }
-    text
-}
-
-fn detail(check: &Check, text: &mut String) {
-    let used_by =
-        if check.used_by.is_empty() { String::new() } else { format!(" (for {})", check.used_by.join(", ")) };
-    paragraph("", &format!("{}{used_by}", check.name), 2, text);
-    if let Some(cost) = &check.cost {
-        paragraph("cost: ", cost, 4, text);
-    }
-    match &check.fix {
-        Some(Fix::Command(command)) => paragraph("fix:  ", command, 4, text),
-        Some(Fix::Advice(words)) => paragraph("note: ", words, 4, text),
-        None => {}
+        document.item(item);
     }
 }

@@ -51,7 +51,7 @@ impl Mark {
         Some(match word {
             "better" | "ok" | "holds" => Self::Good,
             "worse" | "NO" | "PROBLEM" => Self::Bad,
-            "risk" | "WARNING" | "doubtful" => Self::Warning,
+            "risk" | "WARNING" | "doubtful" | "partial" | "missing" => Self::Warning,
             "equivalent" => Self::Info,
             "inconclusive" => Self::Strong,
             _ => return None,

@@ -1,7 +1,7 @@
 //! `manycore doctor`: shows what this machine lets the program do, and what brings the rest.
 
 use crate::{
-    cli::{Doctor, Format},
+    cli::Doctor,
     failure::{Failure, Outcome},
     output,
 };
@@ -13,6 +13,7 @@ use manycore_doctor::{
 use manycore_evaluate::python::numpy_version;
 use manycore_experiment::spawning::Runtime;
 use manycore_falseshare::{Error as FalseshareError, emulator, sampled_events};
+use manycore_render::terminal::Terminal;
 use manycore_topology::SysTree;
 use std::{
     env::consts::ARCH,
@@ -29,15 +30,12 @@ const PROBE_LIMIT: Duration = Duration::from_millis(1500);
 ///
 /// # Errors
 /// [`Failure::Input`] if sysfs or procfs cannot be read.
-pub fn run(args: &Doctor) -> Outcome {
+pub fn run(args: &Doctor, terminal: Terminal) -> Outcome {
     let tree = SysTree::open(Path::new("/")).map_err(Failure::input)?;
     let machine = manycore_topology::read(&tree).map_err(Failure::input)?;
     let facts = probe::read(&tree, &machine, env!("CARGO_PKG_VERSION"), features());
     let diagnosis = diagnose(&facts);
-    match args.format {
-        Format::Text => output::print(&text::render(&diagnosis)),
-        Format::Json => output::print(&output::json(&diagnosis)?),
-    }
+    output::result(args.format, terminal, &diagnosis, || text::render(&diagnosis))
 }
 
 /// Runs the probes of the features, all at once.

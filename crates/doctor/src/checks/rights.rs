@@ -121,17 +121,16 @@ fn group_access(
     let check = |found: String| MAKER.available(name, used_by, found);
     let delegated = format!("systemd-run --scope -p Delegate={controller} manycore SUBCOMMAND");
     match access {
-        GroupAccess::Writable(folder) => check(format!("groups below {}", folder.display())),
-        GroupAccess::ReadOnly(folder) if facts.rights.is_root => {
-            check(format!("{} is read-only", folder.display())).lacking(
+        GroupAccess::Writable(_) => check("groups can be created".to_owned()),
+        GroupAccess::ReadOnly(folder) if facts.rights.is_root => check("groups cannot be created".to_owned())
+            .lacking(
                 State::Missing,
-                cost,
+                format!("{cost} ({} is read-only)", folder.display()),
                 Fix::Advice("run it on the host, or in a container with /sys/fs/cgroup writable".to_owned()),
-            )
-        }
-        GroupAccess::ReadOnly(folder) => check(format!("{} is not writable", folder.display())).lacking(
+            ),
+        GroupAccess::ReadOnly(folder) => check("no right to create groups".to_owned()).lacking(
             State::Missing,
-            cost,
+            format!("{cost} ({} is not writable)", folder.display()),
             root_command(facts, "manycore SUBCOMMAND"),
         ),
         GroupAccess::Unavailable(why) => check(format!("no {controller} controller here")).lacking(
