@@ -130,6 +130,41 @@ pub fn summarize(record: &Record, evaluation: &Evaluation) -> Vec<SectionSummary
     summaries
 }
 
+/// A command to run next, with the questions from whose answers it follows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NextStep {
+    /// The command, as typed in a shell.
+    pub command: String,
+    /// The questions of the sections.
+    pub questions: Vec<&'static str>,
+}
+
+/// Returns the commands of all lines, each once: first those of sections that need attention. Sections that are to be
+/// measured again are one command.
+pub fn next_steps(summaries: &[SectionSummary]) -> Vec<NextStep> {
+    let mut steps: Vec<(SummaryMark, NextStep)> = Vec::new();
+    for summary in summaries {
+        let Some(next) = &summary.next else { continue };
+        let again = next.strip_prefix(next::AGAIN);
+        let same = |step: &NextStep| {
+            step.command == *next || again.is_some() && step.command.starts_with(next::AGAIN)
+        };
+        match steps.iter_mut().find(|(_, step)| same(step)) {
+            Some((mark, step)) => {
+                *mark = (*mark).max(summary.mark);
+                step.questions.push(summary.question);
+                if let Some(section) = again {
+                    step.command = format!("{},{section}", step.command);
+                }
+            }
+            None => steps
+                .push((summary.mark, NextStep { command: next.clone(), questions: vec![summary.question] })),
+        }
+    }
+    steps.sort_by_key(|(mark, _)| std::cmp::Reverse(*mark));
+    steps.into_iter().map(|(_, step)| step).collect()
+}
+
 /// Takes the mark `Good` from a line that the conditions do not support, and says why.
 fn supported(line: Line, section: &str, record: &Record) -> Line {
     let ids = findings::experiment_ids(section).filter(|_| line.mark == SummaryMark::Good);

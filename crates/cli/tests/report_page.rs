@@ -40,7 +40,7 @@ fn open(browser: &str, page: &Path, profile: &Path, more: &[&str]) -> Output {
 
 /// Script that is appended to a copy of the page without its policy. It writes the size of each chart as
 /// laid out by the browser, and of the page, into the document.
-const MEASURE: &str = "<script>for (const s of document.querySelectorAll('svg[id]')) {
+const MEASURE: &str = "<script>for (const s of document.querySelectorAll('svg[id]:not(.zoom svg)')) {
     const r = s.getBoundingClientRect(), t = s.getBBox();
     s.setAttribute('data-size', `${Math.round(Math.min(r.width, t.width))} ${Math.round(Math.min(r.height, t.height))}`);
 }
@@ -88,24 +88,31 @@ fn size(dom: &str, id: &str) -> [u32; 2] {
     [sides.next().unwrap(), sides.next().unwrap()]
 }
 
+/// Charts of every evaluation.
 const ALL: [&str; 16] = [
+    "chart-noise-1",
     "chart-speedup",
     "chart-efficiency",
     "chart-latency",
     "chart-cpus-1",
     "chart-modes",
+    "chart-modes-pairs-1",
     "chart-matrix-one",
     "chart-matrix-all",
+    "chart-affinity-pairs-1",
     "chart-affinity-1",
-    "chart-latency-map-1",
     "chart-stream-1",
-    "chart-stream-nodes-1",
-    "chart-stream-idle-1",
-    "chart-stream-loaded-1",
     "chart-contention-0",
     "chart-distance-1",
     "chart-contention-2",
+    "chart-contention-pairs-1",
 ];
+
+/// Maps of machines with several nodes.
+const NODES: [&str; 3] = ["chart-stream-nodes-1", "chart-stream-idle-1", "chart-stream-loaded-1"];
+
+/// The map of a machine with several pairs of CPUs.
+const LATENCY: &str = "chart-latency-map-1";
 
 #[test]
 fn a_page_of_two_cpus_has_all_charts_and_an_empty_console() {
@@ -114,25 +121,47 @@ fn a_page_of_two_cpus_has_all_charts_and_an_empty_console() {
 
 #[test]
 fn a_page_of_320_cpus_has_all_charts_and_an_empty_console() {
-    check(&[("giant", SyntheticMachine { blocks: 8, ..SyntheticMachine::large_server() }.record())], &ALL);
+    let record = SyntheticMachine { blocks: 8, ..SyntheticMachine::large_server() }.record();
+    check(&[("giant", record)], &[&ALL[..], &NODES, &[LATENCY]].concat());
 }
 
 #[test]
 fn a_page_of_three_records_has_a_map_for_each() {
     let records = [
         ("guest", stolen_guest()),
-        ("server", SyntheticMachine { blocks: 8, ..SyntheticMachine::server() }.record()),
+        ("server", SyntheticMachine { blocks: 8, ..SyntheticMachine::chiplets() }.record()),
         ("half", interrupted()),
     ];
+    let pairs =
+        ["noise", "modes-pairs", "affinity-pairs", "contention-pairs"].map(|name| format!("chart-{name}-2"));
+    let pairs: Vec<&str> = pairs.iter().map(String::as_str).chain(["chart-noise-3"]).collect();
     let maps = ["chart-cpus-2", "chart-cpus-3", "chart-affinity-2", "chart-latency-map-2"];
     let memory = ["chart-stream-2", "chart-stream-nodes-2", "chart-stream-idle-2", "chart-stream-loaded-2"];
     let sharing = ["chart-contention-3", "chart-distance-4", "chart-contention-5"];
-    check(&records, &[&ALL[..], &maps[..], &memory[..], &sharing[..]].concat());
+    check(&records, &[&ALL[..], &pairs, &maps, &memory, &sharing].concat());
+}
+
+/// A map whose only cell is as wide as the page says no more than the figure in the table.
+#[test]
+fn a_single_figure_is_no_map() {
+    let folder = TempDir::new().unwrap();
+    let page = folder.path().join("page.html");
+    manycore()
+        .arg("report")
+        .arg(save(&folder, "guest", &stolen_guest()))
+        .arg("--html")
+        .arg(&page)
+        .assert()
+        .success();
+    let page = fs::read_to_string(page).unwrap();
+    for absent in NODES.iter().chain([&LATENCY]) {
+        assert!(!page.contains(absent), "{absent}");
+    }
 }
 
 #[test]
 fn a_page_of_half_a_run_has_the_charts_of_that_half() {
-    check(&[("half", interrupted())], &ALL[..4]);
+    check(&[("half", interrupted())], &ALL[..5]);
 }
 
 #[test]

@@ -7,6 +7,9 @@ use manycore_text::names::printable_text;
 /// Stands for a command of the reader's choice.
 const PLACEHOLDER: &str = "COMMAND";
 
+/// The command that measures sections of an evaluation again, without their names.
+pub(super) const AGAIN: &str = "manycore eval --standard --only ";
+
 /// Share of CPU time of other work from which it is worth a look what it is.
 const OTHER_WORK: f64 = 0.05;
 
@@ -18,7 +21,7 @@ pub(super) fn audit(disturbance: &Disturbance) -> Option<String> {
 /// Returns the command that measures sections of an evaluation again, for narrower intervals. `None` where the record
 /// is not one of an evaluation.
 pub(super) fn evaluate_again(record: &Record, sections: &str) -> Option<String> {
-    (record.subcommand == "eval").then(|| format!("manycore eval --standard --only {sections}"))
+    (record.subcommand == "eval").then(|| format!("{AGAIN}{sections}"))
 }
 
 /// Returns a command of `manycore` for the measured command, or for one of the reader's choice where the record does

@@ -241,3 +241,24 @@ fn a_record_without_counters_or_with_few_samples_claims_nothing() {
         assert_eq!(one.mark, SummaryMark::Neutral, "{one:?}");
     }
 }
+
+#[test]
+fn sections_to_measure_again_are_one_command_and_attention_comes_first() {
+    let summary = |section, mark, next: &str| SectionSummary {
+        section,
+        question: question(section).unwrap(),
+        mark,
+        line: String::new(),
+        next: (!next.is_empty()).then(|| next.to_owned()),
+    };
+    let steps = next_steps(&[
+        summary("noise", SummaryMark::Neutral, "manycore eval --standard --only noise"),
+        summary("scaling", SummaryMark::Neutral, ""),
+        summary("affinity", SummaryMark::Attention, "manycore tune -- COMMAND"),
+        summary("modes", SummaryMark::Neutral, "manycore eval --standard --only modes"),
+        summary("stream", SummaryMark::Attention, "manycore tune -- COMMAND"),
+    ]);
+    let commands: Vec<&str> = steps.iter().map(|step| step.command.as_str()).collect();
+    assert_eq!(commands, ["manycore tune -- COMMAND", "manycore eval --standard --only noise,modes"]);
+    assert_eq!(steps[0].questions, [question("affinity").unwrap(), question("stream").unwrap()]);
+}

@@ -1,11 +1,11 @@
 //! Horizontal bars with intervals, in groups.
 
-use crate::chart::{Axis, WIDTH, colour, line, rect, shortened, svg, text};
+use crate::chart::{Axis, WIDTH, colour, line, rect, shortened, small_width, svg, text};
 use maud::{Markup, html};
 
 const LEFT: f64 = 112.0;
-/// Space for text to the right of the longest bar.
-const RIGHT: f64 = 148.0;
+/// Space for figures to the right of the axis, where no line of the grid crosses them.
+const RIGHT: f64 = 140.0;
 const BAR: f64 = 16.0;
 const STEP: f64 = 23.0;
 const HEADING: f64 = 24.0;
@@ -61,36 +61,49 @@ impl BarChart<'_> {
         let mut y = if self.reference.is_some() { 20.0 } else { 4.0 };
         let top = y;
         // Text is drawn last, above every line.
-        let (mut rows, mut words) = (Vec::new(), Vec::new());
+        let (mut rows, mut words, mut headings) = (Vec::new(), Vec::new(), Vec::new());
         for group in &self.groups {
             if !group.name.is_empty() {
                 let name = shortened(&group.name, 64);
-                words.push(text(2.0, y + HEADING - 8.0, "start", "halo", &name));
+                headings.push((y, text(2.0, y + HEADING - 8.0, "start", "", &name)));
                 y += HEADING;
             }
             for bar in &group.bars {
                 rows.push(shape(bar, y, across));
-                words.push(names(bar, y, across));
+                words.push(names(bar, y));
                 y += STEP;
             }
             y += 4.0;
         }
         let inside = html! {
             @for &tick in axis.ticks() {
-                (line("grid", (across(tick), top), (across(tick), y)))
+                @for (from, to) in between(&headings, top, y) {
+                    (line("grid", (across(tick), from), (across(tick), to)))
+                }
                 (text(across(tick), y + 16.0, "middle", "soft", &axis.label(tick)))
             }
             (line("axis", (LEFT, top), (LEFT, y)))
             @for row in &rows { (row) }
             @if let Some((value, name)) = &self.reference {
-                (line("reference", (across(*value), top), (across(*value), y)))
-                (text(across(*value), 13.0, "middle", "small soft halo", name))
+                @for (from, to) in between(&headings, top, y) {
+                    (line("reference", (across(*value), from), (across(*value), to)))
+                }
+                @let half = small_width(name) / 2.0;
+                (text(across(*value).clamp(half, WIDTH - half), 13.0, "middle", "small soft", name))
             }
             @for words in &words { (words) }
+            @for (_, heading) in &headings { (heading) }
             (text(LEFT, y + 34.0, "start", "soft", self.axis_name))
         };
         svg(self.id, self.label, y + FOOT, &inside)
     }
+}
+
+/// Returns the parts of a vertical line from `top` to `end` that do not cross a heading.
+fn between(headings: &[(f64, Markup)], top: f64, end: f64) -> Vec<(f64, f64)> {
+    let starts = [top].into_iter().chain(headings.iter().map(|(y, _)| y + HEADING));
+    let ends = headings.iter().map(|(y, _)| *y).chain([end]);
+    starts.zip(ends).filter(|(from, to)| to > from).collect()
 }
 
 fn shape(bar: &Bar, y: f64, across: impl Fn(f64) -> f64) -> Markup {
@@ -106,11 +119,10 @@ fn shape(bar: &Bar, y: f64, across: impl Fn(f64) -> f64) -> Markup {
     }
 }
 
-fn names(bar: &Bar, y: f64, across: impl Fn(f64) -> f64) -> Markup {
+fn names(bar: &Bar, y: f64) -> Markup {
     let middle = y + BAR / 2.0 + 2.0;
-    let end = bar.interval.map_or(bar.value, |(_, high)| high.max(bar.value));
     html! {
         (text(LEFT - 7.0, middle + 4.5, "end", "", &shortened(&bar.name, 16)))
-        (text(across(end) + 8.0, middle + 4.0, "start", "small halo", &bar.words))
+        (text(WIDTH - RIGHT + 12.0, middle + 4.0, "start", "small", &bar.words))
     }
 }

@@ -1,12 +1,12 @@
 //! Lines through points with intervals.
 
-use crate::chart::{Axis, WIDTH, at, colour, line, svg, text};
+use crate::chart::{Axis, WIDTH, at, colour, labels::Obstacles, line, small_width, svg, text};
 use maud::{Markup, html};
 
-const HEIGHT: f64 = 330.0;
+const HEIGHT: f64 = 290.0;
 const LEFT: f64 = 50.0;
 const RIGHT: f64 = 18.0;
-const TOP: f64 = 26.0;
+const TOP: f64 = 30.0;
 const BOTTOM: f64 = 46.0;
 
 /// A chart of lines.
@@ -70,7 +70,7 @@ impl LineChart<'_> {
         let inside = html! {
             (self.frame())
             @for series in &self.series { g class=(colour(series.colour)) { (self.series(series)) } }
-            @for series in &self.series { (self.labels(series)) }
+            (self.labels())
         };
         svg(self.id, self.label, HEIGHT, &inside)
     }
@@ -96,12 +96,15 @@ impl LineChart<'_> {
             }
             @if let Some((x, name)) = &self.vertical_line {
                 @let x = left + self.x.position(*x) * (right - left);
+                @let half = small_width(name) / 2.0;
+                // The name of the vertical axis is to the left of it.
+                @let least = small_width(self.y_name) * 1.15 + 10.0 + half;
                 (line("reference", (x, TOP), (x, bottom)))
-                (text(x.min(right - 30.0), TOP - 8.0, "middle", "small soft halo", name))
+                (text(x.max(least).min(WIDTH - half), TOP - 8.0, "middle", "small soft", name))
             }
             (line("axis", (left, bottom), (right, bottom)))
             (text(right, HEIGHT - 8.0, "end", "soft", self.x_name))
-            (text(2.0, 13.0, "start", "soft", self.y_name))
+            (text(2.0, 12.0, "start", "soft", self.y_name))
         }
     }
 
@@ -129,17 +132,32 @@ impl LineChart<'_> {
         }
     }
 
-    /// Draws labels above their points and intervals. Points without a tick have no label, for lack of
-    /// space.
-    fn labels(&self, series: &Series) -> Markup {
-        html! {
-            @for point in series.points.iter().filter(|point| self.x.ticks().contains(&point.x)) {
-                @let (x, _) = self.place(point.x, point.y);
-                @let top = point.interval.map_or(point.y, |(_, high)| high.max(point.y));
-                @let (_, y) = self.place(point.x, top);
-                (text(x.clamp(LEFT + 14.0, WIDTH - 16.0), (y - 9.0).max(10.0), "middle", "small halo", &point.label))
+    /// Draws the labels of points that have a tick; the others lack space.
+    fn labels(&self) -> Markup {
+        let (left, right, bottom) = (LEFT, WIDTH - RIGHT, HEIGHT - BOTTOM);
+        let mut obstacles = Obstacles { ends: (TOP - 8.0, bottom - 2.0), ..Obstacles::default() };
+        obstacles.horizontal =
+            self.y.ticks().iter().map(|&tick| bottom - self.y.position(tick) * (bottom - TOP)).collect();
+        obstacles.vertical =
+            self.vertical_line.iter().map(|(x, _)| left + self.x.position(*x) * (right - left)).collect();
+        for series in &self.series {
+            let places: Vec<(f64, f64)> =
+                series.points.iter().map(|point| self.place(point.x, point.y)).collect();
+            obstacles.add_curve(&places);
+            if series.style == Style::Measured {
+                obstacles.areas.extend(places.iter().map(|&(x, y)| [x - 5.0, y - 5.0, x + 5.0, y + 5.0]));
             }
         }
+        let points = self.series.iter().flat_map(|series| &series.points);
+        let labels: Vec<Markup> = points
+            .filter(|point| self.x.ticks().contains(&point.x))
+            .filter_map(|point| {
+                let (low, high) = point.interval.unwrap_or((point.y, point.y));
+                let (x, top) = self.place(point.x, high.max(point.y));
+                obstacles.place(x, (top, self.place(point.x, low.min(point.y)).1), &point.label)
+            })
+            .collect();
+        html! { @for label in &labels { (label) } }
     }
 }
 

@@ -9,6 +9,8 @@ const RIGHT: f64 = 62.0;
 const TOP: f64 = 20.0;
 const GAP: f64 = 10.0;
 const FOOT: f64 = 24.0;
+/// Maximum width of a cell: few figures are no reason for large areas of colour.
+const MAX_STEP: f64 = 64.0;
 /// Opacity of the smallest value, so that it differs from an empty cell.
 const FAINTEST: f64 = 0.06;
 
@@ -59,7 +61,7 @@ impl HeatMap<'_> {
         }
         let inside = html! {
             (text(LEFT - 6.0, TOP - 6.0, "end", "small soft", self.heads.0))
-            (text(WIDTH - RIGHT + 6.0, TOP - 6.0, "start", "small soft", self.heads.1))
+            (text(self.notes(), TOP - 6.0, "start", "small soft", self.heads.1))
             @for (column, name) in &self.columns {
                 (text(self.across(*column) + self.step() / 2.0, TOP - 6.0, "middle", "small soft", name))
             }
@@ -71,7 +73,12 @@ impl HeatMap<'_> {
 
     fn step(&self) -> f64 {
         let gap = if self.gap_before.is_some() { GAP } else { 0.0 };
-        (WIDTH - LEFT - RIGHT - gap) / self.width.max(1) as f64
+        ((WIDTH - LEFT - RIGHT - gap) / self.width.max(1) as f64).min(MAX_STEP)
+    }
+
+    /// Left end of the notes, to the right of the cells.
+    fn notes(&self) -> f64 {
+        self.across(self.width) + 6.0
     }
 
     fn across(&self, column: usize) -> f64 {
@@ -97,7 +104,7 @@ impl HeatMap<'_> {
             @for (column, words) in block.words.iter().enumerate() {
                 (text(self.across(column) + self.step() / 2.0, y + self.cell_height / 2.0 + 4.0, "middle", "small", words))
             }
-            (text(WIDTH - RIGHT + 6.0, y + height / 2.0 + 4.0, "start", "small", &block.note))
+            (text(self.notes(), y + height / 2.0 + 4.0, "start", "small", &block.note))
         }
     }
 

@@ -2,20 +2,28 @@
 
 mod axis;
 mod bars;
+mod block;
 mod grid;
+mod labels;
 mod lines;
 mod map;
+mod strip;
 
 pub use axis::Axis;
 pub use bars::{Bar, BarChart, Group};
-pub use grid::{Cell, PairMatrix, TITLES, TooltipArea};
+pub use block::{BlockLink, CellBlock};
+pub use grid::{Cell, MAX_ITEMS, PairMatrix, SHADES};
 pub use lines::{LineChart, Mark, Point, Series, Style, legend_sample};
 pub use map::{HeatMap, HeatRow};
+pub use strip::{Strip, StripChart};
 
 use maud::{Markup, html};
 
 /// Width of every drawing in its own units. A drawing is scaled to the page, including its text.
-pub const WIDTH: f64 = 480.0;
+pub const WIDTH: f64 = 440.0;
+
+/// Width of a character of the smaller text, on average. Digits and letters of usual fonts are no wider.
+const SMALL_CHARACTER: f64 = 6.4;
 
 /// Number of colours before they repeat. Marks repeat with another period, so both together distinguish
 /// many series.
@@ -35,9 +43,17 @@ fn at(value: f64) -> String {
 /// Returns the `svg` element around a drawing. `label` describes the drawing for screen readers.
 fn svg(id: &str, label: &str, height: f64, inside: &Markup) -> Markup {
     html! {
-        svg id=(id) role="img" aria-label=(label) xmlns="http://www.w3.org/2000/svg"
-            viewBox={ "0 0 " (at(WIDTH)) " " (at(height)) } { (inside) }
+        svg id=(id) role="img" aria-labelledby={ (id) "-title" } xmlns="http://www.w3.org/2000/svg"
+            viewBox={ "0 0 " (at(WIDTH)) " " (at(height)) } {
+            title id={ (id) "-title" } { (label) }
+            (inside)
+        }
     }
+}
+
+/// Returns the width of a small text. It is an upper estimate: the drawing does not know the font.
+fn small_width(words: &str) -> f64 {
+    words.chars().count() as f64 * SMALL_CHARACTER
 }
 
 /// Returns a text whose anchor is `start`, `middle` or `end`.

@@ -6,6 +6,7 @@ mod conditions;
 mod contention;
 mod differences;
 mod latency;
+mod limits;
 mod matrix;
 pub mod modes;
 mod noise;
@@ -44,7 +45,7 @@ type SideBySideTables = fn(&[NamedEvaluation]) -> Vec<Table>;
 /// Id, title, how to read it, and the functions that return its tables.
 type SectionSpec = (&'static str, &'static str, &'static str, SingleTables, SideBySideTables);
 
-const SECTIONS: [SectionSpec; 15] = [
+const SECTIONS: [SectionSpec; 16] = [
     (
         "differences",
         "What differs",
@@ -148,6 +149,14 @@ const SECTIONS: [SectionSpec; 15] = [
         tuning::side_by_side,
     ),
     (
+        "limits",
+        "Limits of memory bandwidth",
+        "A load on memory ran with the limit and without, interleaved. For a minimum or a priority, other processes \
+         competed for the bandwidth; \"alone\" is without them.",
+        limits::single,
+        limits::side_by_side,
+    ),
+    (
         "spawn",
         "Light processes",
         "Started together, held, and ended. Memory is what the kernel counts for the runtime: PSS includes its part of \
@@ -158,7 +167,7 @@ const SECTIONS: [SectionSpec; 15] = [
 ];
 
 /// Sections that evaluations do not have.
-const NOT_IN_EVAL: [&str; 4] = ["differences", "comparison", "tuning", "spawn"];
+const NOT_IN_EVAL: [&str; 5] = ["differences", "comparison", "tuning", "limits", "spawn"];
 
 /// Returns the sections that have tables; for evaluations, also those that were left out.
 pub fn sections(all: &[NamedEvaluation]) -> Vec<Section> {

@@ -1,17 +1,16 @@
-//! The map of core-to-core latency.
+//! The map of core-to-core latency: every pair of CPUs, or groups of CPUs on large machines.
+
+mod groups;
 
 use crate::{
     NamedEvaluation,
     html::charts::{ChartFigure, titled},
 };
 use manycore_analysis::{CoreLatency, PairLatency};
-use manycore_render::chart::{Cell, PairMatrix, TITLES, TooltipArea};
-use manycore_stats::{median, quantile};
+use manycore_render::chart::{Cell, MAX_ITEMS, PairMatrix};
+use manycore_stats::quantile;
 use manycore_topology::{CpuId, CpuSet, Machine, TopologyDistance};
 use std::collections::BTreeMap;
-
-/// Maximum number of fields in a row of a large map.
-const MAX_FIELDS: usize = 32;
 
 /// Minimum ratio between the ends of the scale, so that noise does not look like structure.
 const MIN_SCALE_RATIO: f64 = 2.0;
@@ -24,39 +23,50 @@ pub(super) fn figures(all: &[NamedEvaluation]) -> Vec<ChartFigure> {
     all.iter()
         .enumerate()
         .filter_map(|(index, named)| {
-            let latency = named.evaluation.latency.as_ref()?;
-            Some(ChartFigure {
-                title: titled("Core-to-core latency in ns", named, all),
-                caption: caption(latency, &named.record.machine),
-                legend: Vec::new(),
-                drawing: draw(&format!("chart-latency-map-{}", index + 1), latency, &named.record.machine)?,
-            })
+            let (latency, machine) = (named.evaluation.latency.as_ref()?, &named.record.machine);
+            let id = format!("chart-latency-map-{}", index + 1);
+            let title = titled("Core-to-core latency in ns", named, all);
+            if latency.cpus.len() > MAX_ITEMS {
+                return groups::figure(&id, title, latency, machine);
+            }
+            // A single pair is a figure, and no map.
+            let drawing = (latency.pairs.len() > 1).then(|| draw(&id, latency, machine)).flatten()?;
+            Some(ChartFigure { title, caption: caption(latency, machine), legend: Vec::new(), drawing })
         })
         .collect()
 }
 
 fn caption(latency: &CoreLatency, machine: &Machine) -> String {
+    format!(
+        "Each cell is a pair of CPUs, in the order of the topology{}. {SCALE} Pointing at a pair shows its value.{}",
+        separated(machine, &order(machine, &latency.cpus)),
+        missing(latency)
+    )
+}
+
+/// How to read the colours.
+const SCALE: &str = "The scale is logarithmic; values beyond its ends have the colour of the end.";
+
+fn missing(latency: &CoreLatency) -> &'static str {
+    if latency.pairs.len() < latency.possible_pairs {
+        " Cells of pairs that were not measured are empty."
+    } else {
+        ""
+    }
+}
+
+/// Says what the lines separate: `; lines separate nodes and last-level caches`.
+fn separated(machine: &Machine, order: &[CpuId]) -> String {
     let drawn: Vec<&str> = LINES
         .iter()
-        .filter(|(level, _)| !borders(machine, &order(machine, &latency.cpus), *level).is_empty())
+        .filter(|(level, _)| !borders(machine, order, *level).is_empty())
         .map(|(level, _)| match level {
             TopologyDistance::Node => "nodes",
             TopologyDistance::Llc => "last-level caches",
             _ => "clusters",
         })
         .collect();
-    let lines =
-        if drawn.is_empty() { String::new() } else { format!("; lines separate {}", drawn.join(", ")) };
-    let pointer = if latency.cpus.len() > TITLES { "a field" } else { "a pair" };
-    let missing = if latency.pairs.len() < latency.possible_pairs {
-        " Cells of pairs that were not measured are empty."
-    } else {
-        ""
-    };
-    format!(
-        "Each cell is a pair of CPUs, in the order of the topology{lines}. The scale is logarithmic; values beyond its \
-         ends have the colour of the end. Pointing at {pointer} shows its value.{missing}"
-    )
+    if drawn.is_empty() { String::new() } else { format!("; lines separate {}", drawn.join(", ")) }
 }
 
 /// Returns the CPUs sorted by node, last-level cache, cluster and core, so that CPUs that share something
@@ -64,14 +74,14 @@ fn caption(latency: &CoreLatency, machine: &Machine) -> String {
 fn order(machine: &Machine, cpus: &CpuSet) -> Vec<CpuId> {
     let levels =
         [TopologyDistance::Node, TopologyDistance::Llc, TopologyDistance::Cluster, TopologyDistance::Core];
-    let places = levels.map(|level| groups(machine, cpus, level));
+    let places = levels.map(|level| groups_of(machine, cpus, level));
     let mut order: Vec<CpuId> = cpus.iter().collect();
     order.sort_by_key(|cpu| (places.each_ref().map(|place| place.get(cpu).copied()), *cpu));
     order
 }
 
 /// Returns the group of each CPU.
-fn groups(machine: &Machine, cpus: &CpuSet, level: TopologyDistance) -> BTreeMap<CpuId, usize> {
+fn groups_of(machine: &Machine, cpus: &CpuSet, level: TopologyDistance) -> BTreeMap<CpuId, usize> {
     let groups = level.groups(machine, cpus);
     let numbered = groups.iter().enumerate();
     numbered.flat_map(|(index, group)| group.iter().map(move |cpu| (cpu, index))).collect()
@@ -81,104 +91,84 @@ fn groups(machine: &Machine, cpus: &CpuSet, level: TopologyDistance) -> BTreeMap
 /// or cores.
 fn borders(machine: &Machine, order: &[CpuId], level: TopologyDistance) -> Vec<usize> {
     let cpus: CpuSet = order.iter().copied().collect();
-    let of = groups(machine, &cpus, level);
+    let of = groups_of(machine, &cpus, level);
     let borders: Vec<usize> =
         (1..order.len()).filter(|&at| of.get(&order[at - 1]) != of.get(&order[at])).collect();
     let cores = TopologyDistance::Core.groups(machine, &cpus).len();
     if borders.len() + 1 >= cores { Vec::new() } else { borders }
 }
 
-fn draw(id: &str, latency: &CoreLatency, machine: &Machine) -> Option<maud::Markup> {
-    let order = order(machine, &latency.cpus);
-    let place: BTreeMap<CpuId, usize> = order.iter().enumerate().map(|(at, &cpu)| (cpu, at)).collect();
-    let figures: Vec<f64> = latency.pairs.iter().map(|pair| pair.latency_ns).collect();
-    // Single outliers would make all other cells look alike. Few pairs that share more than others are not
-    // outliers.
-    let medians = || latency.distances.iter().map(|at| at.median_ns);
-    let low = medians().fold(quantile(&figures, 0.02)?, f64::min);
-    let high = medians().fold(quantile(&figures, 0.98)?, f64::max);
-    let (low, high) = widened(low, high);
-    let cell = |pair: &PairLatency| {
-        let (a, b) = (*place.get(&pair.a)?, *place.get(&pair.b)?);
-        Some(Cell {
-            row: a.max(b),
-            column: a.min(b),
-            share: (pair.latency_ns / low).ln() / (high / low).ln(),
-            words: short(pair.latency_ns),
-            title: format!("CPUs {} and {}: {} ns", pair.a, pair.b, short(pair.latency_ns)),
-        })
-    };
+/// Returns the lines between groups of `order`, with their widths.
+fn lines(machine: &Machine, order: &[CpuId]) -> Vec<(usize, f64)> {
     let mut lines: Vec<(usize, f64)> = LINES
         .iter()
-        .flat_map(|&(level, width)| borders(machine, &order, level).into_iter().map(move |at| (at, width)))
+        .flat_map(|&(level, width)| borders(machine, order, level).into_iter().map(move |at| (at, width)))
         .collect();
     // Where several levels have a common border, the widest line is drawn.
     lines.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.total_cmp(&a.1)));
     lines.dedup_by_key(|line| line.0);
+    lines
+}
+
+/// The colours of latencies: a logarithmic scale.
+struct ColourScale {
+    low: f64,
+    high: f64,
+}
+
+impl ColourScale {
+    /// Returns the scale of all measured pairs. `None` where there are none.
+    fn of(latency: &CoreLatency) -> Option<Self> {
+        let figures: Vec<f64> = latency.pairs.iter().map(|pair| pair.latency_ns).collect();
+        // Single outliers would make all other cells look alike. Few pairs that share more than others are not
+        // outliers.
+        let medians = || latency.distances.iter().map(|at| at.median_ns);
+        let low = medians().fold(quantile(&figures, 0.02)?, f64::min);
+        let high = medians().fold(quantile(&figures, 0.98)?, f64::max);
+        let more = (MIN_SCALE_RATIO * low / high).max(1.0).sqrt();
+        Some(Self { low: low / more, high: high * more })
+    }
+
+    fn share(&self, ns: f64) -> f64 {
+        (ns / self.low).ln() / (self.high / self.low).ln()
+    }
+
+    fn words(&self) -> [String; 3] {
+        [self.low, (self.low * self.high).sqrt(), self.high].map(|ns| format!("{} ns", short(ns)))
+    }
+}
+
+fn draw(id: &str, latency: &CoreLatency, machine: &Machine) -> Option<maud::Markup> {
+    let order = order(machine, &latency.cpus);
+    let place: BTreeMap<CpuId, usize> = order.iter().enumerate().map(|(at, &cpu)| (cpu, at)).collect();
+    let scale = ColourScale::of(latency)?;
+    let cell = |pair: &PairLatency| {
+        let (a, b) = (*place.get(&pair.a)?, *place.get(&pair.b)?);
+        Some(cell(&scale, pair, a.max(b), a.min(b)))
+    };
     let grid = PairMatrix {
         id,
         label: "Core-to-core latency of all pairs of CPUs",
         names: order.iter().map(ToString::to_string).collect(),
         cells: latency.pairs.iter().filter_map(cell).collect(),
-        lines,
-        fields: if order.len() > TITLES { fields(machine, latency, &order, &place) } else { Vec::new() },
-        scale: [low, (low * high).sqrt(), high].map(|ns| format!("{} ns", short(ns))),
+        lines: lines(machine, &order),
+        scale: scale.words(),
     };
     Some(grid.draw())
+}
+
+/// Returns the cell of a pair of CPUs.
+fn cell(scale: &ColourScale, pair: &PairLatency, row: usize, column: usize) -> Cell {
+    Cell {
+        row,
+        column,
+        share: scale.share(pair.latency_ns),
+        words: short(pair.latency_ns),
+        title: format!("CPUs {} and {}: {} ns", pair.a, pair.b, short(pair.latency_ns)),
+    }
 }
 
 /// Formats nanoseconds with few digits.
 fn short(ns: f64) -> String {
     if ns < 9.95 { format!("{ns:.1}") } else { format!("{ns:.0}") }
-}
-
-fn widened(low: f64, high: f64) -> (f64, f64) {
-    let more = (MIN_SCALE_RATIO * low / high).max(1.0).sqrt();
-    (low / more, high * more)
-}
-
-/// Returns the fields of a large map: the pairs between two groups of the innermost level that has few
-/// enough groups.
-fn fields(
-    machine: &Machine,
-    latency: &CoreLatency,
-    order: &[CpuId],
-    place: &BTreeMap<CpuId, usize>,
-) -> Vec<TooltipArea> {
-    let levels =
-        [TopologyDistance::Core, TopologyDistance::Cluster, TopologyDistance::Llc, TopologyDistance::Node];
-    let mut starts = levels.map(|level| borders(machine, order, level)).into_iter();
-    let starts = starts.find(|starts| !starts.is_empty() && starts.len() < MAX_FIELDS);
-    // A machine without known groups is divided evenly.
-    let even =
-        || (1..order.len()).filter(|at| at.is_multiple_of(order.len().div_ceil(MAX_FIELDS / 2))).collect();
-    let edges: Vec<usize> = [0].into_iter().chain(starts.unwrap_or_else(even)).chain([order.len()]).collect();
-    let field_of = |cpu: CpuId| place.get(&cpu).map(|&at| edges.partition_point(|&edge| edge <= at) - 1);
-    let mut figures: BTreeMap<(usize, usize), Vec<f64>> = BTreeMap::new();
-    for pair in &latency.pairs {
-        if let Some((a, b)) = field_of(pair.a).zip(field_of(pair.b)) {
-            figures.entry((a.max(b), a.min(b))).or_default().push(pair.latency_ns);
-        }
-    }
-    let cpus = |field: usize| order[edges[field]..edges[field + 1]].iter().copied().collect::<CpuSet>();
-    let words = |a: usize, b: usize, figures: &[f64]| {
-        let at = |q: f64| short(quantile(figures, q).unwrap_or(0.0));
-        let of = short(median(figures).unwrap_or(0.0));
-        format!(
-            "CPUs {} and {}: {of} ns ({} to {}), {} pairs",
-            cpus(b),
-            cpus(a),
-            at(0.0),
-            at(1.0),
-            figures.len()
-        )
-    };
-    figures
-        .iter()
-        .map(|(&(a, b), figures)| TooltipArea {
-            rows: (edges[a], edges[a + 1]),
-            columns: (edges[b], edges[b + 1]),
-            title: words(a, b, figures),
-        })
-        .collect()
 }

@@ -8,6 +8,7 @@ mod maps;
 mod scaling;
 mod spawning;
 mod stream;
+mod strips;
 
 use crate::NamedEvaluation;
 use maud::Markup;
@@ -28,11 +29,12 @@ pub struct ChartFigure {
 pub fn figures(id: &str, all: &[NamedEvaluation]) -> Vec<ChartFigure> {
     match id {
         "scaling" => scaling::figures(all).into_iter().chain(maps::cpus(all)).collect(),
-        "modes" => bars::modes(all).into_iter().collect(),
+        "modes" => bars::modes(all).into_iter().chain(strips::figures(id, all)).collect(),
         "matrix" => bars::matrix(all),
-        "contention" => contention::figures(all),
-        "comparison" => comparison::figures(all),
-        "affinity" => maps::affinity(all),
+        "contention" => contention::figures(all).into_iter().chain(strips::figures(id, all)).collect(),
+        "comparison" => strips::figures(id, all).into_iter().chain(comparison::figures(all)).collect(),
+        "affinity" => strips::figures(id, all).into_iter().chain(maps::affinity(all)).collect(),
+        "noise" | "tuning" | "limits" => strips::figures(id, all),
         "latency" => latency::figures(all),
         "stream" => stream::figures(all),
         "spawn" => spawning::figures(all),

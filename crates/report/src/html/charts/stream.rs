@@ -129,7 +129,8 @@ fn map(figure: &NodeMap, id: &str, streaming: &MemoryBandwidth) -> Option<maud::
     };
     let values: Vec<f64> =
         from.iter().flat_map(|&from| to.iter().filter_map(move |&to| value(from, to))).collect();
-    let high = values.iter().copied().reduce(f64::max)?;
+    // A single route is a figure, and no map.
+    let high = values.iter().copied().reduce(f64::max).filter(|_| values.len() > 1)?;
     // The scale begins at 0, so that colours are proportional to values.
     let share = |value: Option<f64>| value.map_or(0.0, |value| if high > 0.0 { value / high } else { 0.0 });
     let row = |&from: &u32| {

@@ -1,0 +1,270 @@
+//! The distributions behind comparisons: the ratio of each pair, with the estimate and its interval.
+
+use crate::{
+    NamedEvaluation,
+    html::charts::{ChartFigure, titled},
+    sections::modes,
+};
+use manycore_experiment::record::{Experiment, Sample, Treatment, factor, id};
+use manycore_render::chart::{Strip, StripChart};
+use manycore_stats::{
+    Estimate,
+    verdict::{DecisionRule, Verdict},
+};
+use manycore_text::units::decimals as short;
+
+/// Maximum number of distributions in one chart.
+const MAX_STRIPS: usize = 16;
+
+/// Pairs of one comparison.
+struct Pairs {
+    name: String,
+    log_ratios: Vec<f64>,
+    /// The ratio and its interval, as in the section's tables.
+    estimate: Estimate,
+}
+
+impl Pairs {
+    fn of_verdict(name: impl Into<String>, log_ratios: Vec<f64>, verdict: &Verdict) -> Self {
+        let estimate = Estimate { median: verdict.ratio, interval: verdict.interval, n: verdict.pairs };
+        Self { name: name.into(), log_ratios, estimate }
+    }
+}
+
+/// The chart of one section of one record.
+struct Spec {
+    id: &'static str,
+    title: &'static str,
+    axis_name: &'static str,
+    /// The margin of equivalence, where it decides.
+    margin: Option<f64>,
+}
+
+/// Returns the chart of the section `section` for each record that has pairs for it.
+pub(super) fn figures(section: &str, all: &[NamedEvaluation]) -> Vec<ChartFigure> {
+    all.iter().enumerate().filter_map(|(index, named)| figure(section, index + 1, named, all)).collect()
+}
+
+fn figure(
+    section: &str,
+    number: usize,
+    named: &NamedEvaluation,
+    all: &[NamedEvaluation],
+) -> Option<ChartFigure> {
+    let rule = |experiment: &str| {
+        let experiment = named.record.experiment(experiment);
+        experiment.map(|experiment| DecisionRule::from_parameters(&experiment.parameters).margin)
+    };
+    let (spec, mut pairs) = match section {
+        "noise" => (
+            spec("chart-noise", "Ratio of two identical variants, pair by pair", "B over A", None),
+            noise(named),
+        ),
+        "modes" => {
+            let title = "Processes over threads, pair by pair";
+            (
+                spec("chart-modes-pairs", title, "rate of processes over rate of threads", rule(id::MODES)),
+                both_modes(named),
+            )
+        }
+        "affinity" => {
+            let title = "Pinned over unpinned, round by round";
+            (
+                spec("chart-affinity-pairs", title, "rate of pinned over unpinned", rule(id::AFFINITY)),
+                affinity(named),
+            )
+        }
+        "contention" => {
+            let title = "Two pinned tasks, relative to the nearest CPUs, pair by pair";
+            (
+                spec("chart-contention-pairs", title, "rate relative to the nearest CPUs", None),
+                contention(named),
+            )
+        }
+        "comparison" => {
+            let title = "B over A, pair by pair";
+            (spec("chart-comparison-pairs", title, "value of B over value of A", None), comparison(named))
+        }
+        "tuning" => {
+            let title = "Finalists over today's behaviour, pair by pair";
+            (spec("chart-tuning-pairs", title, "rate over today's", rule(id::TUNE_CONFIRM)), finalists(named))
+        }
+        "limits" => {
+            let title = "Bandwidth with the limit over bandwidth without, pair by pair";
+            (spec("chart-limits-pairs", title, "rate with over rate without", None), limits(named))
+        }
+        _ => return None,
+    };
+    pairs.retain(|pairs| pairs.log_ratios.len() > 1);
+    pairs.truncate(MAX_STRIPS);
+    (!pairs.is_empty()).then(|| chart(&spec, number, pairs, named, all))
+}
+
+fn spec(id: &'static str, title: &'static str, axis_name: &'static str, margin: Option<f64>) -> Spec {
+    Spec { id, title, axis_name, margin }
+}
+
+fn chart(
+    spec: &Spec,
+    number: usize,
+    pairs: Vec<Pairs>,
+    named: &NamedEvaluation,
+    all: &[NamedEvaluation],
+) -> ChartFigure {
+    let title = titled(spec.title, named, all);
+    let strip = |(index, pairs): (usize, Pairs)| {
+        let interval = pairs.estimate.interval;
+        let ends = interval.map(|(low, high)| format!(" ({} to {})", short(low), short(high)));
+        Strip {
+            words: format!(
+                "{}{}, {} pairs",
+                short(pairs.estimate.median),
+                ends.unwrap_or_default(),
+                pairs.estimate.n
+            ),
+            name: pairs.name,
+            values: pairs.log_ratios.iter().map(|ratio| ratio.exp()).collect(),
+            estimate: pairs.estimate.median,
+            interval,
+            colour: index,
+        }
+    };
+    let drawing = StripChart {
+        id: &format!("{}-{number}", spec.id),
+        label: &title,
+        axis_name: spec.axis_name,
+        margin: spec.margin,
+        strips: pairs.into_iter().enumerate().map(strip).collect(),
+    };
+    let zone = if spec.margin.is_some() { " The shaded zone is the margin of equivalence." } else { "" };
+    ChartFigure {
+        caption: format!(
+            "Each point is a pair; many pairs are shown as a histogram. The bar below is the interval, the dot the \
+             estimate. The vertical line is 1: no difference.{zone}"
+        ),
+        drawing: drawing.draw(),
+        title,
+        legend: Vec::new(),
+    }
+}
+
+/// Returns the index of the treatment for which `test` holds.
+fn find(experiment: &Experiment, test: impl Fn(&Treatment) -> bool) -> Option<usize> {
+    experiment.treatments.iter().position(test)
+}
+
+fn has(treatment: &Treatment, name: &str, value: &str) -> bool {
+    treatment.factors.get(name).is_some_and(|found| found == value)
+}
+
+fn noise(named: &NamedEvaluation) -> Vec<Pairs> {
+    let Some(experiment) = named.record.experiment(id::NOISE) else { return Vec::new() };
+    let of = |noise: &manycore_analysis::NoiseFloor| {
+        let side = |name| {
+            find(experiment, |treatment| {
+                treatment.workers == noise.workers && has(treatment, factor::VARIANT, name)
+            })
+        };
+        let noun = if noise.workers == 1 { "worker" } else { "workers" };
+        Some(Pairs {
+            name: format!("{} {noun}", noise.workers),
+            log_ratios: experiment.log_ratios(side("A")?, side("B")?),
+            estimate: noise.ratio,
+        })
+    };
+    named.evaluation.noise.iter().filter_map(of).collect()
+}
+
+fn both_modes(named: &NamedEvaluation) -> Vec<Pairs> {
+    let of = |evaluated: &manycore_analysis::ParallelModes| {
+        let experiment = named.record.experiment(&evaluated.id)?;
+        let side = |name| find(experiment, |treatment| has(treatment, factor::MODE, name));
+        let ratios = experiment.log_ratios(side("threads")?, side("processes")?);
+        Some(Pairs::of_verdict(modes::short(evaluated), ratios, evaluated.processes_over_threads.as_ref()?))
+    };
+    named.evaluation.modes.iter().filter_map(of).collect()
+}
+
+fn affinity(named: &NamedEvaluation) -> Vec<Pairs> {
+    let of = || {
+        let experiment = named.record.experiment(id::AFFINITY)?;
+        let ratios =
+            experiment.log_ratios(experiment.treatment("unpinned")?, experiment.treatment("pinned")?);
+        let verdict = named.evaluation.affinity.as_ref()?.verdict.as_ref()?;
+        Some(Pairs::of_verdict("all processes", ratios, verdict))
+    };
+    of().into_iter().collect()
+}
+
+fn contention(named: &NamedEvaluation) -> Vec<Pairs> {
+    let loads = named.evaluation.contention.iter();
+    loads
+        .flat_map(|load| {
+            let experiment = named.record.experiment(&format!("{}{}", id::CONTENTION, load.load));
+            load.pairs.iter().filter_map(move |pair| {
+                let experiment = experiment?;
+                let of_variant = |treatment: &Treatment| has(treatment, factor::VARIANT, &pair.variant);
+                let nearest = find(experiment, |treatment| {
+                    of_variant(treatment) && treatment.factors.contains_key(factor::DISTANCE)
+                })?;
+                let name = pair.distance.map_or("same", manycore_topology::TopologyDistance::name);
+                let this = find(experiment, |treatment| {
+                    of_variant(treatment) && has(treatment, factor::DISTANCE, name)
+                })?;
+                Some(Pairs {
+                    name: format!("{}, {}: {}", load.load, pair.variant, pair.title()),
+                    log_ratios: experiment.log_ratios(nearest, this),
+                    estimate: pair.relative_to_nearest?,
+                })
+            })
+        })
+        .collect()
+}
+
+fn comparison(named: &NamedEvaluation) -> Vec<Pairs> {
+    let of = || {
+        let experiment = named.record.experiment(id::COMPARE)?;
+        let side = |name| find(experiment, |treatment| has(treatment, factor::VARIANT, name));
+        let (a, b) = (side("A")?, side("B")?);
+        let evaluated = named.evaluation.comparison.as_ref()?;
+        let metric = |(index, compared): (usize, &manycore_analysis::MetricComparison)| {
+            let value = |sample: &Sample| sample.values.get(index).copied();
+            Some(Pairs {
+                name: compared.metric.name.clone(),
+                log_ratios: experiment.log_ratios_of(a, b, value),
+                estimate: compared.ratio?,
+            })
+        };
+        let metrics: Vec<Pairs> = evaluated.metrics.iter().enumerate().filter_map(metric).collect();
+        if metrics.is_empty() {
+            return Some(vec![Pairs::of_verdict("rate", experiment.log_ratios(a, b), &evaluated.verdict)]);
+        }
+        Some(metrics)
+    };
+    of().unwrap_or_default()
+}
+
+fn finalists(named: &NamedEvaluation) -> Vec<Pairs> {
+    let of = || {
+        let experiment = named.record.experiment(id::TUNE_CONFIRM)?;
+        let today =
+            find(experiment, |treatment| has(treatment, factor::VARIANT, manycore_analysis::BASELINE))?;
+        let finalists = named.evaluation.tuning.as_ref()?.finalists.iter();
+        let pairs = finalists.filter_map(|finalist| {
+            let ratios = experiment.log_ratios(today, experiment.treatment(&finalist.name)?);
+            Some(Pairs::of_verdict(finalist.name.clone(), ratios, &finalist.verdict))
+        });
+        Some(pairs.collect())
+    };
+    of().unwrap_or_default()
+}
+
+fn limits(named: &NamedEvaluation) -> Vec<Pairs> {
+    use manycore_analysis::limits::{WITH, WITHOUT};
+    let of = |proof: &manycore_analysis::limits::LimitProof| {
+        let experiment = named.record.experiment(&format!("{}{}", id::QOS, proof.check.name()))?;
+        let ratios = experiment.log_ratios(experiment.treatment(WITHOUT)?, experiment.treatment(WITH)?);
+        Some(Pairs::of_verdict(proof.check.name(), ratios, proof.verdict.as_ref()?))
+    };
+    named.evaluation.limits.iter().filter_map(of).collect()
+}
