@@ -5,7 +5,7 @@ use maud::{Markup, html};
 
 const LEFT: f64 = 112.0;
 /// Space for figures to the right of the axis, where no line of the grid crosses them.
-const RIGHT: f64 = 140.0;
+const RIGHT: f64 = 158.0;
 const BAR: f64 = 16.0;
 const STEP: f64 = 23.0;
 const HEADING: f64 = 24.0;

@@ -45,7 +45,7 @@ fn body(section: &Section, all: &[NamedEvaluation], summary: Option<&SectionSumm
         }
         @for named in all { (findings(section.id, named, all.len() > 1)) }
         @if section.tables.is_empty() { p.faint { "Not measured in this record." } }
-        (rows(charts::figures(section.id, all), &shown))
+        (rows(&charts::figures(section.id, all), &shown))
         @if !section.reading.is_empty() {
             details { summary { "How to read this" } p.reading { (with_hard_spaces(section.reading)) } }
         }
@@ -91,7 +91,7 @@ fn finding_html(finding: &Finding) -> Markup {
 }
 
 /// Puts each chart beside the table of the same place. What is left over fills the width two by two.
-fn rows(figures: Vec<ChartFigure>, tables: &[&Table]) -> Markup {
+fn rows(figures: &[ChartFigure], tables: &[&Table]) -> Markup {
     let wide = |table: &Table| width(table) > WIDE_TABLE;
     let (broad, narrow): (Vec<&Table>, Vec<&Table>) = tables.iter().copied().partition(|table| wide(table));
     let pairs = if broad.len() == tables.len() { 0 } else { figures.len().min(narrow.len()) };

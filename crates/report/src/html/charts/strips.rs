@@ -51,57 +51,60 @@ fn figure(
     named: &NamedEvaluation,
     all: &[NamedEvaluation],
 ) -> Option<ChartFigure> {
-    let rule = |experiment: &str| {
-        let experiment = named.record.experiment(experiment);
-        experiment.map(|experiment| DecisionRule::from_parameters(&experiment.parameters).margin)
-    };
-    let (spec, mut pairs) = match section {
-        "noise" => (
-            spec("chart-noise", "Ratio of two identical variants, pair by pair", "B over A", None),
-            noise(named),
-        ),
-        "modes" => {
-            let title = "Processes over threads, pair by pair";
-            (
-                spec("chart-modes-pairs", title, "rate of processes over rate of threads", rule(id::MODES)),
-                both_modes(named),
-            )
-        }
-        "affinity" => {
-            let title = "Pinned over unpinned, round by round";
-            (
-                spec("chart-affinity-pairs", title, "rate of pinned over unpinned", rule(id::AFFINITY)),
-                affinity(named),
-            )
-        }
-        "contention" => {
-            let title = "Two pinned tasks, relative to the nearest CPUs, pair by pair";
-            (
-                spec("chart-contention-pairs", title, "rate relative to the nearest CPUs", None),
-                contention(named),
-            )
-        }
-        "comparison" => {
-            let title = "B over A, pair by pair";
-            (spec("chart-comparison-pairs", title, "value of B over value of A", None), comparison(named))
-        }
-        "tuning" => {
-            let title = "Finalists over today's behaviour, pair by pair";
-            (spec("chart-tuning-pairs", title, "rate over today's", rule(id::TUNE_CONFIRM)), finalists(named))
-        }
-        "limits" => {
-            let title = "Bandwidth with the limit over bandwidth without, pair by pair";
-            (spec("chart-limits-pairs", title, "rate with over rate without", None), limits(named))
-        }
-        _ => return None,
-    };
+    let (spec, pairs_of) = chart_of(section, named)?;
+    let mut pairs = pairs_of(named);
     pairs.retain(|pairs| pairs.log_ratios.len() > 1);
     pairs.truncate(MAX_STRIPS);
     (!pairs.is_empty()).then(|| chart(&spec, number, pairs, named, all))
 }
 
-fn spec(id: &'static str, title: &'static str, axis_name: &'static str, margin: Option<f64>) -> Spec {
-    Spec { id, title, axis_name, margin }
+/// Returns the pairs of one section.
+type PairsOf = fn(&NamedEvaluation) -> Vec<Pairs>;
+
+/// Returns what the chart of a section is called, and the function that returns its pairs.
+fn chart_of(section: &str, named: &NamedEvaluation) -> Option<(Spec, PairsOf)> {
+    let margin = |experiment: &str| {
+        let experiment = named.record.experiment(experiment);
+        experiment.map(|experiment| DecisionRule::from_parameters(&experiment.parameters).margin)
+    };
+    let (name, title, axis_name, pairs_of): (_, _, _, PairsOf) = match section {
+        "noise" => ("chart-noise", "Ratio of two identical variants, pair by pair", "B over A", noise),
+        "modes" => (
+            "chart-modes-pairs",
+            "Processes over threads, pair by pair",
+            "processes over threads",
+            both_modes,
+        ),
+        "affinity" => {
+            ("chart-affinity-pairs", "Pinned over unpinned, round by round", "pinned over unpinned", affinity)
+        }
+        "contention" => {
+            let title = "Two pinned tasks, relative to the nearest CPUs, pair by pair";
+            ("chart-contention-pairs", title, "rate relative to the nearest CPUs", contention)
+        }
+        "comparison" => {
+            ("chart-comparison-pairs", "B over A, pair by pair", "value of B over value of A", comparison)
+        }
+        "tuning" => (
+            "chart-tuning-pairs",
+            "Finalists over today's behaviour, pair by pair",
+            "rate over today's",
+            finalists,
+        ),
+        "limits" => {
+            let title = "Bandwidth with the limit over bandwidth without, pair by pair";
+            ("chart-limits-pairs", title, "rate with over rate without", limits)
+        }
+        _ => return None,
+    };
+    let margin = match section {
+        "modes" => margin(id::MODES),
+        "affinity" => margin(id::AFFINITY),
+        "comparison" => margin(id::COMPARE),
+        "tuning" => margin(id::TUNE_CONFIRM),
+        _ => None,
+    };
+    Some((Spec { id: name, title, axis_name, margin }, pairs_of))
 }
 
 fn chart(

@@ -31,7 +31,7 @@ impl Partition {
             |starts: Vec<usize>| [0].into_iter().chain(starts).chain([order.len()]).collect::<Vec<usize>>();
         let fitting = levels.iter().find_map(|&level| {
             let starts = borders(machine, order, level);
-            (!starts.is_empty() && starts.len() < most).then(|| (level, starts))
+            (!starts.is_empty() && starts.len() < most).then_some((level, starts))
         });
         match fitting {
             Some((level, starts)) => Self { name: name(level), edges: whole(starts) },
