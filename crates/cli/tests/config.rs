@@ -75,6 +75,10 @@ fn settings_come_from_the_command_line_then_variables_then_the_file() {
     assert!(text(&run.stderr).contains("report.html"), "not quiet");
     assert!(serde_json::from_slice::<Value>(&run.stdout).is_ok());
     assert!(home.0.path().join("third/latest").exists());
+    // An option of the program itself.
+    let config =
+        home.command(&["config", "--format", "json"]).env("MANYCORE_COLOR", "always").output().unwrap();
+    assert_eq!(setting(&settings(&config), "color")["values"][0], "always");
 }
 
 #[test]

@@ -30,14 +30,19 @@ pub(super) fn apply(program: Command, setting: &Setting) -> Command {
     })
 }
 
-/// Returns the paths of the subcommands that a setting is for.
+/// Returns the paths of the subcommands that a setting is for; that of the program is empty.
 fn targets(program: &Command, setting: &Setting) -> Vec<Vec<String>> {
     let mut paths = Vec::new();
+    // An option of the program is one of all subcommands.
+    if program.get_arguments().any(|option| option.get_long() == Some(setting.name.as_str())) {
+        paths.push(Vec::new());
+    }
     collect(program, &[], &setting.name, &mut paths);
     let global = table::GLOBAL.iter().find(|known| known.name == setting.name);
     paths.retain(|path| {
         let is_below = path.starts_with(&setting.subcommand);
-        let is_for = !setting.subcommand.is_empty() || global.is_none_or(|known| known.is_for(&path[0]));
+        let is_for = !setting.subcommand.is_empty()
+            || path.first().is_none_or(|name| global.is_none_or(|known| known.is_for(name)));
         is_below && is_for
     });
     paths

@@ -98,7 +98,8 @@ fn default(program: &Command, known: &table::GlobalSetting) -> Option<String> {
         all.extend(command.get_arguments().filter(|option| option.get_long() == Some(name)));
         command.get_subcommands().for_each(|nested| options(nested, name, all));
     }
-    let mut all = Vec::new();
+    let mut all: Vec<&Arg> =
+        program.get_arguments().filter(|option| option.get_long() == Some(known.name)).collect();
     for command in program.get_subcommands() {
         if super::are_used_by(command.get_name()) && known.is_for(command.get_name()) {
             options(command, known.name, &mut all);
