@@ -40,7 +40,8 @@ fn this_machine_is_examined_and_the_text_names_every_check() {
         let (name, state) = (check["name"].as_str().unwrap(), check["state"].as_str().unwrap());
         let word = if state == "available" { "ok" } else { state };
         let listed = shown.lines().any(|line| {
-            line.split_once(name).is_some_and(|(before, _)| before.split_whitespace().eq([word]))
+            let rest = line.trim_start().strip_prefix(name);
+            rest.is_some_and(|rest| rest.split_whitespace().next() == Some(word))
         });
         assert!(listed, "{name} {state}\n{shown}");
     }
