@@ -5,7 +5,10 @@ use crate::{
     importance::most_important,
     sections::{self, Section},
 };
-use manycore_analysis::{Finding, FindingKind};
+use manycore_analysis::{
+    Finding, FindingKind,
+    summary::{SectionSummary, SummaryMark, summarize},
+};
 use manycore_experiment::Record;
 use manycore_render::{
     document::{Document, Extent, Item},
@@ -23,6 +26,12 @@ const INDENT: usize = 2;
 /// Returns the report of one record, or of several side by side.
 pub fn document(all: &[NamedEvaluation], extent: Extent) -> Document {
     let mut document = Document::new();
+    // An evaluation answers many questions; other records answer one, with their first finding.
+    if let [one] = all
+        && one.record.subcommand == "eval"
+    {
+        summary_lines(one, &mut document);
+    }
     for named in all {
         findings(named, all.len() > 1, extent, &mut document);
     }
@@ -45,6 +54,24 @@ pub fn document(all: &[NamedEvaluation], extent: Extent) -> Document {
 /// Note for records that are shown side by side.
 pub const SIDE_BY_SIDE: &str = "The records in the columns were not interleaved: a difference between them may also \
                                 be due to anything else that changed in between.";
+
+/// Adds a line for each section with its mark: `ok`, `!` for attention, `-` for neither; and the command to run next.
+fn summary_lines(named: &NamedEvaluation, document: &mut Document) {
+    document.heading("Summary");
+    for SectionSummary { mark, line, next, .. } in summarize(&named.record, &named.evaluation) {
+        let (label, mark) = match mark {
+            SummaryMark::Good => ("ok", Some(Mark::Good)),
+            SummaryMark::Neutral => ("-", None),
+            SummaryMark::Attention => ("!", Some(Mark::Warning)),
+        };
+        let item = Item { indent: INDENT, label_columns: 2, ..Item::new(label, mark, line) };
+        document.item(match next {
+            Some(next) => item.with_detail("next", next),
+            None => item,
+        });
+    }
+    document.gap();
+}
 
 fn findings(named: &NamedEvaluation, several: bool, extent: Extent, document: &mut Document) {
     if several {

@@ -47,6 +47,7 @@ fn table(title: String, first: &NamedEvaluation, other: &NamedEvaluation) -> Tab
     if let Some(last) = table.head.last_mut() {
         last.1 = Align::Left;
     }
+    table.verdict_column = Some(table.head.len() - 1);
     table
 }
 
