@@ -3,7 +3,7 @@
 use crate::{
     NamedEvaluation,
     importance::most_important,
-    sections::{self, Section},
+    sections::{self, Section, differences::headlines},
 };
 use manycore_analysis::{
     Finding, FindingKind,
@@ -36,6 +36,9 @@ pub fn document(all: &[NamedEvaluation], extent: Extent) -> Document {
         findings(named, all.len() > 1, extent, &mut document);
     }
     if all.len() > 1 {
+        for headline in headlines(all) {
+            document.marked(Mark::Strong, headline);
+        }
         document.paragraph(SIDE_BY_SIDE);
         document.gap();
     }

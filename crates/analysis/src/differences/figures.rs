@@ -67,6 +67,9 @@ fn topic(id: &str) -> Option<(&'static str, &str)> {
         (id::MATRIX, "matrix", "product"),
         (id::AFFINITY, "affinity", "processes"),
         (id::LATENCY, "latency", "latency"),
+        (id::STREAM, "stream", "bandwidth"),
+        (id::STREAM_NODES, "stream", "bandwidth between nodes"),
+        (id::STREAM_LATENCY, "stream", "memory"),
         (id::SYSBENCH, "sysbench", "prime events"),
         (id::COMPARE, "comparison", ""),
         (id::TUNE_CONFIRM, "tuning", ""),
@@ -74,8 +77,7 @@ fn topic(id: &str) -> Option<(&'static str, &str)> {
     if let Some((_, topic, name)) = fixed.into_iter().find(|(known, _, _)| *known == id) {
         return Some((topic, name));
     }
-    let prefixed =
-        [(id::MODES, "modes"), (id::STREAM, "stream"), (id::CONTENTION, "contention"), (id::QOS, "limits")];
+    let prefixed = [(id::MODES, "modes"), (id::CONTENTION, "contention"), (id::QOS, "limits")];
     let (prefix, topic) = prefixed.into_iter().find(|(prefix, _)| id.starts_with(prefix))?;
     let rest = id[prefix.len()..].trim_start_matches('-');
     Some((topic, if rest.is_empty() { id } else { rest }))

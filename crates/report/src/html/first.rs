@@ -4,6 +4,7 @@ use crate::{
     NamedEvaluation,
     html::{page::dot, with_hard_spaces},
     record_text::{self, SIDE_BY_SIDE},
+    sections::differences::headlines,
 };
 use manycore_analysis::{
     FindingKind,
@@ -23,8 +24,11 @@ pub(super) fn first_screen(all: &[NamedEvaluation], summaries: &[SectionSummary]
         @if let [one] = all {
             (answer(one))
             (next(summaries))
-            (lines(summaries))
+            (lines(one, summaries))
         } @else {
+            section.answer aria-label="What differs" {
+                @for headline in headlines(all) { p { (with_hard_spaces(&headline)) } }
+            }
             p.aside { (SIDE_BY_SIDE) }
             @for named in all { (answer_of(named)) }
         }
@@ -85,13 +89,17 @@ fn next(summaries: &[SectionSummary]) -> Markup {
     }
 }
 
-fn lines(summaries: &[SectionSummary]) -> Markup {
+/// Lists the sections, without those whose line is the answer above.
+fn lines(named: &NamedEvaluation, summaries: &[SectionSummary]) -> Markup {
+    let answers = conclusions(named);
+    let others: Vec<&SectionSummary> =
+        summaries.iter().filter(|summary| !answers.contains(&summary.line.as_str())).collect();
     html! {
-        @if !summaries.is_empty() {
+        @if !others.is_empty() {
             section.lines aria-labelledby="lines-heading" {
                 h2.label id="lines-heading" { "Section by section" }
                 ul {
-                    @for summary in summaries {
+                    @for summary in others {
                         li {
                             (dot(Some(summary.mark)))
                             a href={ "#" (summary.section) } { (summary.question) }

@@ -38,9 +38,14 @@ pub(super) fn section(
 fn body(section: &Section, all: &[NamedEvaluation], summary: Option<&SectionSummary>) -> Markup {
     let (details, shown): (Vec<&Table>, Vec<&Table>) =
         section.tables.iter().partition(|table| table.is_detail || section.id == "conditions");
+    // A finding that is the section's line is shown once, as the finding with its evidence.
+    let is_finding =
+        |line: &str| all.iter().flat_map(|one| &one.evaluation.findings).any(|one| one.text == line);
     html! {
-        @if let Some(summary) = summary {
+        @if let Some(summary) = summary.filter(|summary| !is_finding(&summary.line)) {
             p.line { (dot(Some(summary.mark))) span { (with_hard_spaces(&summary.line)) } }
+        }
+        @if let Some(summary) = summary {
             @if let Some(command) = &summary.next { p.then { "Next: " code { (command) } } }
         }
         @for named in all { (findings(section.id, named, all.len() > 1)) }

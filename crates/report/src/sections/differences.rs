@@ -20,6 +20,29 @@ pub(super) fn side_by_side(all: &[NamedEvaluation]) -> Vec<Table> {
     tables
 }
 
+/// Returns a sentence for each record but the first: how many figures differ, and which differs most.
+pub fn headlines(all: &[NamedEvaluation]) -> Vec<String> {
+    let Some((first, others)) = all.split_first() else { return Vec::new() };
+    let headline = |other: &NamedEvaluation| {
+        let differences = RecordDifferences::between(&first.record, &other.record, EQUIVALENCE_MARGIN);
+        let names = format!("{} against {}", other.name, first.name);
+        let (changed, all) = (differences.changed().count(), differences.figures.len());
+        match differences.changed().next() {
+            _ if all == 0 => format!("{names}: no figure is in both records."),
+            None => format!("{names}: none of {all} figures is shown to differ."),
+            Some(most) => {
+                let better = if most.change == Change::Better { "better" } else { "worse" };
+                format!(
+                    "{names}: {changed} of {all} figures differ, most of all {} ({}x, {better}).",
+                    most.what,
+                    factor(most.ratio)
+                )
+            }
+        }
+    };
+    others.iter().map(headline).collect()
+}
+
 /// Returns what differs, and as details every figure that both have.
 fn of_pair(first: &NamedEvaluation, other: &NamedEvaluation) -> [Table; 2] {
     let differences = RecordDifferences::between(&first.record, &other.record, EQUIVALENCE_MARGIN);

@@ -4,7 +4,7 @@ mod affinity;
 mod comparison;
 mod conditions;
 mod contention;
-mod differences;
+pub mod differences;
 mod latency;
 mod limits;
 mod matrix;

@@ -2,7 +2,7 @@
 
 use crate::{NamedEvaluation, html::charts::ChartFigure};
 use manycore_analysis::compare;
-use manycore_experiment::record::{Experiment, factor, id};
+use manycore_experiment::record::{Direction, Experiment, factor, id};
 use manycore_render::chart::{Axis, LineChart, Mark, Point, Series, Style, legend_sample};
 use manycore_stats::{Estimate, FAMILY_LEVEL};
 
@@ -41,6 +41,7 @@ fn ratio_by_pairs(index: usize, named: &NamedEvaluation, all: &[NamedEvaluation]
         points: points.collect(),
     };
     let ends = estimates.iter().filter_map(|estimate| estimate.interval).flat_map(|(low, high)| [low, high]);
+    let better = if is_lower_better(experiment) { "below" } else { "above" };
     let (number, label) = (index + 1, "Ratio of B over A by the number of pairs");
     let drawing = LineChart {
         id: &format!("chart-comparison-{number}"),
@@ -54,7 +55,11 @@ fn ratio_by_pairs(index: usize, named: &NamedEvaluation, all: &[NamedEvaluation]
     }
     .draw();
     Some(ChartFigure {
-        title: crate::html::charts::titled("How the ratio settled (above 1: B is better)", named, all),
+        title: crate::html::charts::titled(
+            &format!("How the ratio settled ({better} 1: B is better)"),
+            named,
+            all,
+        ),
         caption:
             "The ratio of the first pairs, with its uncorrected 95 % interval. Only the planned interim \
                   analyses decide."
@@ -67,6 +72,11 @@ fn ratio_by_pairs(index: usize, named: &NamedEvaluation, all: &[NamedEvaluation]
     })
 }
 
+/// Returns whether the primary metric is better if it is lower.
+fn is_lower_better(experiment: &Experiment) -> bool {
+    experiment.metrics.first().is_some_and(|metric| metric.better == Direction::Lower)
+}
+
 /// Returns the estimates from the first few pairs up to all of them.
 fn estimates_by_pairs(experiment: &Experiment) -> Option<Vec<Estimate>> {
     compare(experiment)?;
@@ -77,7 +87,10 @@ fn estimates_by_pairs(experiment: &Experiment) -> Option<Vec<Estimate>> {
             .iter()
             .position(|treatment| treatment.factors.get(factor::VARIANT).is_some_and(is))
     };
-    let ratios = experiment.log_ratios(side("A")?, side("B")?);
+    // Rates, of which a higher one is better; a metric of which a lower value is better is their reciprocal.
+    let sign = if is_lower_better(experiment) { -1.0 } else { 1.0 };
+    let rates = experiment.log_ratios(side("A")?, side("B")?);
+    let ratios: Vec<f64> = rates.into_iter().map(|ratio| sign * ratio).collect();
     let growth = (ratios.len() as f64 / MIN_PAIRS as f64).powf(1.0 / (CURVE_POINTS - 1) as f64);
     let mut counts: Vec<usize> = (0..CURVE_POINTS)
         .map(|step| (MIN_PAIRS as f64 * growth.powi(step as i32)).round() as usize)
