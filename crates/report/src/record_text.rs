@@ -61,13 +61,14 @@ pub const SIDE_BY_SIDE: &str = "The records in the columns were not interleaved:
 /// Adds a line for each section with its mark: `ok`, `!` for attention, `-` for neither; and the command to run next.
 fn summary_lines(named: &NamedEvaluation, document: &mut Document) {
     document.heading("Summary");
-    for SectionSummary { mark, line, next, .. } in summarize(&named.record, &named.evaluation) {
+    for SectionSummary { mark, question, line, next, .. } in summarize(&named.record, &named.evaluation) {
         let (label, mark) = match mark {
             SummaryMark::Good => ("ok", Some(Mark::Good)),
             SummaryMark::Neutral => ("-", None),
             SummaryMark::Attention => ("!", Some(Mark::Warning)),
         };
-        let item = Item { indent: INDENT, label_columns: 2, ..Item::new(label, mark, line) };
+        let item =
+            Item { indent: INDENT, label_columns: 2, ..Item::new(label, mark, format!("{question} {line}")) };
         document.item(match next {
             Some(next) => item.with_detail("next", next),
             None => item,

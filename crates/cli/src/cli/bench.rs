@@ -43,7 +43,7 @@ pub struct Bench {
     pub unixbench: bool,
     /// With pipe: directory of a built UnixBench, whose context1 is measured alternating with the
     /// built-in load [default: found through PATH]
-    #[arg(long, value_name = "DIR", hide_short_help = true)]
+    #[arg(long, value_name = "DIR")]
     pub unixbench_dir: Option<PathBuf>,
     /// With stream: kernels to measure with every number of workers, of copy, scale, add, triad and read
     /// [default: triad and read; the others are measured with the largest number of workers only]

@@ -63,9 +63,9 @@ pub struct Report {
     pub base: ResultsBase,
 }
 
-/// Show what this machine lets manycore do, and what brings the rest
+/// Show what manycore can do on this machine
 ///
-/// Examines rights, kernel, hardware and installed programs, and says what each missing thing costs. Changes nothing
+/// Examines rights, kernel, hardware and installed programs, says what each missing thing costs, and what brings it. Changes nothing
 /// and takes about a second. Missing things are no failure: the exit code is 0.
 #[derive(Debug, Args)]
 #[command(after_help = "\

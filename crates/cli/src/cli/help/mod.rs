@@ -63,7 +63,7 @@ const HEADINGS: [(&str, &[&str]); 6] = [
 const LONG_ONLY: [&str; 3] = ["Method", "Service", "Input"];
 
 /// Options of other headings that are not in the short help either, because few users need them.
-const LONG_ONLY_OPTIONS: [&str; 5] = ["results", "force", "a_memory", "b_memory", "memory"];
+const LONG_ONLY_OPTIONS: [&str; 6] = ["results", "force", "a_memory", "b_memory", "memory", "unixbench_dir"];
 
 /// Returns the width of help in columns: that of the terminal, within limits.
 pub fn width() -> usize {
