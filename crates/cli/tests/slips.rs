@@ -29,6 +29,7 @@ fn a_slip_is_answered_with_the_line_to_type() {
         (&["pin", "812"], "manycore pin --pid 812"),
         (&["ls"], "manycore run -- ls"),
         (&["comapre", "a", "b"], "manycore compare a b"),
+        (&["comprae", "a", "b"], "manycore compare a b"),
         (&["eval", "--onyl", "noise"], "manycore eval --only noise"),
         (&["eval", "noise"], "manycore eval --only noise"),
     ] {

@@ -81,7 +81,7 @@ fn inconclusive(
 ) -> String {
     let Some(bounds) = bounds else {
         return format!(
-            "Inconclusive: {} of {} pairs; an interval needs at least six.",
+            "Inconclusive: {} ({} pairs; an interval needs at least six).",
             change.possible(ratio),
             comparison.verdict.pairs
         );

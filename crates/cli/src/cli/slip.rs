@@ -84,6 +84,7 @@ fn correction(words: &[String], error: &clap::Error) -> Option<Vec<String>> {
         [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg, ContextKind::SuggestedValue]
             .into_iter()
             .flat_map(text)
+            .filter(|suggested| !is_hidden(suggested))
             .map(|suggested| replaced(words, at, invalid, &suggested));
     let foreign = FOREIGN.iter().filter(|(foreign, _)| foreign == invalid);
     let foreign = foreign.map(|(_, ours)| replaced(words, at, invalid, ours));
@@ -134,6 +135,11 @@ fn example(words: &[String]) -> Option<String> {
         command = nested;
     }
     help::first_example(command)
+}
+
+/// Returns whether the word is a subcommand that help does not show.
+fn is_hidden(word: &str) -> bool {
+    Cli::command().find_subcommand(word).is_some_and(clap::Command::is_hide_set)
 }
 
 fn is_accepted(words: &[String]) -> bool {

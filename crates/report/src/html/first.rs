@@ -60,8 +60,17 @@ fn answer(named: &NamedEvaluation) -> Markup {
     html! {
         section.answer aria-label="The answer" {
             @for conclusion in &conclusions { p { (with_hard_spaces(conclusion)) } }
-            @if conclusions.is_empty() { p { "No answer: too few measurements." } }
+            @if conclusions.is_empty() { p { (with_hard_spaces(&no_answer(named))) } }
         }
+    }
+}
+
+/// Says why a run has no answer: the first warning, or too few measurements.
+fn no_answer(named: &NamedEvaluation) -> String {
+    let mut findings = named.evaluation.findings.iter();
+    match findings.find(|finding| finding.kind == FindingKind::Warning) {
+        Some(warning) => format!("No reliable answer. {}", warning.text),
+        None => "No answer: too few measurements.".to_owned(),
     }
 }
 
