@@ -51,7 +51,7 @@ fn tree(root: &Path) -> BTreeSet<PathBuf> {
 #[test]
 fn uninstalling_leaves_what_was_there_before() {
     let root = TempDir::new().unwrap();
-    // A directory that stays although it is empty, and a file of somebody else.
+    // A directory that stays although it is empty, and a file that install has not put there.
     fs::create_dir_all(root.path().join("usr/share/zsh/site-functions")).unwrap();
     fs::create_dir_all(root.path().join("usr/share/man/man1")).unwrap();
     fs::write(root.path().join("usr/share/man/man1/other.1"), "").unwrap();

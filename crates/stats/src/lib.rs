@@ -53,6 +53,7 @@
 pub mod histogram;
 pub mod verdict;
 
+mod critical;
 mod multiplicity;
 mod normal;
 mod order_statistics;

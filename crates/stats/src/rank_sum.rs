@@ -7,7 +7,7 @@
 //!
 //! The values of a sample must be independent. Consecutive measurements seldom are: use medians of longer stretches.
 
-use super::{Estimate, upper_tail};
+use super::{Estimate, critical::critical_value, upper_tail};
 
 /// Maximum size of a sample for which the null distribution is enumerated. Its sums are exact up to there.
 const EXACT_LIMIT: usize = 50;
@@ -113,15 +113,7 @@ impl RankSum {
     /// Returns the number of differences beyond each end of the interval at the two-sided `level`. `None` where there
     /// is no such interval.
     fn critical(&self, level: f64) -> Option<usize> {
-        let (mut beyond, mut too_many) = (0, self.m * self.n / 2 + 1);
-        if 2.0 * self.lower_tail(0) > level {
-            return None;
-        }
-        while too_many - beyond > 1 {
-            let middle = usize::midpoint(beyond, too_many);
-            if 2.0 * self.lower_tail(middle) <= level { beyond = middle } else { too_many = middle }
-        }
-        Some(beyond)
+        critical_value(self.m * self.n / 2, level, |limit| self.lower_tail(limit))
     }
 }
 

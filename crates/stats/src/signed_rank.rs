@@ -10,7 +10,7 @@
 //! each difference is therefore a fair coin, whatever the distribution of the noise and its correlation in
 //! time.
 
-use super::{Estimate, upper_tail};
+use super::{Estimate, critical::critical_value, upper_tail};
 
 /// Maximum number of differences for which the null distribution is enumerated.
 const EXACT_LIMIT: usize = 100;
@@ -151,16 +151,7 @@ impl SignedRank {
     /// Returns the number of Walsh averages beyond each end of the interval at the two-sided `level`.
     /// `None` where there is no such interval.
     fn critical(&self, level: f64) -> Option<usize> {
-        let half = self.n * (self.n + 1) / 4;
-        let (mut beyond, mut too_many) = (0, half + 1);
-        if 2.0 * self.lower_tail(0) > level {
-            return None;
-        }
-        while too_many - beyond > 1 {
-            let middle = usize::midpoint(beyond, too_many);
-            if 2.0 * self.lower_tail(middle) <= level { beyond = middle } else { too_many = middle }
-        }
-        Some(beyond)
+        critical_value(self.n * (self.n + 1) / 4, level, |limit| self.lower_tail(limit))
     }
 }
 
