@@ -110,9 +110,10 @@ fn spin_work_loads_the_cpus() {
         // There are fewer intervals if this process had to wait for a CPU.
         assert!((1..=6).contains(&rows) && rows == spin["stolen"].as_array().unwrap().len(), "{spin}");
         let sum: f64 = busy.iter().flat_map(|row| row.as_array().unwrap()).filter_map(Value::as_f64).sum();
+        let busy = sum / (rows * columns) as f64;
         let stolen: f64 = spin["stolen"].as_array().unwrap().iter().filter_map(Value::as_f64).sum();
-        let share = sum / (rows * columns) as f64 + stolen / rows as f64;
-        assert!((0.5..=1.01).contains(&share), "{runtime}: {share} of the CPUs: {spin}");
+        // The kernel counts whole ticks: a tick that was stolen in part may be in both.
+        assert!(busy <= 1.01 && busy + stolen / rows as f64 >= 0.5, "{runtime}: {busy} of the CPUs: {spin}");
     }
 }
 
