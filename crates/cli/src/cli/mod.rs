@@ -45,7 +45,7 @@ use clap::{
 };
 use manycore_guard_daemon::{Cookie, Guard};
 use manycore_render::{document::Extent, terminal::Mark};
-use std::{ffi::OsString, path::PathBuf};
+use std::{cell::LazyCell, ffi::OsString, path::PathBuf};
 
 /// measure how programs scale on this machine, and place them
 #[derive(Debug, Parser)]
@@ -100,35 +100,43 @@ impl Cli {
     /// help if the line asks for it.
     ///
     /// # Errors
-    /// [`Failure::Input`] with the line that was probably meant, if there is one, or with the setting that is wrong. Other errors are printed by clap,
-    /// which ends the program.
+    /// [`Failure::Input`] with the line that was probably meant, if there is one, or with the setting that is wrong.
+    /// Other errors are printed by clap, which ends the program.
     pub fn from_words(words: &[OsString]) -> Result<Self, Failure> {
-        let (parsed, subcommand) = Self::parse_by(Self::command(), words)?;
+        let (parsed, subcommand) = Self::parse_by(Self::command, words)?;
         if !settings::are_used_by(&subcommand) {
             return Ok(parsed);
         }
-        let settings = Settings::load(&Self::command())?;
+        let settings = Settings::load(&LazyCell::new(Self::command))?;
         if let Some(note) = settings.note() {
             output::note(&note);
         }
         if settings.all.is_empty() {
             return Ok(parsed);
         }
-        Self::parse_by(settings.apply(Self::command()), words).map(|(parsed, _)| parsed)
+        Self::parse_by(|| settings.apply(Self::command()), words).map(|(parsed, _)| parsed)
     }
 
     /// Parses a command line by a definition; also returns the name of the subcommand.
-    fn parse_by(program: clap::Command, words: &[OsString]) -> Result<(Self, String), Failure> {
-        let color = terminal::color_of_arguments(words.iter().cloned());
-        let program = help::arrange(program, help::width()).color(color.into());
-        let parsed = program.try_get_matches_from(words).and_then(|matches| {
+    fn parse_by(
+        definition: impl Fn() -> clap::Command,
+        words: &[OsString],
+    ) -> Result<(Self, String), Failure> {
+        let parse = |program: clap::Command| {
+            let matches = program.try_get_matches_from(words)?;
             let subcommand = matches.subcommand_name().unwrap_or_default().to_owned();
             Ok((Self::from_arg_matches(&matches)?, subcommand))
-        });
-        parsed.map_err(|error| match slip::message(words, &error) {
-            Some(message) => Failure::Input(message),
-            None => error.exit(),
-        })
+        };
+        // The layout of all help texts takes longer than parsing: only lines that print help or an error need it.
+        parse(definition())
+            .or_else(|_: clap::Error| {
+                let color = terminal::color_of_arguments(words.iter().cloned());
+                parse(help::arrange(definition(), help::width()).color(color.into()))
+            })
+            .map_err(|error| match slip::message(words, &error) {
+                Some(message) => Failure::Input(message),
+                None => error.exit(),
+            })
     }
 }
 

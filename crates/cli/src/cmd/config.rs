@@ -6,7 +6,8 @@ use crate::{
     output,
     settings::{self, Settings},
 };
-use clap::CommandFactory;
+use clap::{Command, CommandFactory};
+use std::cell::LazyCell;
 
 /// Prints the settings in force, or a file with all of them.
 ///
@@ -16,7 +17,7 @@ pub fn run(args: &Config) -> Outcome {
     if args.example {
         return output::print(settings::EXAMPLE);
     }
-    let program = Cli::command();
+    let program: LazyCell<Command> = LazyCell::new(Cli::command);
     let config = Settings::load(&program)?.report(&program);
     match args.format {
         Format::Text => output::print(&settings::text(&config)),

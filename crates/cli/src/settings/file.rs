@@ -7,6 +7,7 @@ use manycore_linux::trusted_file;
 use manycore_text::names::{printable, similar};
 use rustix::fs::{Mode, OFlags, open};
 use std::{
+    cell::LazyCell,
     env,
     fs::File,
     io::{self, Read},
@@ -55,7 +56,7 @@ impl FileState {
 ///
 /// # Errors
 /// [`Failure::Input`] with the line that is wrong.
-pub(super) fn load(program: &Command) -> Outcome<(FileState, Vec<Setting>)> {
+pub(super) fn load(program: &LazyCell<Command>) -> Outcome<(FileState, Vec<Setting>)> {
     let Some(path) = path(|name| env::var_os(name).map(PathBuf::from)) else {
         return Ok((FileState::NoHome, Vec::new()));
     };

@@ -18,7 +18,7 @@ pub use report::{CONFIG_SCHEMA, Config, SettingReport, text};
 
 use crate::failure::{Failure, Outcome};
 use clap::Command;
-use std::env;
+use std::{cell::LazyCell, env};
 
 /// The default of an option that a user has set.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,11 +52,12 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Reads the file and the variables, and checks them against the definition of the command line.
+    /// Reads the file and the variables, and checks them against the definition of the command line, which is built
+    /// only if there are any.
     ///
     /// # Errors
     /// [`Failure::Input`] with the place of an unknown setting or a refused value.
-    pub fn load(program: &Command) -> Outcome<Self> {
+    pub fn load(program: &LazyCell<Command>) -> Outcome<Self> {
         let (file, mut all) = file::load(program)?;
         let variables = table::GLOBAL.iter().filter_map(|known| {
             let variable = known.variable();
