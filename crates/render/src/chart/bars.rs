@@ -1,6 +1,6 @@
 //! Horizontal bars with intervals, in groups.
 
-use crate::chart::{Axis, WIDTH, colour, line, rect, shortened, small_width, svg, text};
+use crate::chart::{Axis, WIDTH, colour, line, rect, shortened, small_width, span, svg, text};
 use maud::{Markup, html};
 
 const LEFT: f64 = 112.0;
@@ -112,8 +112,7 @@ fn shape(bar: &Bar, y: f64, across: impl Fn(f64) -> f64) -> Markup {
         g class=(colour(bar.colour)) {
             (rect("bar", (LEFT, y + 2.0), (across(bar.value) - LEFT, BAR), 0.75))
             @if let Some((low, high)) = bar.interval {
-                (line("over", (across(low), middle), (across(high), middle)))
-                @for end in [low, high] { (line("over", (across(end), middle - 4.0), (across(end), middle + 4.0))) }
+                (span(["over"; 2], (across(low), across(high)), middle, 4.0))
             }
         }
     }

@@ -1,10 +1,10 @@
-//! A rectangle of cells, one for each pair of a row and a column, coloured by a value: the pairs between two groups of
-//! items, or a large grid of groups.
+//! A rectangle of cells, one for each pair of a row and a column, coloured by a value: all pairs of items, the pairs
+//! between two groups of items, or a large grid of groups.
 //!
-//! Adjacent cells of one colour are drawn as one line. A block of 80 x 80 different values takes about 60 kB; a
-//! rectangle for each cell would take 600 kB.
+//! Each cell of a small block has a tooltip. In a large one, adjacent cells of one colour are drawn as one line: a block
+//! of 80 x 80 different values takes about 60 kB; a rectangle for each cell would take 600 kB.
 
-use crate::chart::{Cell, SHADES, WIDTH, at, line, svg, text};
+use crate::chart::{WIDTH, at, line, svg, text};
 use maud::{Markup, PreEscaped, html};
 use std::fmt::Write;
 
@@ -22,8 +22,14 @@ const MIN_STEP_WITH_TEXT: f64 = 22.0;
 /// Minimum distance of the names along an axis.
 const NAME_STEP: f64 = 26.0;
 
-/// Maximum number of cells that have a tooltip each.
-const MAX_TOOLTIPS: usize = 1700;
+/// Maximum number of cells that have a tooltip each: those of all pairs of [`MAX_ITEMS`] items.
+const MAX_TOOLTIPS: usize = MAX_ITEMS * (MAX_ITEMS - 1) / 2;
+
+/// Maximum number of items whose pairs are shown one by one. The pairs of more items are shown as those of groups.
+pub const MAX_ITEMS: usize = 64;
+
+/// Number of colours of the scale: classes `v0` (near) to `v15` (far) of the style sheet.
+const SHADES: usize = 16;
 
 /// A rectangle of cells.
 pub struct CellBlock<'a> {
@@ -37,6 +43,8 @@ pub struct CellBlock<'a> {
     pub columns: Vec<String>,
     /// The cells. Missing ones stay empty.
     pub cells: Vec<Cell>,
+    /// Whether each cell has a mirror image beyond the diagonal, which is drawn with it.
+    pub is_symmetric: bool,
     /// Lines between rows: the row before which a line is drawn, and its width.
     pub row_lines: Vec<(usize, f64)>,
     /// Lines between columns.
@@ -45,6 +53,31 @@ pub struct CellBlock<'a> {
     pub links: Vec<BlockLink>,
     /// Texts for the smallest, middle and largest value of the colours.
     pub scale: [String; 3],
+}
+
+/// The value of a pair of a row and a column.
+pub struct Cell {
+    /// The row.
+    pub row: usize,
+    /// The column.
+    pub column: usize,
+    /// Position on the scale: 0 (near) to 1 (far).
+    pub share: f64,
+    /// The value, short.
+    pub words: String,
+    /// The pair and its value, for the tooltip.
+    pub title: String,
+}
+
+impl Cell {
+    fn shade(&self) -> usize {
+        ((self.share.clamp(0.0, 1.0) * SHADES as f64) as usize).min(SHADES - 1)
+    }
+
+    /// Returns the class of text that is readable on the cell's colour.
+    fn tone(&self) -> &'static str {
+        if self.shade() < SHADES / 2 - 1 { "bright" } else { "dark" }
+    }
 }
 
 /// A rectangle of cells that leads to another place of the page.
@@ -80,7 +113,7 @@ impl CellBlock<'_> {
             }
             @if step >= MIN_STEP_WITH_TEXT { (self.words()) }
             (self.axes())
-            (legend(&self.scale, LEFT, TOP + tall + 8.0))
+            (legend(&self.scale, TOP + tall + 8.0))
             g transform=(place) { @for link in &self.links { (over(link)) } }
         };
         svg(self.id, self.label, TOP + tall + FOOT, &inside)
@@ -91,12 +124,19 @@ impl CellBlock<'_> {
         ((WIDTH - LEFT - RIGHT) / most as f64).min(MAX_STEP)
     }
 
-    /// Draws a square with a tooltip for each cell.
+    /// Returns the places of a cell, as row and column: its own, and that of its mirror image.
+    fn places(&self, cell: &Cell) -> impl Iterator<Item = (usize, usize)> + use<> {
+        let mirrored = (self.is_symmetric && cell.row != cell.column).then_some((cell.column, cell.row));
+        std::iter::once((cell.row, cell.column)).chain(mirrored)
+    }
+
+    /// Draws a square for each place of a cell, with a tooltip.
     fn single(&self) -> Markup {
         html! {
             g class="filled" {
                 @for cell in &self.cells {
-                    path class={ "v" (cell.shade()) } d={ "M" (cell.column) " " (cell.row) "h1v1h-1z" } {
+                    path class={ "v" (cell.shade()) }
+                        d={ @for (row, column) in self.places(cell) { "M" (column) " " (row) "h1v1h-1z" } } {
                         title { (cell.title) }
                     }
                 }
@@ -117,8 +157,11 @@ impl CellBlock<'_> {
 
     /// Returns the path of each shade, made of its runs of adjacent cells.
     fn runs(&self) -> [String; SHADES] {
-        let mut cells: Vec<(usize, usize, usize)> =
-            self.cells.iter().map(|cell| (cell.row, cell.column, cell.shade())).collect();
+        let of = |cell: &Cell| {
+            let shade = cell.shade();
+            self.places(cell).map(move |(row, column)| (row, column, shade))
+        };
+        let mut cells: Vec<(usize, usize, usize)> = self.cells.iter().flat_map(of).collect();
         cells.sort_unstable();
         let mut paths = [const { String::new() }; SHADES];
         let runs = cells.chunk_by(|one, next| one.0 == next.0 && one.1 + 1 == next.1 && one.2 == next.2);
@@ -135,7 +178,9 @@ impl CellBlock<'_> {
         html! {
             g class="values" {
                 @for cell in &self.cells {
-                    (text(middle(cell.column, LEFT), middle(cell.row, TOP) + 4.0, "middle", cell.tone(), &cell.words))
+                    @for (row, column) in self.places(cell) {
+                        (text(middle(column, LEFT), middle(row, TOP) + 4.0, "middle", cell.tone(), &cell.words))
+                    }
                 }
             }
         }
@@ -155,10 +200,10 @@ impl CellBlock<'_> {
     }
 }
 
-/// Draws the scale of the colours below a drawing whose cells begin at `left`.
-pub(super) fn legend(scale: &[String; 3], left: f64, y: f64) -> Markup {
+/// Draws the scale of the colours below the cells.
+fn legend(scale: &[String; 3], y: f64) -> Markup {
     let each = 10.0;
-    let from = left + 60.0;
+    let from = LEFT + 60.0;
     let end = from + each * SHADES as f64;
     html! {
         (text(from - 6.0, y + 12.0, "end", "small soft", &scale[0]))
@@ -189,8 +234,10 @@ fn over(link: &BlockLink) -> Markup {
 mod tests {
     use super::*;
 
-    fn block(count: usize, share: impl Fn(usize, usize) -> f64) -> String {
-        let cells = (0..count).flat_map(|row| (0..count).map(move |column| (row, column)));
+    /// Draws a block of all pairs of rows and columns, or of those below the diagonal with their mirror images.
+    fn pairs(count: usize, is_symmetric: bool, share: impl Fn(usize, usize) -> f64) -> String {
+        let below = |row: usize| if is_symmetric { row } else { count };
+        let cells = (0..count).flat_map(|row| (0..below(row)).map(move |column| (row, column)));
         let cell = |(row, column)| Cell {
             row,
             column,
@@ -205,6 +252,7 @@ mod tests {
             rows: names.clone(),
             columns: names,
             cells: cells.map(cell).collect(),
+            is_symmetric,
             row_lines: vec![(count / 2, 1.0)],
             column_lines: vec![(count / 2, 1.0)],
             links: vec![BlockLink {
@@ -216,6 +264,10 @@ mod tests {
             scale: ["1 ns", "2 ns", "4 ns"].map(str::to_owned),
         };
         block.draw().into_string()
+    }
+
+    fn block(count: usize, share: impl Fn(usize, usize) -> f64) -> String {
+        pairs(count, false, share)
     }
 
     #[test]
@@ -233,11 +285,23 @@ mod tests {
     }
 
     #[test]
+    fn all_pairs_of_many_items_have_tooltips_and_more_have_none() {
+        let titles = |count: usize| pairs(count, true, |_, _| 0.5).matches("ns</title>").count();
+        assert_eq!(titles(MAX_ITEMS), MAX_ITEMS * (MAX_ITEMS - 1) / 2);
+        assert_eq!(titles(MAX_ITEMS + 1), 0);
+        let joined = pairs(100, true, |_, _| 0.5);
+        assert!(joined.contains("M0 99h99") && joined.contains("M1 0h99"), "both sides of the diagonal");
+    }
+
+    #[test]
     fn cells_of_small_blocks_say_their_value() {
         let drawn = block(4, |_, _| 0.5);
         assert!(drawn.contains("<title>0-3: 48 ns</title>"));
         assert_eq!(drawn.matches(">48<").count(), 16);
         assert!(!block(40, |_, _| 0.5).contains(">48<"));
+        let mirrored = pairs(4, true, |_, _| 0.5);
+        assert!(mirrored.contains("<title>0-3: 48 ns</title>"));
+        assert_eq!(mirrored.matches(">48<").count(), 12, "on both sides of the diagonal");
         assert!(drawn.contains("href=\"#there\""));
     }
 }

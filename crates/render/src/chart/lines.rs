@@ -40,6 +40,17 @@ pub enum Style {
     Ideal,
 }
 
+impl Style {
+    /// Returns the class of the line.
+    fn class(self) -> &'static str {
+        match self {
+            Self::Measured => "curve",
+            Self::Fit => "fit",
+            Self::Ideal => "reference",
+        }
+    }
+}
+
 /// A series of points.
 pub struct Series {
     /// Index of the colour.
@@ -109,16 +120,11 @@ impl LineChart<'_> {
     }
 
     fn series(&self, series: &Series) -> Markup {
-        let class = match series.style {
-            Style::Measured => "curve",
-            Style::Fit => "fit",
-            Style::Ideal => "reference",
-        };
         let places: Vec<(f64, f64)> =
             series.points.iter().map(|point| self.place(point.x, point.y)).collect();
         let path: Vec<String> = places.iter().map(|&(x, y)| format!("{},{}", at(x), at(y))).collect();
         html! {
-            polyline class=(class) points=(path.join(" ")) {}
+            polyline class=(series.style.class()) points=(path.join(" ")) {}
             @if series.style == Style::Measured {
                 @for (point, &(x, _)) in series.points.iter().zip(&places) {
                     @if let Some((low, high)) = point.interval {
@@ -199,15 +205,10 @@ impl Mark {
 
 /// Draws the sample of a series for a legend.
 pub fn legend_sample(style: Style, mark: Mark, colour_of: usize) -> Markup {
-    let class = match style {
-        Style::Measured => "curve",
-        Style::Fit => "fit",
-        Style::Ideal => "reference",
-    };
     html! {
         svg viewBox="0 0 32 16" aria-hidden="true" {
             g class=(colour(colour_of)) {
-                (line(class, (1.0, 8.0), (31.0, 8.0)))
+                (line(style.class(), (1.0, 8.0), (31.0, 8.0)))
                 @if style == Style::Measured { (mark.draw(16.0, 8.0)) }
             }
         }

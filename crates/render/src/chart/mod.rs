@@ -3,7 +3,6 @@
 mod axis;
 mod bars;
 mod block;
-mod grid;
 mod labels;
 mod lines;
 mod map;
@@ -11,8 +10,7 @@ mod strip;
 
 pub use axis::Axis;
 pub use bars::{Bar, BarChart, Group};
-pub use block::{BlockLink, CellBlock};
-pub use grid::{Cell, MAX_ITEMS, PairMatrix, SHADES};
+pub use block::{BlockLink, Cell, CellBlock, MAX_ITEMS};
 pub use lines::{LineChart, Mark, Point, Series, Style, legend_sample};
 pub use map::{HeatMap, HeatRow};
 pub use strip::{Strip, StripChart};
@@ -64,6 +62,15 @@ fn text(x: f64, y: f64, anchor: &str, class: &str, words: &str) -> Markup {
 /// Returns a straight line.
 fn line(class: &str, from: (f64, f64), to: (f64, f64)) -> Markup {
     html! { line class=(class) x1=(at(from.0)) y1=(at(from.1)) x2=(at(to.0)) y2=(at(to.1)) {} }
+}
+
+/// Returns a horizontal interval from `low` to `high` at the height `y`, whose ends are marked. The classes are those of
+/// the line and of its ends.
+fn span(classes: [&str; 2], (low, high): (f64, f64), y: f64, half_height: f64) -> Markup {
+    html! {
+        (line(classes[0], (low, y), (high, y)))
+        @for end in [low, high] { (line(classes[1], (end, y - half_height), (end, y + half_height))) }
+    }
 }
 
 /// Returns a rectangle.

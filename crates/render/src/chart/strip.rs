@@ -1,7 +1,7 @@
 //! Distributions of ratios: one strip of points for each comparison, or a histogram where there are many, with the
 //! estimate and its interval below.
 
-use crate::chart::{Axis, WIDTH, at, colour, line, rect, shortened, small_width, svg, text};
+use crate::chart::{Axis, WIDTH, at, colour, line, rect, shortened, small_width, span, svg, text};
 use maud::{Markup, html};
 
 const LEFT: f64 = 10.0;
@@ -145,8 +145,7 @@ impl Strip {
         let here = across(self.estimate);
         html! {
             @if let Some((low, high)) = self.interval {
-                (line("span", (across(low), y), (across(high), y)))
-                @for end in [low, high] { (line("whisker", (across(end), y - 5.0), (across(end), y + 5.0))) }
+                (span(["span", "whisker"], (across(low), across(high)), y, 5.0))
             }
             circle class="mark" cx=(at(here)) cy=(at(y)) r="4.5" {}
         }

@@ -7,7 +7,7 @@ use crate::{
     html::charts::{ChartFigure, titled},
 };
 use manycore_analysis::{CoreLatency, PairLatency};
-use manycore_render::chart::{Cell, MAX_ITEMS, PairMatrix};
+use manycore_render::chart::{Cell, CellBlock, MAX_ITEMS};
 use manycore_stats::quantile;
 use manycore_topology::{CpuId, CpuSet, Machine, TopologyDistance};
 use std::collections::BTreeMap;
@@ -146,15 +146,21 @@ fn draw(id: &str, latency: &CoreLatency, machine: &Machine) -> Option<maud::Mark
         let (a, b) = (*place.get(&pair.a)?, *place.get(&pair.b)?);
         Some(cell(&scale, pair, a.max(b), a.min(b)))
     };
-    let grid = PairMatrix {
+    let names: Vec<String> = order.iter().map(ToString::to_string).collect();
+    let lines = lines(machine, &order);
+    let block = CellBlock {
         id,
         label: "Core-to-core latency of all pairs of CPUs",
-        names: order.iter().map(ToString::to_string).collect(),
+        rows: names.clone(),
+        columns: names,
         cells: latency.pairs.iter().filter_map(cell).collect(),
-        lines: lines(machine, &order),
+        is_symmetric: true,
+        row_lines: lines.clone(),
+        column_lines: lines,
+        links: Vec::new(),
         scale: scale.words(),
     };
-    Some(grid.draw())
+    Some(block.draw())
 }
 
 /// Returns the cell of a pair of CPUs.

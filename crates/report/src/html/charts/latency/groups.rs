@@ -174,7 +174,8 @@ impl Map<'_> {
             label: "Core-to-core latency between groups of CPUs, medians",
             rows: names.clone(),
             columns: names,
-            cells: figures.iter().flat_map(|(&(a, b), figures)| self.group_cells(a, b, figures)).collect(),
+            cells: figures.iter().map(|(&(a, b), figures)| self.group_cell(a, b, figures)).collect(),
+            is_symmetric: true,
             row_lines: lines.clone(),
             column_lines: lines,
             links: zooms.iter().flat_map(|&(a, b)| self.links(a, b)).collect(),
@@ -188,8 +189,8 @@ impl Map<'_> {
         Some((*self.place.get(&pair.a)?, *self.place.get(&pair.b)?))
     }
 
-    /// Returns the cell of two groups and its mirror image.
-    fn group_cells(&self, a: usize, b: usize, figures: &[f64]) -> Vec<Cell> {
+    /// Returns the cell of two groups.
+    fn group_cell(&self, a: usize, b: usize, figures: &[f64]) -> Cell {
         let ns = median(figures).unwrap_or(0.0);
         let cpus = |group: usize| self.groups.cpus(group, &self.order).iter().copied().collect::<CpuSet>();
         let at = |q: f64| short(quantile(figures, q).unwrap_or(0.0));
@@ -202,14 +203,7 @@ impl Map<'_> {
             at(1.0),
             figures.len()
         );
-        let cell = |row: usize, column: usize| Cell {
-            row,
-            column,
-            share: self.scale.share(ns),
-            words: short(ns),
-            title: title.clone(),
-        };
-        if a == b { vec![cell(a, a)] } else { vec![cell(a, b), cell(b, a)] }
+        Cell { row: a, column: b, share: self.scale.share(ns), words: short(ns), title }
     }
 
     /// Returns the rectangles of two parts in the overview.
@@ -265,6 +259,7 @@ impl Map<'_> {
                 .iter()
                 .map(|(row, column, pair)| cell(&self.scale, pair, row_of[row], column_of[column]))
                 .collect(),
+            is_symmetric: false,
             row_lines: lines(self.machine, &rows),
             column_lines: lines(self.machine, &columns),
             links: Vec::new(),
