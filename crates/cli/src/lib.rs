@@ -24,6 +24,7 @@ pub mod failure;
 pub mod folder;
 pub mod live;
 pub mod load;
+pub mod loads;
 pub mod measuring;
 pub mod output;
 pub mod placement_args;

@@ -27,45 +27,49 @@ pub fn print(text: &str) -> Outcome {
 /// Writes a result in the requested format: `document` makes what is read, `value` what is written as JSON.
 ///
 /// # Errors
-/// Those of [`print()`], [`json()`] and [`document()`].
+/// Those of [`print()`] and [`json()`].
 pub fn result(
     format: Format,
     terminal: Terminal,
     value: &impl Serialize,
     document: impl FnOnce() -> Document,
 ) -> Outcome {
-    match format {
-        Format::Json => print(&json(value)?),
-        format => self::document(&document(), format, terminal),
-    }
+    written(format, terminal, || json(value), document)
 }
 
-/// Writes a document as text, Markdown or CSV. A document has no control characters but those of its colours.
+/// Writes a document that has no other format than text. It has no control characters but those of its colours.
 ///
 /// # Errors
-/// Those of [`print()`]; [`Failure::Input`] for JSON.
-pub fn document(document: &Document, format: Format, terminal: Terminal) -> Outcome {
-    match format {
-        Format::Text => print_raw(&document.text(terminal)),
-        Format::Markdown => print_raw(&document.markdown()),
-        Format::Csv => print_raw(&document.csv()),
-        Format::Json => Err(Failure::input("--format json: this result has no JSON; use --format text")),
-    }
+/// Those of [`print()`].
+pub fn document(document: &Document, terminal: Terminal) -> Outcome {
+    print_raw(&document.text(terminal))
 }
 
 /// Writes the evaluation of records.
 ///
 /// # Errors
-/// Those of [`document()`].
+/// Those of [`print()`].
 pub fn evaluations(
     all: &[NamedEvaluation],
     format: Format,
     extent: ExtentArgs,
     terminal: Terminal,
 ) -> Outcome {
+    let document = || manycore_report::document(all, extent.extent());
+    written(format, terminal, || Ok(manycore_report::json(all)), document)
+}
+
+fn written(
+    format: Format,
+    terminal: Terminal,
+    json: impl FnOnce() -> Outcome<String>,
+    document: impl FnOnce() -> Document,
+) -> Outcome {
     match format {
-        Format::Json => print(&manycore_report::json(all)),
-        format => document(&manycore_report::document(all, extent.extent()), format, terminal),
+        Format::Json => print(&json()?),
+        Format::Text => self::document(&document(), terminal),
+        Format::Markdown => print_raw(&document().markdown()),
+        Format::Csv => print_raw(&document().csv()),
     }
 }
 

@@ -41,6 +41,7 @@ kinds! {
     "interrupts", "interrupts and their CPUs", "irq show --format json";
     "irq-moves", "interrupts that were moved", "irq place --format json";
     "journal", "a line of a journal of changes to the machine", "all that change the machine";
+    "loads", "what bench can measure", "bench list --format json";
     "machine", "CPUs, caches, nodes and devices of a machine", "topo --format json";
     "memory-accesses", "memory accesses of threads to shared cache lines", "falseshare --save";
     "placement-trace", "where tasks ran", "run --trace, pin --trace";

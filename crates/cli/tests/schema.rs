@@ -57,6 +57,7 @@ fn generated() -> Vec<(&'static str, Schema)> {
         ("interrupts", of::<Interrupts>()),
         ("irq-moves", of::<InterruptMoves>()),
         ("journal", of::<JournalLine>()),
+        ("loads", of::<manycore::loads::LoadList>()),
         ("machine", of::<Machine>()),
         ("memory-accesses", of::<Observation>()),
         ("placement-trace", of::<PlacementTrace>()),

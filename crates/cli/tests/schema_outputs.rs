@@ -34,6 +34,13 @@ fn machines_and_plans() {
     printed("plan", &["plan"]);
 }
 
+/// Regression test: the list was refused as JSON.
+#[test]
+fn the_list_of_loads() {
+    let list = printed("loads", &["bench", "list"]);
+    assert!(list["loads"].as_array().unwrap().iter().any(|load| load["name"] == "counter"), "{list}");
+}
+
 #[test]
 fn records_and_their_evaluations() {
     let small = |machine| SyntheticMachine { blocks: 8, ..machine };

@@ -28,6 +28,17 @@ pub fn short(value: f64) -> String {
     }
 }
 
+/// Returns the unit in which times are shown, the smallest of which is so many seconds, and how many of it are a second:
+/// `s`, `ms`, `µs` or `ns`. Figures have digits that mean something then, and no exponents.
+pub fn unit_of_time(smallest_seconds: f64) -> (&'static str, f64) {
+    match smallest_seconds {
+        size if size <= 0.0 || size >= 0.1 || !size.is_finite() => ("s", 1.0),
+        size if size >= 1e-4 => ("ms", 1e3),
+        size if size >= 1e-7 => ("\u{b5}s", 1e6),
+        _ => ("ns", 1e9),
+    }
+}
+
 /// Formats a whole number with commas between thousands.
 pub fn grouped(value: f64) -> String {
     let digits = format!("{:.0}", value.abs());
@@ -112,6 +123,16 @@ mod tests {
             assert_eq!(number(value), text);
         }
         assert_eq!(grouped(999.6), "1,000");
+    }
+
+    /// Regression test: one row had 0.001 and 8.49e-4 seconds.
+    #[test]
+    fn short_times_have_a_smaller_unit() {
+        let unit = |seconds: f64| unit_of_time(seconds).0;
+        assert_eq!([12.0, 0.1, 0.06, 8.49e-4].map(unit), ["s", "s", "ms", "ms"]);
+        assert_eq!([9e-5, 1e-7, 2e-9].map(unit), ["\u{b5}s", "\u{b5}s", "ns"]);
+        assert_eq!([0.0, f64::NAN, f64::INFINITY].map(unit), ["s"; 3]);
+        assert_eq!(number(8.49e-4 * unit_of_time(8.49e-4).1), "0.849");
     }
 
     #[test]

@@ -2,10 +2,7 @@
 
 mod layout;
 
-use crate::{
-    terminal::Terminal,
-    wrap::{columns_of, wrap},
-};
+use crate::terminal::Terminal;
 
 /// Alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,14 +59,5 @@ impl Table {
     /// below, after the first column again: nothing is left out. An interval stays with its figure.
     pub fn text(&self, terminal: Terminal) -> String {
         layout::text(self, terminal)
-    }
-}
-
-/// Appends `words` after `lead` for a file, wrapped, with all lines below the first word.
-pub fn paragraph(lead: &str, words: &str, indent: usize, text: &mut String) {
-    let within = indent + columns_of(lead);
-    for (index, line) in wrap(words, Terminal::FILE_COLUMNS - within).iter().enumerate() {
-        let lead = if index == 0 { format!("{:indent$}{lead}", "") } else { " ".repeat(within) };
-        text.push_str(&format!("{lead}{line}\n"));
     }
 }

@@ -1,10 +1,10 @@
 //! `manycore bench`: measures one load.
 
 use super::eval;
-use crate::{cli, failure::Outcome, output, source};
-use manycore_evaluate::{LOADS, LoadOptions, SECTIONS, Section, StreamOptions, bench::Bench};
+use crate::{cli, failure::Outcome, loads::LoadList, output, source};
+use manycore_evaluate::{LoadOptions, StreamOptions, bench::Bench};
 use manycore_linux::clock;
-use manycore_render::{document::Document, terminal::Terminal};
+use manycore_render::terminal::Terminal;
 
 /// The name that lists the loads.
 const LIST: &str = "list";
@@ -12,7 +12,8 @@ const LIST: &str = "list";
 /// Measures the load, saves the record, writes the report and prints it. Without a name, lists the loads.
 pub fn run(args: &cli::Bench, terminal: Terminal) -> Outcome {
     let Some(name) = args.name.as_deref().filter(|name| *name != LIST) else {
-        return output::document(&list(), args.results.format, terminal);
+        let list = LoadList::all();
+        return output::result(args.results.format, terminal, &list, || list.document());
     };
     let request = Bench {
         name: name.to_owned(),
@@ -37,26 +38,12 @@ pub fn run(args: &cli::Bench, terminal: Terminal) -> Outcome {
     eval::measure(machine, options, &[section], &args.results, terminal)
 }
 
-/// Returns the list of the loads and of the sections of `eval`.
-fn list() -> Document {
-    let mut document = Document::new();
-    for (title, sections) in [("Loads", &LOADS[..]), ("Sections of eval", &SECTIONS[..])] {
-        document.strong(title);
-        for Section { name, title, .. } in sections {
-            document.field(format!("  {name}"), *title);
-        }
-    }
-    document
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_list_is_no_load_and_fits_a_terminal() {
+    fn the_list_is_no_load() {
         assert!(!manycore_evaluate::bench::all().any(|section| section.name == LIST));
-        let text = list().text(Terminal::new(60, false));
-        assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
     }
 }

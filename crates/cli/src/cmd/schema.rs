@@ -1,7 +1,7 @@
 //! `manycore schema`: prints the JSON Schema of a kind of JSON.
 
 use crate::{
-    cli::{Format, Schema},
+    cli::Schema,
     failure::Outcome,
     output,
     schemas::{JsonKind, KINDS},
@@ -19,7 +19,7 @@ use manycore_render::{
 pub fn run(args: &Schema, terminal: Terminal) -> Outcome {
     match KINDS.iter().find(|kind| Some(kind.name) == args.kind.as_deref()) {
         Some(kind) => output::print(kind.schema),
-        None => output::document(&list(), Format::Text, terminal),
+        None => output::document(&list(), terminal),
     }
 }
 

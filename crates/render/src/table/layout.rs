@@ -13,7 +13,7 @@ const GAP: usize = 2;
 /// Minimum width to which a column of words is wrapped.
 const MIN_WORD_COLUMN: usize = 22;
 
-/// Head of a column that means nothing without the column before it.
+/// End of the head of a column that means nothing without the column before it.
 const INTERVAL: &str = "95 % interval";
 
 /// A table, and the widths of its columns.
@@ -87,11 +87,19 @@ impl Layout<'_> {
             used += widths[upto] + GAP;
             upto += 1;
         }
-        let parts_interval = self.table.head.get(upto).is_some_and(|(name, _)| name == INTERVAL);
-        if parts_interval && upto > from + 1 {
-            upto -= 1;
-        }
-        upto.max(from + 1)
+        // What belongs to the column before it goes below with that column, where the terminal has room for both.
+        let whole = (from + 1..=upto).rev().find(|&end| !self.belongs_to_previous(end));
+        whole.unwrap_or(upto).max(from + 1)
+    }
+
+    /// Returns whether a column means nothing without the one before it: an interval, or the verdict about it.
+    fn belongs_to_previous(&self, column: usize) -> bool {
+        let is_interval = |(name, _): &(String, Align)| name.ends_with(INTERVAL);
+        self.table.head.get(column).is_some_and(|head| {
+            is_interval(head)
+                || self.table.verdict_column == Some(column)
+                    && self.table.head[..column].iter().any(is_interval)
+        })
     }
 
     /// Appends one row, over as many lines as its longest wrapped cell needs.
@@ -169,6 +177,22 @@ mod tests {
             heads,
             ["a rather long name speed-up 95 % interval", "a rather long name efficiency 95 % interval"]
         );
+    }
+
+    /// Regression test: the verdict stood alone below the table.
+    #[test]
+    fn a_verdict_stays_with_its_ratio_and_interval() {
+        let heads = ["A", INTERVAL, "B", INTERVAL, "B over A", INTERVAL, "B is"];
+        let mut table = Table::numeric("t", ("metric", Align::Left), &heads);
+        table.verdict_column = Some(7);
+        let row =
+            ["requests in requests/s", "96,409", "70,671 to 129,032", "13,865", "12,979 to 15,106", "0.150"];
+        table.rows.push(row.into_iter().chain(["0.117 to 0.195", "worse"]).map(str::to_owned).collect());
+        for columns in 60..160 {
+            let text = table.text(Terminal::new(columns, false));
+            let head = text.lines().find(|line| line.contains("B is")).unwrap();
+            assert!(head.contains("B over A"), "{columns}: {text}");
+        }
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub fn run(args: &VmTop, terminal: Terminal) -> Outcome {
             (_, Format::Json) => {}
             (Some(screen), _) => screen.show(&usage_text::table(&snapshot))?,
             (None, format) => {
-                output::document(&usage_text::table(&snapshot), format, terminal)?;
+                output::result(format, terminal, &snapshot, || usage_text::table(&snapshot))?;
                 output::print("\n")?;
             }
         }
