@@ -1,12 +1,15 @@
 //! Compares two variants, as `manycore compare` does.
 
 use super::{noise, power_analysis, with_factor};
-use manycore_experiment::record::{Direction, Experiment, Metric, Sample, factor};
+use manycore_experiment::record::{Direction, Experiment, Metric, SAME_NAME, Sample, factor, parameter};
 use manycore_stats::{
     Estimate,
     verdict::{Answer, DecisionRule, Verdict},
 };
 use serde::Serialize;
+
+/// Share by which two ratios differ visibly.
+const VISIBLE: f64 = 0.01;
 
 /// Variant B compared with variant A.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -16,8 +19,11 @@ pub struct Comparison {
     pub a: String,
     /// Name of B.
     pub b: String,
-    /// B relative to A in the primary metric. A ratio above 1 is better, whichever direction of the metric
-    /// is better.
+    /// Whether A and B are the same: command, environment, CPUs and memory. Their true ratio is 1, and what the verdict
+    /// shows is chance.
+    pub same_variants: bool,
+    /// B relative to A in the primary metric, as a ratio of rates. A ratio above 1 is better, whichever direction of the
+    /// metric is better: 1.6 where B takes 1 / 1.6 = 0.625 of the time of A.
     pub verdict: Verdict,
     /// All metrics, the primary one first.
     pub metrics: Vec<MetricComparison>,
@@ -40,11 +46,24 @@ pub struct MetricComparison {
     pub a: Estimate,
     /// Values of B.
     pub b: Estimate,
-    /// Value of B over value of A, from pairs of the same block. The interval of the primary metric is that
+    /// Value of B over value of A, from pairs of the same block: 0.625 where B takes that part of the time of A. The
+    /// interval of the primary metric is that
     /// of the verdict. The other metrics have a 95 % interval each, not corrected for their number.
     pub ratio: Option<Estimate>,
     /// What the interval shows: B is better, worse or equivalent, or the result is inconclusive.
     pub answer: Answer,
+}
+
+impl MetricComparison {
+    /// Returns the ratio of the medians, B over A, where it is visibly outside of the interval of the ratio of pairs:
+    /// the machine was faster in some parts of the run than in others.
+    pub fn differing_medians(&self) -> Option<f64> {
+        let (low, high) = self.ratio?.interval?;
+        let ratio = self.b.median / self.a.median;
+        let is_visible = |end: f64| (ratio / end - 1.0).abs() > VISIBLE;
+        (ratio.is_finite() && !(low..=high).contains(&ratio) && [low, high].into_iter().all(is_visible))
+            .then_some(ratio)
+    }
 }
 
 /// Evaluates an experiment with the variants A and B. Returns `None` where one was not measured.
@@ -58,9 +77,13 @@ pub fn evaluate(experiment: &Experiment) -> Option<Comparison> {
     )?;
     let metrics = (0..experiment.metrics.len())
         .filter_map(|index| compared(experiment, (a, b), index, (index == 0).then_some(&verdict)));
+    let name = |index: usize| experiment.treatments[index].name.clone();
     Some(Comparison {
-        a: experiment.treatments[a].name.clone(),
-        b: experiment.treatments[b].name.clone(),
+        a: name(a),
+        b: name(b),
+        // Records of older versions have only the names.
+        same_variants: experiment.parameters.contains_key(parameter::SAME_VARIANTS)
+            || name(b).strip_suffix(SAME_NAME) == Some(name(a).as_str()),
         metrics: metrics.collect(),
         minimum_detectable_effect: power_analysis::minimum_detectable_effect(&verdict),
         pairs_needed: power_analysis::pairs_needed(&verdict),

@@ -69,6 +69,12 @@ pub(crate) fn pairs_needed(verdict: &Verdict) -> Option<usize> {
     Some(pairs.clamp(made + 1.0, MAX_PAIRS).ceil() as usize)
 }
 
+/// Returns the smallest number of pairs with which a signed-rank test at this level gives an interval: its smallest
+/// two-sided p-value, 2 * 0.5^n, must not be above the level.
+pub(crate) fn pairs_for_interval(level: f64) -> usize {
+    (2.0 / level).log2().ceil() as usize
+}
+
 /// Returns the standard deviation of the logarithm of one pair's ratio, as implied by the interval of the
 /// verdict.
 fn pair_standard_deviation(verdict: &Verdict) -> Option<f64> {

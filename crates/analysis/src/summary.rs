@@ -4,11 +4,14 @@
 //! A line is never stronger than its interval. What the interval leaves open has the mark [`SummaryMark::Neutral`], and
 //! the line says what would decide it. What the conditions do not support is not marked as good.
 
+mod conclusions;
 mod machine;
 mod next;
 mod sharing;
 mod study;
 mod workers;
+
+pub use conclusions::conclusions;
 
 use crate::{Evaluation, FindingKind, disturbance, findings};
 use manycore_experiment::Record;
@@ -167,14 +170,14 @@ pub fn next_steps(summaries: &[SectionSummary]) -> Vec<NextStep> {
 
 /// Takes the mark `Good` from a line that the conditions do not support, and says why.
 fn supported(line: Line, section: &str, record: &Record) -> Line {
-    let ids = findings::experiment_ids(section).filter(|_| line.mark == SummaryMark::Good);
-    let disturbance = ids.map(|ids| disturbance::of_topic(record, ids)).unwrap_or_default();
-    let why = disturbance.exceeded_limits();
-    if why.is_empty() {
+    let why = findings::doubts(section, record);
+    if line.mark != SummaryMark::Good || why.is_empty() {
         return line;
     }
+    let disturbance = findings::experiment_ids(section).map(|ids| disturbance::of_topic(record, ids));
+    let audit = disturbance.and_then(|disturbance| next::audit(&disturbance));
     let text = format!("{} This is doubtful: {}.", line.text, list(&why));
-    Line { mark: SummaryMark::Neutral, text, next: next::audit(&disturbance).or(line.next) }
+    Line { mark: SummaryMark::Neutral, text, next: audit.or(line.next) }
 }
 
 /// Returns the text of the first finding of a topic that is of this kind.

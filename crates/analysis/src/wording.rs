@@ -10,6 +10,18 @@ pub(crate) fn times(estimate: &Estimate) -> String {
     format!("{:.2}x ({})", estimate.median, interval(estimate.interval, |end| format!("{end:.2}")))
 }
 
+/// Factor from which a shorter time is also said as a speed.
+const CLEARLY_FASTER: f64 = 1.1;
+
+/// Formats a factor: `1.62`, `12.3`, `587`.
+fn times_figure(factor: f64) -> String {
+    match factor {
+        large if large >= 100.0 => format!("{large:.0}"),
+        middle if middle >= 10.0 => format!("{middle:.1}"),
+        small => format!("{small:.2}"),
+    }
+}
+
 /// Words for the change of a metric: a time gets longer, a rate does more, and no share is negative.
 pub(crate) struct ChangeWording {
     verb: &'static str,
@@ -20,6 +32,8 @@ pub(crate) struct ChangeWording {
     comparatives: [&'static str; 2],
     /// ` in p99`. Empty where there is only one figure.
     what: String,
+    /// Whether it is the time of a whole run.
+    is_wall_time: bool,
 }
 
 impl ChangeWording {
@@ -35,7 +49,8 @@ impl ChangeWording {
             Some(metric) if metric.better == Direction::Lower => ("has", "have", "more", "less"),
             _ => ("does", "do", "more", "less"),
         };
-        Self { verb, infinitive, more, less, comparatives, what }
+        let is_wall_time = metric.is_some() && usual;
+        Self { verb, infinitive, more, less, comparatives, what, is_wall_time }
     }
 
     /// Returns `faster`, `slower`, `better` or `worse`.
@@ -53,14 +68,28 @@ impl ChangeWording {
         format!("B may {} {} than A{}", self.infinitive, self.size(ratio), self.what)
     }
 
-    /// Formats the ends of an interval: `95 to 106 % longer`, `3.0 % less time to 12 % longer`.
+    /// ` and is 1.62 times as fast`, for a time that is clearly shorter; empty otherwise, where the share says as much.
+    pub(crate) fn speed(&self, ratio: f64) -> String {
+        let speed = 1.0 / ratio;
+        if self.is_wall_time && speed >= CLEARLY_FASTER {
+            format!(" and is {} times as fast", times_figure(speed))
+        } else {
+            String::new()
+        }
+    }
+
+    /// Formats the ends of an interval: `95 to 106 % longer`, `0.93 % to 58 % longer`, `3.0 % less time to 12 % longer`.
+    /// An end with decimals has its own percent sign, since it could be read as a ratio.
     pub(crate) fn bounds(&self, (low, high): (f64, f64)) -> String {
         let share = |ratio: f64| percent((ratio - 1.0).abs());
-        let number = |ratio: f64| share(ratio).trim_end_matches(" %").to_owned();
+        let range = |from: f64, to: f64| match share(from) {
+            from if from.contains('.') => format!("{from} to {}", share(to)),
+            from => format!("{} to {}", from.trim_end_matches(" %"), share(to)),
+        };
         if low >= 1.0 {
-            format!("{} to {} {}", number(low), share(high), self.more)
+            format!("{} {}", range(low, high), self.more)
         } else if high <= 1.0 {
-            format!("{} to {} {}", number(high), share(low), self.less)
+            format!("{} {}", range(high, low), self.less)
         } else {
             format!("{} to {}", self.size(low), self.size(high))
         }
@@ -103,6 +132,19 @@ mod tests {
         assert_eq!(ChangeWording::for_metric(None).point(1.1), "does 10 % more");
     }
 
+    #[test]
+    fn a_clearly_shorter_time_is_also_a_speed() {
+        let wall = change("wall", "s", Direction::Lower);
+        assert_eq!(
+            [0.617, 0.5, 0.001].map(|ratio| wall.speed(ratio)),
+            [" and is 1.62 times as fast", " and is 2.00 times as fast", " and is 1000 times as fast",]
+        );
+        assert_eq!([0.95, 1.0, 2.0].map(|ratio| wall.speed(ratio)), [""; 3]);
+        // A latency is shorter, and a rate says the factor itself.
+        assert_eq!(change("p99", "ms", Direction::Lower).speed(0.5), "");
+        assert_eq!(ChangeWording::for_metric(None).speed(0.5), "");
+    }
+
     /// Regression test: "12 % faster (95 %: -366 to 80 %)".
     #[test]
     fn no_end_of_an_interval_is_a_negative_share() {
@@ -110,6 +152,9 @@ mod tests {
         assert_eq!(wall.bounds((1.95, 2.06)), "95 to 106 % longer");
         assert_eq!(wall.bounds((0.8, 0.9)), "10 to 20 % less time");
         assert_eq!(wall.bounds((0.97, 1.12)), "3.0 % less time to 12 % longer");
+        assert_eq!(wall.bounds((1.022, 1.04)), "2.2 % to 4.0 % longer");
+        // Regression test: "0.93 to 58 % less" was read as a ratio and a share.
+        assert_eq!(wall.bounds((0.42, 0.9907)), "0.93 % to 58 % less time");
         let rate = ChangeWording::for_metric(None);
         for (low, high) in [(0.2, 4.66), (0.0, 0.5), (1.0, 1.0), (0.998, 1.001)] {
             let text = rate.bounds((low, high));

@@ -5,8 +5,9 @@ use crate::{
     folder::{LATEST, RECORD},
     load,
 };
-use manycore_analysis::{Evaluation, FindingKind};
+use manycore_analysis::{Evaluation, summary::conclusions};
 use manycore_experiment::Record;
+use manycore_render::wrap::wrap;
 use manycore_text::names::printable;
 use std::{
     fs,
@@ -63,22 +64,25 @@ pub fn list(base: &Path, results: &[PathBuf]) -> String {
     format!("{which} in {}, newest first:\n\n{}", base.display(), entries.collect::<String>())
 }
 
-/// Returns the lines for one result: when and what was measured, its first finding, its path.
+/// Returns the lines for one result: when and what was measured, the variants of a comparison, what was found, its path.
 fn entry(path: &Path, record: &Record, evaluation: &Evaluation) -> String {
     let minute = record.started.get(..16).unwrap_or(&record.started).replace('T', " ");
-    let finding = match evaluation.findings.first() {
-        Some(finding) if finding.kind == FindingKind::Doubtful => format!("doubtful: {}", finding.text),
-        Some(finding) => finding.text.clone(),
-        None => "no finding".to_owned(),
-    };
     let interrupted = if record.interrupted { " (interrupted)" } else { "" };
-    let what = format!("{minute}  {:<8} {}{interrupted}", record.subcommand, record.subject);
-    entry_lines(path, what.trim_end(), &finding)
+    let variants = record.variants();
+    let subject = if variants.is_empty() { record.subject.as_str() } else { "" };
+    let what = format!("{minute}  {:<8} {subject}{interrupted}", record.subcommand);
+    let variants: String =
+        variants.iter().map(|(label, what)| wrapped(&format!("{label}: {what}"))).collect();
+    let found = conclusions(record, evaluation).into_iter().next().unwrap_or_default();
+    entry_lines(path, &format!("  {}\n{variants}", cut(what.trim_end(), WIDTH - 2)), &found)
 }
 
-fn entry_lines(path: &Path, what: &str, finding: &str) -> String {
-    let head = if what.is_empty() { String::new() } else { format!("  {}\n", cut(what, WIDTH - 2)) };
-    format!("{head}      {}\n      {}\n", cut(finding, WIDTH - 6), path.display())
+fn entry_lines(path: &Path, head: &str, finding: &str) -> String {
+    format!("{head}{}      {}\n", wrapped(finding), path.display())
+}
+
+fn wrapped(text: &str) -> String {
+    wrap(text, WIDTH - 6).iter().flat_map(|line| ["      ", line.as_str(), "\n"]).collect()
 }
 
 /// Returns a text as one line of at most `columns` columns of a terminal, with dots in place of the rest.
@@ -129,19 +133,35 @@ mod tests {
         assert_eq!(found, ["new", "middle", "old"].map(|name| base.path().join(name)));
     }
 
+    fn entry_of(record: &Record) -> String {
+        let text = entry(Path::new("r/compare-1"), record, &Evaluation::from_record(record));
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+        assert!(text.ends_with("\n      r/compare-1\n"), "{text}");
+        text
+    }
+
     #[test]
     fn a_list_has_the_time_the_subject_the_finding_and_the_path_of_a_result() {
         let record = SyntheticMachine { blocks: 6, ..SyntheticMachine::guest() }.record();
-        let record = Record {
-            started: "2026-11-23T14:30:05Z".to_owned(),
-            subcommand: "compare".to_owned(),
-            subject: "gzip -9".to_owned(),
-            ..record
-        };
-        let text = entry(Path::new("r/compare-1"), &record, &Evaluation::from_record(&record));
-        assert!(text.starts_with("  2026-11-23 14:30  compare  gzip -9\n"), "{text}");
-        assert!(text.ends_with("\n      r/compare-1\n") && text.lines().count() == 3, "{text}");
-        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+        let started = "2026-11-23T14:30:05Z".to_owned();
+        let record =
+            Record { started, subcommand: "scale".to_owned(), subject: "gzip -9".to_owned(), ..record };
+        let text = entry_of(&record);
+        assert!(text.starts_with("  2026-11-23 14:30  scale    gzip -9\n      "), "{text}");
+    }
+
+    /// Regression test: a comparison was listed with its command A only, and its answer was cut in the interval.
+    #[test]
+    fn a_comparison_is_listed_with_both_variants_and_its_whole_answer() {
+        let record = SyntheticMachine { blocks: 12, ..SyntheticMachine::guest() }.compare(1.2);
+        let text = entry_of(&record);
+        assert!(
+            text.contains("\n      A: gzip -9 -k -c big.log\n      B: gzip -9 -k -c big.log (close)\n"),
+            "{text}"
+        );
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let answer = &Evaluation::from_record(&record).findings[0].text;
+        assert!(words.contains(answer), "{text}");
     }
 
     #[test]

@@ -134,11 +134,17 @@ fn without_figures(line: &str) -> String {
 fn labels(lines: &[String]) -> Vec<String> {
     let label = |line: &String| {
         let cells: Vec<&str> = line.trim().split("  ").filter(|cell| !cell.trim().is_empty()).collect();
-        let first = without_figures(cells.first()?);
+        let first = without_unit_of_time(&without_figures(cells.first()?));
         let heading = first.chars().all(|c| c.is_ascii_uppercase() || c == ' ' || c == '-');
         (heading && cells.len() == 1 || cells.len() > 2).then_some(first)
     };
     lines.iter().filter_map(label).collect()
+}
+
+/// Returns the first cell of a row without its unit, if that is one of time: it follows from the figures.
+fn without_unit_of_time(cell: &str) -> String {
+    let units = [" in s", " in ms", " in \u{b5}s", " in ns"];
+    units.iter().find_map(|unit| cell.strip_suffix(unit)).unwrap_or(cell).to_owned()
 }
 
 /// Returns whether the lines are those of the pattern, in which a line `...` stands for any lines.

@@ -4,10 +4,13 @@
 //! `manycore_analysis` can evaluate it at any later time and on another machine.
 
 mod check;
+mod description;
 pub mod factor;
 pub mod id;
+pub mod parameter;
 
 pub use check::InvalidRecord;
+pub use description::SAME_NAME;
 
 use crate::spawning::RuntimeRuns;
 use manycore_topology::machine::Machine;
@@ -121,7 +124,7 @@ pub struct Experiment {
     pub method: Method,
     /// Unit in which [`Sample::work`] counts: `events`, `tasks`, `flop`.
     pub unit: String,
-    /// Parameters of the load: `max_prime` = `10000`.
+    /// Parameters of the load: `max_prime` = `10000`; those of commands are in [`parameter`].
     pub parameters: BTreeMap<String, String>,
     /// The metrics of each sample's [`Sample::values`]. The first is the primary one, from which
     /// [`Sample::work`] is derived. Empty where work is counted directly.
@@ -340,17 +343,6 @@ impl Sample {
 }
 
 impl Record {
-    /// Returns the subcommand with its profile, load or command: `eval --quick`, `bench counter --quick`,
-    /// `scale -- make -j{workers}`.
-    pub fn command(&self) -> String {
-        match (self.profile.as_str(), self.subject.as_str()) {
-            ("", "") => self.subcommand.clone(),
-            ("", subject) => format!("{} -- {subject}", self.subcommand),
-            (profile, subject) if !subject.is_empty() => format!("{} {subject} --{profile}", self.subcommand),
-            (profile, _) => format!("{} --{profile}", self.subcommand),
-        }
-    }
-
     /// Returns the experiment with this id.
     pub fn experiment(&self, id: &str) -> Option<&Experiment> {
         self.experiments.iter().find(|experiment| experiment.id == id)

@@ -7,11 +7,11 @@ fn main() -> ExitCode {
     let named = |path: String| {
         let text = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
         let record = serde_json::from_str(&text).map_err(|error| format!("{path}: {error}"))?;
-        Ok::<_, String>(NamedEvaluation::new(path, record))
+        Ok::<_, String>((path, record))
     };
     match std::env::args().skip(1).map(named).collect::<Result<Vec<_>, String>>() {
         Ok(all) if !all.is_empty() => {
-            print!("{}", html(&all));
+            print!("{}", html(&NamedEvaluation::side_by_side(all)));
             ExitCode::SUCCESS
         }
         Ok(_) => {

@@ -55,7 +55,8 @@ const TABLES: [CsvTable; 18] = [
     ),
     (
         "verdicts.csv",
-        "question,verdict,ratio,ratio_low,ratio_high,pairs,p,margin,level,analysis,analyses,noise_floor,off_cpu_checks",
+        "question,verdict,rate_of_b_over_a,rate_of_b_over_a_low,rate_of_b_over_a_high,pairs,p,margin,level,analysis,\
+         analyses,noise_floor,off_cpu_checks",
         verdicts,
     ),
     (

@@ -34,13 +34,28 @@ pub struct NamedEvaluation {
     pub record: Record,
     /// The evaluation of the record.
     pub evaluation: Evaluation,
+    /// How the record differs from the first one of the report. `None` for the first one.
+    pub differences: Option<RecordDifferences>,
 }
 
 impl NamedEvaluation {
-    /// Evaluates `record`.
+    /// Evaluates a record that is shown alone.
     pub fn new(name: String, record: Record) -> Self {
         let evaluation = Evaluation::from_record(&record);
-        Self { name, record, evaluation }
+        Self { name, record, evaluation, differences: None }
+    }
+
+    /// Evaluates records that are shown side by side, and how each differs from the first one.
+    pub fn side_by_side(records: impl IntoIterator<Item = (String, Record)>) -> Vec<Self> {
+        let mut all: Vec<Self> = records.into_iter().map(|(name, record)| Self::new(name, record)).collect();
+        if let Some((first, others)) = all.split_first_mut() {
+            for other in others {
+                let differences =
+                    RecordDifferences::between(&first.record, &other.record, EQUIVALENCE_MARGIN);
+                other.differences = Some(differences);
+            }
+        }
+        all
     }
 }
 
@@ -55,20 +70,18 @@ pub struct PrintedEvaluation<'a> {
     pub evaluation: &'a Evaluation,
     /// With several records: how this one differs from the first.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub differences: Option<RecordDifferences>,
+    pub differences: Option<&'a RecordDifferences>,
 }
 
 /// Returns the evaluation as JSON: one object for one record, an array of objects for several, each with
 /// the record's name as `record`.
 pub fn json(all: &[NamedEvaluation]) -> String {
-    let differences =
-        |one: &NamedEvaluation| RecordDifferences::between(&all[0].record, &one.record, EQUIVALENCE_MARGIN);
-    let object = |(index, one): (usize, &NamedEvaluation)| {
-        let differences = (index > 0).then(|| differences(one));
+    let object = |one: &NamedEvaluation| {
+        let differences = one.differences.as_ref();
         let printed = PrintedEvaluation { record: &one.name, evaluation: &one.evaluation, differences };
         serde_json::to_value(printed).unwrap_or_default()
     };
-    let mut objects: Vec<Value> = all.iter().enumerate().map(object).collect();
+    let mut objects: Vec<Value> = all.iter().map(object).collect();
     let value = if objects.len() == 1 { objects.remove(0) } else { objects.into() };
     printable_json(&format!("{value:#}\n"))
 }

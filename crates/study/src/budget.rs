@@ -41,9 +41,10 @@ pub(crate) fn budget(options: &Options, what: &'static str, round: f64) -> Resul
         return Err(Error::BudgetTooSmall { round: what, seconds: round, budget, needed_seconds });
     }
     let note = (budget < needed_rounds * round).then(|| {
+        let allowed = (budget / round).floor();
+        let plural = if allowed < 2.0 { "" } else { "s" };
         format!(
-            "The budget allows {:.0} rounds, but a result needs {needed_rounds}: at least {needed_seconds} s are needed.",
-            (budget / round).floor()
+            "The budget allows {allowed:.0} round{plural}, but a result needs {needed_rounds}: use --budget {needed_seconds}s."
         )
     });
     Ok((Budget::seconds(budget), note))

@@ -12,10 +12,10 @@ use manycore_control::placement::place_workers;
 use manycore_experiment::{
     Record,
     engine::ExperimentSpec,
-    record::{Treatment, factor, id},
+    record::{SAME_NAME, Treatment, factor, id, parameter},
     session::{Event, Listener},
 };
-use manycore_placement::{MemoryPlacement, Policy};
+use manycore_placement::{MemoryPlacement, Policy, PolicyKind};
 use manycore_topology::Machine;
 use std::{collections::BTreeMap, iter};
 
@@ -53,17 +53,25 @@ pub fn run(
     comparison: &Comparison,
     listener: &mut dyn Listener,
 ) -> Result<(Record, Result)> {
-    let (variants, names) = variants(comparison, &machine)?;
-    if variants[0] == variants[1] {
+    let (variants, treatments) = variants(comparison, &machine)?;
+    let is_same = variants[0] == variants[1];
+    if is_same {
         listener.event(Event::Note("A and B are the same: this measures the noise of this machine."));
     }
     let command = &comparison.variants[0].command;
     let mut study = Study::begin("compare", machine, options, command, variants, listener)?;
-    let ending = measure(options, comparison, &mut study, &names);
+    let same = is_same.then(|| (parameter::SAME_VARIANTS.to_owned(), "yes".to_owned()));
+    let ending = measure(options, comparison, &mut study, treatments, same.into_iter().collect());
     Ok((study.end(&ending), ending))
 }
 
-fn measure(options: &Options, comparison: &Comparison, study: &mut Study, names: &[String; 2]) -> Result {
+fn measure(
+    options: &Options,
+    comparison: &Comparison,
+    study: &mut Study,
+    treatments: Vec<Treatment>,
+    parameters: BTreeMap<String, String>,
+) -> Result {
     let pair: f64 = study.warm_up_and_time(options.warmups)?.iter().sum();
     let budget = study.budget(options, "a pair", pair)?;
     // A fixed number of pairs is always measured in full, unless a requested precision may end it earlier.
@@ -72,14 +80,7 @@ fn measure(options: &Options, comparison: &Comparison, study: &mut Study, names:
         (Some(pairs), Some(_)) => analyses_for(pairs as f64),
         (None, _) => analyses_for(budget.seconds / pair),
     };
-    let treatment = |(name, letter): (&String, &str)| Treatment {
-        name: name.clone(),
-        workers: 1,
-        factors: BTreeMap::from([(factor::VARIANT.to_owned(), letter.to_owned())]),
-        latency: None,
-    };
-    let treatments = names.iter().zip(["A", "B"]).map(treatment).collect();
-    let spec = ExperimentSpec { treatments, budget, analyses, ..runs(id::COMPARE) };
+    let spec = ExperimentSpec { treatments, parameters, budget, analyses, ..runs(id::COMPARE) };
     // Only the end of the budget can be foreseen, not the answer of an interim analysis.
     let title = if analyses > 1 { "pairs of A and B (may end earlier)" } else { "pairs of A and B" };
     study
@@ -87,31 +88,83 @@ fn measure(options: &Options, comparison: &Comparison, study: &mut Study, names:
         .map(drop)
 }
 
-/// Both variants, with names that differ.
-fn variants(comparison: &Comparison, machine: &Machine) -> Result<(Vec<Variant>, [String; 2])> {
+/// Both variants, and their treatments, whose names differ.
+fn variants(comparison: &Comparison, machine: &Machine) -> Result<(Vec<Variant>, Vec<Treatment>)> {
     let workers = comparison.workers.unwrap_or_else(|| machine.usable().len());
     let resolve = |spec: &VariantSpec| {
         let (place, _) = place_workers(machine, spec.place.as_ref(), &spec.memory, workers)?;
         let (command, _) = with_workers(&spec.command, workers);
         Ok::<_, Error>(Variant { command, env: spec.env.clone(), copies: 1, place })
     };
-    let [a, b] = &comparison.variants;
-    let variants = [resolve(a)?, resolve(b)?];
-    let first = name(&variants[0], a);
-    let second = name(&variants[1], b);
+    let specs = &comparison.variants;
+    let variants = [resolve(&specs[0])?, resolve(&specs[1])?];
+    // Beside a variant with a placement, "unpinned" is one as well.
+    let has_places = specs.iter().any(|spec| spec.place.is_some());
+    let mut treatments: Vec<Treatment> = specs
+        .iter()
+        .zip(&variants)
+        .zip(["A", "B"])
+        .map(|((spec, variant), letter)| treatment(letter, variant, place_name(spec, has_places)))
+        .collect();
     // Treatments of one name could not be distinguished.
-    let second = if first == second { format!("{second} (again)") } else { second };
-    Ok((variants.into(), [first, second]))
+    if treatments[0].name == treatments[1].name {
+        treatments[1].name.push_str(SAME_NAME);
+    }
+    Ok((variants.into(), treatments))
 }
 
-/// `NAME=VALUE command args (close, interleave)`.
-fn name(variant: &Variant, spec: &VariantSpec) -> String {
+/// The treatment of a variant: `NAME=VALUE command args (close, memory interleave)`.
+fn treatment(letter: &str, variant: &Variant, place: String) -> Treatment {
     let env = variant.env.iter().map(|(name, value)| format!("{name}={value}"));
     let words: Vec<String> = env.chain(iter::once(format_command(&variant.command))).collect();
-    let mut place: Vec<String> = spec.place.iter().map(ToString::to_string).collect();
-    place.extend((spec.memory != MemoryPlacement::Default).then(|| format!("memory {}", spec.memory)));
-    match place.join(", ") {
-        none if none.is_empty() => words.join(" "),
-        place => format!("{} ({place})", words.join(" ")),
+    let command = words.join(" ");
+    let name = if place.is_empty() { command.clone() } else { format!("{command} ({place})") };
+    let factors = [(factor::VARIANT, letter.to_owned()), (factor::COMMAND, command), (factor::PLACE, place)];
+    let known = factors.into_iter().filter(|(_, value)| !value.is_empty());
+    Treatment {
+        name,
+        workers: 1,
+        factors: known.map(|(name, value)| (name.to_owned(), value)).collect(),
+        latency: None,
+    }
+}
+
+/// `close, memory interleave`; empty where nothing is placed.
+fn place_name(spec: &VariantSpec, has_places: bool) -> String {
+    let unpinned = has_places.then(|| Policy::new(PolicyKind::Free, false).to_string());
+    let place = spec.place.as_ref().map(ToString::to_string).or(unpinned);
+    let memory = (spec.memory != MemoryPlacement::Default).then(|| format!("memory {}", spec.memory));
+    place.into_iter().chain(memory).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(place: Option<&str>) -> VariantSpec {
+        VariantSpec {
+            command: ["gzip", "big log"].map(str::to_owned).to_vec(),
+            env: vec![("LANG".to_owned(), "C".to_owned())],
+            place: place.map(|place| place.parse().unwrap()),
+            memory: MemoryPlacement::Default,
+        }
+    }
+
+    /// Regression test: beside a placement of B, the name of A did not say that A is unpinned.
+    #[test]
+    fn names_of_variants_say_how_both_are_placed() {
+        assert_eq!([None, Some("close")].map(|place| place_name(&spec(place), true)), ["free", "close"]);
+        assert_eq!(place_name(&spec(None), false), "");
+    }
+
+    #[test]
+    fn a_treatment_has_the_command_with_its_environment_and_the_placement() {
+        let VariantSpec { command, env, .. } = spec(None);
+        let variant = Variant { command, env, copies: 1, ..Variant::default() };
+        let placed = treatment("B", &variant, "close".to_owned());
+        assert_eq!(placed.name, "LANG=C gzip 'big log' (close)");
+        assert_eq!(placed.factors[factor::COMMAND], "LANG=C gzip 'big log'");
+        let plain = treatment("A", &variant, String::new());
+        assert_eq!((plain.name.as_str(), plain.factors.len()), ("LANG=C gzip 'big log'", 2));
     }
 }

@@ -35,13 +35,13 @@ use manycore_experiment::{
     Record,
     engine::{Budget, ExperimentSpec, Progress, Subject as _},
     metric::MetricReader,
-    record::{Direction, Experiment, Method, Metric},
+    record::{Direction, Experiment, Method, Metric, parameter},
     session::{Event, Listener, Session},
 };
 use manycore_linux::{child, clock, job, memory_policy::MemoryPolicy};
 use manycore_topology::{CpuSet, Machine};
 use service::{Readiness, Service};
-use std::{rc::Rc, time::Duration};
+use std::{collections::BTreeMap, rc::Rc, time::Duration};
 use subject::{CommandSubject, RunSettings, Variant};
 
 /// How commands are measured.
@@ -83,6 +83,8 @@ pub(crate) struct Study<'a> {
     subject: CommandSubject,
     /// Planned seconds of the experiments after the next one.
     later_seconds: f64,
+    /// Parameters of all experiments: the service and the CPUs of its load.
+    parameters: BTreeMap<String, String>,
 }
 
 impl<'a> Study<'a> {
@@ -103,8 +105,8 @@ impl<'a> Study<'a> {
         job::adopt_orphans().map_err(Error::system("adopt orphans of commands"))?;
         let mut session = Session::begin(subcommand, machine, options.seed, options.margin, listener);
         session.record.subject = format_command(command);
-        let subject = subject(&session, options, variants)?;
-        Ok(Self { session, subject, later_seconds: 0.0 })
+        let (subject, parameters) = subject(&session, options, variants)?;
+        Ok(Self { session, subject, later_seconds: 0.0, parameters })
     }
 
     /// Runs every variant `warmups` times and once more for its time, outside the record: a command that cannot work is
@@ -154,7 +156,8 @@ impl<'a> Study<'a> {
         let metrics = self.subject.metrics();
         let unit = metrics.first().map_or_else(|| "runs".to_owned(), unit);
         let (seconds, later) = (spec.budget.seconds.min(1e9), self.later_seconds);
-        let spec = ExperimentSpec { unit, metrics, ..spec };
+        let mut spec = ExperimentSpec { unit, metrics, ..spec };
+        spec.parameters.extend(self.parameters.clone());
         self.session.report(Event::Remaining(Duration::from_secs_f64(seconds + later)));
         self.session.report(Event::Section(title));
         let left = |progress: Progress| Duration::from_secs_f64(seconds * (1.0 - progress.share) + later);
@@ -173,8 +176,12 @@ impl<'a> Study<'a> {
     }
 }
 
-/// The subject for `variants`, with its service started.
-fn subject(session: &Session, options: &Options, variants: Vec<Variant>) -> Result<CommandSubject> {
+/// The subject for `variants`, with its service started, and the parameters that describe the service.
+fn subject(
+    session: &Session,
+    options: &Options,
+    variants: Vec<Variant>,
+) -> Result<(CommandSubject, BTreeMap<String, String>)> {
     if variants.iter().any(|variant| variant.command.first().is_none_or(String::is_empty)) {
         return Err(Error::EmptyCommand);
     }
@@ -184,6 +191,11 @@ fn subject(session: &Session, options: &Options, variants: Vec<Variant>) -> Resu
         return Err(Error::MemoryOfService);
     }
     let load_cpus = load_cpus(session.machine(), options, &variants)?;
+    let command = options.service.as_ref().map(|(command, _)| format_command(command));
+    let cpus = load_cpus.as_ref().map(ToString::to_string);
+    let parameters = [(parameter::SERVICE, command), (parameter::LOAD_CPUS, cpus)];
+    let parameters =
+        parameters.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
     let start = |(command, ready): &(Vec<String>, Readiness)| Service::start(command, ready, options.timeout);
     let settings = RunSettings {
         readers: options.readers.clone(),
@@ -193,7 +205,8 @@ fn subject(session: &Session, options: &Options, variants: Vec<Variant>) -> Resu
         load_cpus,
     };
     let service = options.service.as_ref().map(start).transpose()?;
-    CommandSubject::new(variants, settings, service, Rc::clone(&session.counter_reader), session.origin_ns)
+    let (counters, origin) = (Rc::clone(&session.counter_reader), session.origin_ns);
+    Ok((CommandSubject::new(variants, settings, service, counters, origin)?, parameters))
 }
 
 /// CPUs of the load beside a service: those requested, or those that no variant of the service has.

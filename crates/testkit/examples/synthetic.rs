@@ -34,7 +34,7 @@ fn main() -> ExitCode {
         },
         _ => {
             eprintln!(
-                "synthetic guest|server|chiplets|giant|giant-chiplets [idle|spin|io|bench|compare|tune|prove|part]"
+                "synthetic guest|server|chiplets|giant|giant-chiplets [idle|spin|io|bench|compare|service|tune|prove|part]"
             );
             return ExitCode::from(2);
         }
@@ -45,6 +45,7 @@ fn main() -> ExitCode {
         Some("io") => world.spawn(Work::Io),
         Some("bench") => world.bench("counter"),
         Some("compare") => world.compare(1.06),
+        Some("service") => world.compare_service(0.7),
         Some("tune") => world.tune(1.12),
         Some("prove") => world.prove(0.3),
         Some("part") => partial(world.record()),

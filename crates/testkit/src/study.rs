@@ -19,6 +19,32 @@ impl SyntheticMachine {
         self.of_command("compare", |simulation| vec![timed(simulation, "compare", treatments)])
     }
 
+    /// Returns the record that `compare --service` would measure where the service, pinned to CPU 0, does `ratio` times
+    /// the requests of the unpinned one, and takes five times the memory.
+    pub fn compare_service(&self, ratio: f64) -> Record {
+        const LOAD: &str = "redis-benchmark -p 7777 -q -t get -n 20000";
+        let treatment = |letter, place: &str, rate| {
+            let factors = [("variant", letter), ("command", LOAD), ("place", place)];
+            true_treatment(format!("{LOAD} ({place})"), 1, &factors, rate)
+        };
+        let treatments = vec![treatment("A", "free", 4e4), treatment("B", "cpus=0", 4e4 * ratio)];
+        let record = self.of_command("compare", |simulation| {
+            let mut experiment = simulation.whole_runs("compare", "requests", treatments, 2e4);
+            let service = [("service", "redis-server --port 7777"), ("load_cpus", "1")];
+            experiment.parameters =
+                service.map(|(name, value)| (name.to_owned(), value.to_owned())).into_iter().collect();
+            experiment.metrics = service_metrics();
+            for sample in &mut experiment.samples {
+                let seconds = sample.wall_ns as f64 / 1e9;
+                let memory = if sample.treatment == 0 { 8.0 } else { 40.0 };
+                sample.values =
+                    vec![sample.work / seconds, seconds * 0.4, seconds, seconds * 0.1, memory + seconds];
+            }
+            vec![experiment]
+        });
+        Record { subject: LOAD.to_owned(), ..record }
+    }
+
     /// Returns the record that `tune` would measure where the best placement does `ratio` times the work of today's.
     pub fn tune(&self, ratio: f64) -> Record {
         let places = ["spread@llc", "close", "spread", "close+nosmt"];
@@ -67,6 +93,24 @@ impl SyntheticMachine {
             ..self.record()
         }
     }
+}
+
+/// Returns the metrics of a load on a service.
+fn service_metrics() -> Vec<Metric> {
+    use Direction::{Higher, Lower};
+    let metric = |(name, unit, better): (&str, &str, Direction)| Metric {
+        name: name.to_owned(),
+        unit: unit.to_owned(),
+        better,
+    };
+    let metrics = [
+        ("requests", "requests/s", Higher),
+        ("p50", "ms", Lower),
+        ("wall", "s", Lower),
+        ("cpu", "s", Lower),
+        ("memory", "MiB", Lower),
+    ];
+    metrics.map(metric).into()
 }
 
 /// Returns an experiment on whole runs of a command, with its wall time as the metric.

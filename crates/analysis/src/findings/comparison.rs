@@ -3,12 +3,14 @@
 use super::{Finding, FindingKind};
 use crate::{
     Comparison,
+    power_analysis::pairs_for_interval,
     wording::{ChangeWording, percent},
 };
+use manycore_experiment::Record;
 use manycore_stats::verdict::{Answer, DecisionRule};
-use manycore_text::units::{decimals, duration};
+use manycore_text::units::{counted, decimals, duration};
 
-pub(crate) fn find(comparison: &Comparison) -> Finding {
+pub(crate) fn find(record: &Record, comparison: &Comparison) -> Finding {
     let verdict = &comparison.verdict;
     let primary = comparison.metrics.first();
     let change = ChangeWording::for_metric(primary.map(|primary| &primary.metric));
@@ -16,10 +18,24 @@ pub(crate) fn find(comparison: &Comparison) -> Finding {
     let (ratio, ends) = primary
         .and_then(|primary| primary.ratio)
         .map_or((verdict.ratio, verdict.interval), |ratio| (ratio.median, ratio.interval));
+    let text = match ends {
+        None => too_few(comparison, &change, ratio),
+        Some(ends) => {
+            let measured = format!("{}x; 95 %: {}", decimals(ratio), change.bounds(ends));
+            if comparison.same_variants {
+                same(verdict.is_different(), &measured)
+            } else {
+                answer(comparison, &change, ratio, &measured)
+            }
+        }
+    };
+    Finding::new(FindingKind::Answer, "comparison", text, evidence(record, comparison))
+}
+
+fn answer(comparison: &Comparison, change: &ChangeWording, ratio: f64, measured: &str) -> String {
+    let verdict = &comparison.verdict;
     let margin = percent(verdict.rule.margin);
-    let times = decimals(ratio);
-    let bounds = |ends| change.bounds(ends);
-    let text = match verdict.answer {
+    match verdict.answer {
         Answer::ABetter | Answer::BBetter => {
             let small = if verdict.is_within_margin() {
                 format!(" The difference is real and within the margin of {margin}: too small to matter.")
@@ -27,75 +43,90 @@ pub(crate) fn find(comparison: &Comparison) -> Finding {
                 String::new()
             };
             format!(
-                "B is {} than A: it {} ({times}x; 95 %: {}).{small}",
+                "B is {} than A: it {}{} ({measured}).{small}",
                 change.comparative(verdict.answer == Answer::BBetter),
                 change.point(ratio),
-                ends.map_or_else(String::new, bounds)
+                change.speed(ratio)
             )
         }
-        Answer::Equivalent => format!(
-            "A and B are equivalent within {margin}: B {} ({times}x; 95 %: {}).",
-            change.point(ratio),
-            ends.map_or_else(String::new, bounds)
-        ),
-        Answer::Inconclusive => inconclusive(comparison, &change, ratio, ends.map(bounds)),
-    };
-    Finding::new(FindingKind::Answer, "comparison", text, evidence(comparison))
+        Answer::Equivalent => {
+            format!("A and B are equivalent within {margin}: B {} ({measured}).", change.point(ratio))
+        }
+        Answer::Inconclusive => {
+            let more = comparison.pairs_needed.map(|pairs| {
+                let seconds = pairs as f64 * comparison.pair_seconds;
+                format!("; about {pairs} pairs in total ({}) would give an answer", duration(seconds))
+            });
+            format!("Inconclusive: {} ({measured}){}.", change.possible(ratio), more.unwrap_or_default())
+        }
+    }
 }
 
-fn evidence(comparison: &Comparison) -> Vec<String> {
+/// Says what pairs of the same variant show, which is never that one is better.
+fn same(is_different: bool, measured: &str) -> String {
+    let rest = if is_different {
+        "The difference is chance: about one of 20 such runs shows one."
+    } else {
+        "What remains is the noise of this machine."
+    };
+    format!("A and B are the same, so their true ratio is 1. Measured: {measured}. {rest}")
+}
+
+/// Says how many pairs an answer needs, without a claim about B.
+fn too_few(comparison: &Comparison, change: &ChangeWording, ratio: f64) -> String {
+    let made = comparison.verdict.pairs;
+    let needed = pairs_for_interval(comparison.verdict.rule.level);
+    let takes = duration(needed as f64 * comparison.pair_seconds);
+    let so_far = if comparison.same_variants {
+        "A and B are the same, so their true ratio is 1.".to_owned()
+    } else {
+        format!("So far, B {}.", change.point(ratio))
+    };
+    format!(
+        "Inconclusive: {} {} too few, an answer needs at least {needed} (--pairs {needed}, about {takes}). {so_far}",
+        counted(made, "pair"),
+        if made == 1 { "is" } else { "are" },
+    )
+}
+
+fn evidence(record: &Record, comparison: &Comparison) -> Vec<String> {
     let verdict = &comparison.verdict;
-    let DecisionRule { level, analysis, analyses, .. } = verdict.rule;
-    let mut evidence = vec![
-        format!("A: {}", comparison.a),
-        format!("B: {}", comparison.b),
-        format!("{} pairs, p = {}", verdict.pairs, probability(verdict.p)),
-    ];
-    if analyses > 1 {
-        evidence.push(format!(
-            "interim analysis {analysis} of {analyses}, level {level}; the interval holds at 95 % over all of them"
-        ));
-    }
+    let mut evidence: Vec<String> =
+        record.variants().into_iter().map(|(label, what)| format!("{label}: {what}")).collect();
+    evidence.push(format!("{}, {}", counted(verdict.pairs, "pair"), probability(verdict.p)));
+    evidence.extend(end(record, &verdict.rule, verdict.interval.is_some()));
     evidence.extend(
         verdict
             .noise_floor
             .map(|floor| format!("noise floor {} (runs of the same variant; informative)", percent(floor))),
     );
+    // Beside an effect that was found, the smallest that would be found is no news.
+    let smallest = comparison.minimum_detectable_effect.filter(|_| verdict.answer == Answer::Inconclusive);
     evidence.extend(
-        comparison
-            .minimum_detectable_effect
-            .map(|smallest| format!("minimum detectable effect at 80 % power: {}", percent(smallest))),
+        smallest.map(|smallest| format!("minimum detectable effect at 80 % power: {}", percent(smallest))),
     );
     evidence
 }
 
-fn probability(p: f64) -> String {
-    if p < 0.0001 { "less than 0.0001".to_owned() } else { format!("{p:.4}") }
+/// Says at which of several planned analyses the measurement ended.
+fn end(record: &Record, rule: &DecisionRule, has_interval: bool) -> Option<String> {
+    let DecisionRule { analysis, analyses, .. } = *rule;
+    if analyses < 2 {
+        return None;
+    }
+    let ended = if record.interrupted {
+        format!("interrupted before analysis {analysis} of the {analyses} planned ones")
+    } else if analysis < analyses {
+        format!("ended early, at analysis {analysis} of the {analyses} planned ones")
+    } else {
+        format!("ended at the last of {analyses} planned analyses")
+    };
+    let interval = if has_interval { "; the 95 % interval allows for all of them" } else { "" };
+    Some(format!("{ended}{interval}"))
 }
 
-fn inconclusive(
-    comparison: &Comparison,
-    change: &ChangeWording,
-    ratio: f64,
-    bounds: Option<String>,
-) -> String {
-    let Some(bounds) = bounds else {
-        return format!(
-            "Inconclusive: {} ({} pairs; an interval needs at least six).",
-            change.possible(ratio),
-            comparison.verdict.pairs
-        );
-    };
-    let more = comparison.pairs_needed.map(|pairs| {
-        let seconds = pairs as f64 * comparison.pair_seconds;
-        format!("; about {pairs} pairs in total ({}) would give an answer", duration(seconds))
-    });
-    format!(
-        "Inconclusive: {} ({}x; 95 %: {bounds}){}.",
-        change.possible(ratio),
-        decimals(ratio),
-        more.unwrap_or_default()
-    )
+fn probability(p: f64) -> String {
+    if p < 0.0001 { "p < 0.0001".to_owned() } else { format!("p = {p:.4}") }
 }
 
 #[cfg(test)]

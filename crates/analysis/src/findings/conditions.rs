@@ -24,7 +24,7 @@ pub(super) fn find(record: &Record) -> Vec<Finding> {
             "conditions",
             "The measurement was interrupted: only what was measured before that is evaluated.".to_owned(),
             vec![match record.light_processes.len() {
-                0 => format!("{} experiments in the record", record.experiments.len()),
+                0 => format!("{} in the record", counted(record.experiments.len(), "experiment")),
                 count => format!("{} in the record", counted(count, "runtime")),
             }],
         ));

@@ -19,7 +19,7 @@ pub(crate) use contention::widest_point;
 pub(crate) use limits::find as limit_finding;
 pub(crate) use placement::program as program_name;
 pub(crate) use scaling::{GOOD_EFFICIENCY, most_telling_point};
-pub(crate) use support::experiment_ids;
+pub(crate) use support::{doubts, experiment_ids};
 pub(crate) use tuning::find as tuning_finding;
 
 use super::Evaluation;
@@ -87,7 +87,7 @@ pub(crate) fn find(record: &Record, evaluation: &Evaluation) -> Vec<Finding> {
     evaluated.extend(evaluation.latency.iter().flat_map(|found| latency::find(record, found)));
     evaluated.extend(evaluation.stream.iter().flat_map(stream::find));
     evaluated.extend(contention::find(evaluation, super::usable_cpus(&record.machine)));
-    evaluated.extend(evaluation.comparison.as_ref().map(comparison::find));
+    evaluated.extend(evaluation.comparison.as_ref().map(|found| comparison::find(record, found)));
     evaluated.extend(evaluation.tuning.as_ref().map(tuning::find));
     let mut findings = conditions::find(record);
     findings.extend(failures::find(record));

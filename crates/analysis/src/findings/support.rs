@@ -23,18 +23,32 @@ pub(crate) fn experiment_ids(topic: &str) -> Option<&'static [&'static str]> {
     })
 }
 
+/// Topics whose answers come from pairs of runs in random order: what disturbs A disturbs B as well, and the interval
+/// shows by how much. Such an answer holds under the conditions in which it was measured.
+const FROM_PAIRS: [&str; 2] = ["comparison", "tuning"];
+
+/// Returns what exceeded the limits of advice while a topic was measured.
+fn exceeded(topic: &str, record: &Record) -> Vec<String> {
+    experiment_ids(topic).map_or_else(Vec::new, |ids| disturbance::of_topic(record, ids).exceeded_limits())
+}
+
+/// Returns why the conditions make what a topic shows doubtful; empty where they do not. Findings and the summary
+/// follow this one decision.
+pub(crate) fn doubts(topic: &str, record: &Record) -> Vec<String> {
+    if FROM_PAIRS.contains(&topic) { Vec::new() } else { exceeded(topic, record) }
+}
+
 /// Returns the findings that the conditions support, and marks facts that they do not. Unsupported advice
 /// is replaced by a warning.
 pub(super) fn supported(findings: Vec<Finding>, record: &Record) -> Vec<Finding> {
     let mut kept = Vec::new();
     let mut withheld: Vec<(String, Vec<String>)> = Vec::new();
     for mut finding in findings {
-        let exceeded =
-            experiment_ids(finding.topic).map(|ids| disturbance::of_topic(record, ids).exceeded_limits());
-        let Some(why) = exceeded.filter(|exceeded| !exceeded.is_empty()) else {
+        let why = exceeded(finding.topic, record);
+        if why.is_empty() {
             kept.push(finding);
             continue;
-        };
+        }
         match finding.kind {
             FindingKind::Advice => {
                 match withheld.iter_mut().find(|(known, _)| *known == list(&why)) {
@@ -43,8 +57,10 @@ pub(super) fn supported(findings: Vec<Finding>, record: &Record) -> Vec<Finding>
                 }
                 continue;
             }
-            FindingKind::Fact => finding.kind = FindingKind::Doubtful,
-            FindingKind::Answer | FindingKind::Warning | FindingKind::Doubtful => {}
+            FindingKind::Fact if !doubts(finding.topic, record).is_empty() => {
+                finding.kind = FindingKind::Doubtful;
+            }
+            FindingKind::Answer | FindingKind::Warning | FindingKind::Fact | FindingKind::Doubtful => {}
         }
         finding.evidence.push(format!("during the measurement {}", list(&why)));
         kept.push(finding);

@@ -1,7 +1,10 @@
 //! The commands that follow from a section.
 
 use crate::{Comparison, Disturbance};
-use manycore_experiment::Record;
+use manycore_experiment::{
+    Record,
+    record::{Experiment, SAME_NAME, parameter},
+};
 use manycore_text::names::printable_text;
 
 /// Stands for a command of the reader's choice.
@@ -37,7 +40,7 @@ pub(super) fn for_command(options: &str, record: &Record) -> Option<String> {
 pub(super) fn compare_again(record: &Record, comparison: &Comparison, pairs: usize) -> Option<String> {
     let subject = measured_command(record)?;
     let a = place_of(&comparison.a, subject).map(|place| option("--a", place))?;
-    let again = comparison.b.strip_suffix(" (again)").unwrap_or(&comparison.b);
+    let again = comparison.b.strip_suffix(SAME_NAME).unwrap_or(&comparison.b);
     let b = match place_of(again, subject) {
         Some(place) => option("--b", place),
         // A place or an environment could not be told from the command itself.
@@ -66,13 +69,14 @@ fn has_assignment(command: &str) -> bool {
     command.split(' ').next().is_some_and(|word| word.contains('='))
 }
 
-/// Returns the measured command as typed in a shell. `None` where its metrics were read from its output, because the
-/// record does not show how.
+/// Returns the measured command as typed in a shell. `None` where its metrics were read from its output, or where it is
+/// the load on a service, because the record does not show all options.
 fn measured_command(record: &Record) -> Option<&str> {
-    let read = |experiment: &manycore_experiment::record::Experiment| {
+    let is_read_or_load = |experiment: &Experiment| {
         experiment.metrics.first().is_some_and(|metric| metric.name != "wall")
+            || experiment.parameters.contains_key(parameter::SERVICE)
     };
-    if record.experiments.iter().any(read) {
+    if record.experiments.iter().any(is_read_or_load) {
         return None;
     }
     words(&record.subject)

@@ -17,14 +17,16 @@ const PREDICTION_TOLERANCE: f64 = 0.1;
 
 pub(super) fn comparison(record: &Record, evaluation: &Evaluation) -> Option<Line> {
     let comparison = evaluation.comparison.as_ref()?;
-    let text = findings::comparison_finding(comparison).text;
+    let text = findings::comparison_finding(record, comparison).text;
     let mark = match comparison.verdict.answer {
+        Answer::ABetter | Answer::BBetter if comparison.same_variants => SummaryMark::Neutral,
         Answer::BBetter | Answer::Equivalent => SummaryMark::Good,
         Answer::ABetter if comparison.verdict.is_within_margin() => SummaryMark::Good,
         Answer::ABetter => SummaryMark::Attention,
         Answer::Inconclusive => SummaryMark::Neutral,
     };
-    let again = comparison.pairs_needed.and_then(|pairs| next::compare_again(record, comparison, pairs));
+    let pairs = comparison.pairs_needed.filter(|_| !comparison.same_variants);
+    let again = pairs.and_then(|pairs| next::compare_again(record, comparison, pairs));
     Some(Line::new(mark, text).then(again))
 }
 

@@ -24,11 +24,7 @@ pub fn run(args: &Report, terminal: Terminal) -> Outcome {
     }
     let (list, paths) = chosen(args)?;
     let records = paths.iter().map(|path| load::record(path)).collect::<Outcome<Vec<_>>>()?;
-    let all: Vec<NamedEvaluation> = names(&paths)
-        .into_iter()
-        .zip(records)
-        .map(|(name, record)| NamedEvaluation::new(name, record))
-        .collect();
+    let all = NamedEvaluation::side_by_side(names(&paths).into_iter().zip(records));
     if let Some(path) = &args.html {
         output::write_file(path, manycore_report::html(&all).as_bytes())?;
         output::note(&format!("The page is {}.", path.display()));

@@ -32,7 +32,7 @@ pub const FROM_NODE: &str = "from";
 pub const TO_NODE: &str = "to";
 /// Whether the other CPUs read memory at the same time: `yes` or `no`.
 pub const LOADED: &str = "loaded";
-/// The command that runs a candidate of a search.
+/// The command that runs a candidate of a search, or the command of a variant with its environment.
 pub const COMMAND: &str = "command";
 /// Where a workload was run: a placement.
 pub const PLACE: &str = "place";

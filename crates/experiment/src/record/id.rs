@@ -31,7 +31,8 @@ pub const STREAM_NODES: &str = "stream-nodes";
 /// Time of a load on the same routes, factor `loaded` = `no` or `yes`; metrics `latency` in ns, and
 /// `load` in B/s, which is what the other CPUs read at the same time.
 pub const STREAM_LATENCY: &str = "stream-latency";
-/// Two variants, factor `variant` = `A` or `B`; parameters as [`manycore_stats::verdict::parameter`] says.
+/// Two variants, factors `variant` = `A` or `B`, `command` and `place`; parameters as [`super::parameter`] and
+/// [`manycore_stats::verdict::parameter`] say.
 pub const COMPARE: &str = "compare";
 /// Prefix of the rounds of a search, `tune-1`, `tune-2`, ...; factor `variant` = `today` marks
 /// today's behaviour.

@@ -6,14 +6,8 @@ use crate::{
     record_text::{self, SIDE_BY_SIDE},
     sections::differences::headlines,
 };
-use manycore_analysis::{
-    FindingKind,
-    summary::{SectionSummary, next_steps},
-};
+use manycore_analysis::summary::{SectionSummary, conclusions, next_steps};
 use maud::{Markup, html};
-
-/// Maximum number of conclusions of a run that does not have one answer.
-const MAX_CONCLUSIONS: usize = 3;
 
 /// Maximum number of commands.
 const MAX_COMMANDS: usize = 3;
@@ -42,35 +36,18 @@ fn conditions(named: &NamedEvaluation, several: bool) -> Markup {
     }
 }
 
-/// Returns the answers; where the run has no single question, what it advises.
-fn conclusions(named: &NamedEvaluation) -> Vec<&str> {
-    let of = |kind: FindingKind| {
-        let findings = named.evaluation.findings.iter();
-        findings.filter(move |finding| finding.kind == kind).map(|finding| finding.text.as_str())
-    };
-    let answers: Vec<&str> = of(FindingKind::Answer).collect();
-    if !answers.is_empty() {
-        return answers;
-    }
-    of(FindingKind::Advice).chain(of(FindingKind::Fact)).take(MAX_CONCLUSIONS).collect()
-}
-
+/// Shows the answer, and what A and B of a comparison are.
 fn answer(named: &NamedEvaluation) -> Markup {
-    let conclusions = conclusions(named);
+    let variants = named.record.variants();
     html! {
         section.answer aria-label="The answer" {
-            @for conclusion in &conclusions { p { (with_hard_spaces(conclusion)) } }
-            @if conclusions.is_empty() { p { (with_hard_spaces(&no_answer(named))) } }
+            @for conclusion in conclusions(&named.record, &named.evaluation) {
+                p { (with_hard_spaces(&conclusion)) }
+            }
+            @if !variants.is_empty() {
+                dl.variants { @for (label, what) in &variants { dt { (label) } dd { code { (what) } } } }
+            }
         }
-    }
-}
-
-/// Says why a run has no answer: the first warning, or too few measurements.
-fn no_answer(named: &NamedEvaluation) -> String {
-    let mut findings = named.evaluation.findings.iter();
-    match findings.find(|finding| finding.kind == FindingKind::Warning) {
-        Some(warning) => format!("No reliable answer. {}", warning.text),
-        None => "No answer: too few measurements.".to_owned(),
     }
 }
 
@@ -100,9 +77,9 @@ fn next(summaries: &[SectionSummary]) -> Markup {
 
 /// Lists the sections, without those whose line is the answer above.
 fn lines(named: &NamedEvaluation, summaries: &[SectionSummary]) -> Markup {
-    let answers = conclusions(named);
+    let answers = conclusions(&named.record, &named.evaluation);
     let others: Vec<&SectionSummary> =
-        summaries.iter().filter(|summary| !answers.contains(&summary.line.as_str())).collect();
+        summaries.iter().filter(|summary| !answers.contains(&summary.line)).collect();
     html! {
         @if !others.is_empty() {
             section.lines aria-labelledby="lines-heading" {
@@ -118,5 +95,69 @@ fn lines(named: &NamedEvaluation, summaries: &[SectionSummary]) -> Markup {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{NamedEvaluation, document, html};
+    use manycore_experiment::{Record, record::CounterDelta};
+    use manycore_render::document::Extent;
+    use manycore_testkit::SyntheticMachine;
+
+    /// Returns the text of a record's report, and the first screen of its page.
+    fn both(record: Record) -> (String, String) {
+        let all = [NamedEvaluation::new("it".to_owned(), record)];
+        let page = html(&all);
+        let end = page.find("</header>").unwrap_or(page.len());
+        (document(&all, Extent::Full).to_string(), page[..end].to_owned())
+    }
+
+    fn machine() -> SyntheticMachine {
+        SyntheticMachine { blocks: 12, ..SyntheticMachine::guest() }
+    }
+
+    /// Regression test: the page named only the command of A, and hid the rest in the closed answer.
+    #[test]
+    fn the_first_screen_and_the_text_name_both_variants() {
+        let (text, page) = both(machine().compare(1.3));
+        assert!(page.contains(
+            "<title>manycore compare: A is gzip -9 -k -c big.log, B is gzip -9 -k -c big.log (close)</title>"
+        ));
+        assert!(page.contains("<dt>B</dt><dd><code>gzip -9 -k -c big.log (close)</code></dd>"), "{page}");
+        let run = "compare (A: gzip -9 -k -c big.log; B: gzip -9 -k -c big.log (close))";
+        let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let words = one_line(&text);
+        assert!(page.contains(run) && words.contains(run), "{text}");
+        let (text, page) = both(machine().compare_service(0.7));
+        let b =
+            "redis-server --port 7777 (cpus=0), load: redis-benchmark -p 7777 -q -t get -n 20000 (CPUs 1)";
+        assert!(page.contains(&format!("<dt>B</dt><dd><code>{b}</code></dd>")), "{page}");
+        assert!(one_line(&text).contains(&format!("- B: {b}")), "{text}");
+    }
+
+    /// Regression test: on a disturbed machine the text had an answer, and the page the same answer with a grey mark and
+    /// "This is doubtful".
+    #[test]
+    fn text_and_page_qualify_an_answer_in_the_same_way() {
+        let mut record = machine().compare(1.3);
+        for sample in record.experiments.iter_mut().flat_map(|experiment| &mut experiment.samples) {
+            let ticks = (sample.wall_ns / 10_000_000) as u32;
+            sample.counters = CounterDelta {
+                span_ns: sample.wall_ns,
+                cpu_ns: Some(sample.wall_ns / 2),
+                busy_ticks: vec![ticks; 2],
+                steal_ticks: vec![0; 2],
+                ..CounterDelta::default()
+            };
+        }
+        let (text, page) = both(record);
+        let taken = "other work took 75 % of the CPU time (limit 10 %)";
+        assert!(text.contains("ANSWER   B is faster than A") && text.contains(taken), "{text}");
+        assert!(page.contains("<p>B is faster than A"), "{page}");
+        for rendered in [&text, &page] {
+            assert!(!rendered.contains("doubtful"), "{rendered}");
+        }
+        assert!(page.contains("class=\"dot good\""), "{page}");
     }
 }

@@ -27,17 +27,32 @@ pub fn html(all: &[NamedEvaluation]) -> String {
         .map(|section| section::section(section, all, summaries.iter().find(|one| one.section == section.id)))
         .collect();
     sections.extend(missing(all));
-    let page = Page { title: title(all), first: first::first_screen(all, &summaries), sections };
+    let title = title(all);
+    // The answer names the variants of a comparison: the heading does not repeat them.
+    let heading = match all {
+        [one] if !one.record.variants().is_empty() => format!("manycore {}", one.record.subcommand),
+        _ => title.clone(),
+    };
+    let page = Page { title, heading, first: first::first_screen(all, &summaries), sections };
     // A record may come from elsewhere. `maud` escapes HTML, but not characters that change the direction
     // of text.
     printable_text(&page.draw().into_string())
 }
 
+/// Returns what was measured: the variants of a comparison, another command or load, or the machine.
 fn title(all: &[NamedEvaluation]) -> String {
     match all {
         [one] => {
-            let host = one.record.machine.system.hostname.as_deref().unwrap_or("unknown host");
-            format!("manycore {}: {host}", one.record.subcommand)
+            let record = &one.record;
+            let host = || record.machine.system.hostname.as_deref().unwrap_or("unknown host");
+            match &record.variants()[..] {
+                [(_, a), (_, b)] => format!("manycore {}: A is {a}, B is {b}", record.subcommand),
+                [(_, both)] => format!("manycore {}: A and B are {both}", record.subcommand),
+                _ if !record.subject.is_empty() => {
+                    format!("manycore {}: {}", record.subcommand, record.subject)
+                }
+                _ => format!("manycore {}: {}", record.subcommand, host()),
+            }
         }
         _ => format!("manycore: {} records side by side", all.len()),
     }

@@ -10,8 +10,10 @@ const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'unsafe-inl
 
 /// What a page contains.
 pub(super) struct Page {
-    /// The title of the document and its first heading.
+    /// The title of the document.
     pub(super) title: String,
+    /// Its first heading.
+    pub(super) heading: String,
     /// The first screen, below the title.
     pub(super) first: Markup,
     /// The sections, in order.
@@ -50,7 +52,7 @@ impl Page {
                     a.skip href="#content" { "Skip to the content" }
                     (self.navigation())
                     main #content {
-                        header #top { h1 { (self.title) } (self.first) }
+                        header #top { h1 { (self.heading) } (self.first) }
                         @for section in &self.sections { (section.draw()) }
                         footer {
                             p {

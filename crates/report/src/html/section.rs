@@ -135,7 +135,7 @@ fn figure_html(figure: &ChartFigure) -> Markup {
                 ul.legend { @for (sign, name) in &figure.legend { li { (sign) span { (name) } } } }
             }
             (figure.drawing)
-            figcaption { (with_hard_spaces(&figure.caption)) }
+            @if !figure.caption.is_empty() { figcaption { (with_hard_spaces(&figure.caption)) } }
         }
     }
 }

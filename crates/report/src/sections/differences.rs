@@ -15,7 +15,7 @@ pub(super) fn single(_: &NamedEvaluation) -> Vec<Table> {
 
 pub(super) fn side_by_side(all: &[NamedEvaluation]) -> Vec<Table> {
     let Some((first, others)) = all.split_first() else { return Vec::new() };
-    let mut tables: Vec<Table> = others.iter().flat_map(|other| of_pair(first, other)).collect();
+    let mut tables: Vec<Table> = others.iter().filter_map(|other| of_pair(first, other)).flatten().collect();
     tables.push(changed_conditions(all));
     tables
 }
@@ -24,10 +24,10 @@ pub(super) fn side_by_side(all: &[NamedEvaluation]) -> Vec<Table> {
 pub fn headlines(all: &[NamedEvaluation]) -> Vec<String> {
     let Some((first, others)) = all.split_first() else { return Vec::new() };
     let headline = |other: &NamedEvaluation| {
-        let differences = RecordDifferences::between(&first.record, &other.record, EQUIVALENCE_MARGIN);
+        let differences = other.differences.as_ref()?;
         let names = format!("{} against {}", other.name, first.name);
         let (changed, all) = (differences.changed().count(), differences.figures.len());
-        match differences.changed().next() {
+        Some(match differences.changed().next() {
             _ if all == 0 => format!("{names}: no figure is in both records."),
             None => format!("{names}: none of {all} figures is shown to differ."),
             Some(most) => {
@@ -38,14 +38,14 @@ pub fn headlines(all: &[NamedEvaluation]) -> Vec<String> {
                     factor(most.ratio)
                 )
             }
-        }
+        })
     };
-    others.iter().map(headline).collect()
+    others.iter().filter_map(headline).collect()
 }
 
 /// Returns what differs, and as details every figure that both have.
-fn of_pair(first: &NamedEvaluation, other: &NamedEvaluation) -> [Table; 2] {
-    let differences = RecordDifferences::between(&first.record, &other.record, EQUIVALENCE_MARGIN);
+fn of_pair(first: &NamedEvaluation, other: &NamedEvaluation) -> Option<[Table; 2]> {
+    let differences = other.differences.as_ref()?;
     let title = format!("{} against {}", other.name, first.name);
     let mut changed = table(title.clone(), first, other);
     changed.rows = differences.changed().map(row).collect();
@@ -54,11 +54,11 @@ fn of_pair(first: &NamedEvaluation, other: &NamedEvaluation) -> [Table; 2] {
             .rows
             .push(std::iter::once("nothing".to_owned()).chain((0..5).map(|_| ABSENT.to_owned())).collect());
     }
-    changed.notes = notes(&differences);
+    changed.notes = notes(differences);
     let mut every = table(format!("{title}: all figures"), first, other);
     every.rows = differences.figures.iter().map(row).collect();
     every.is_detail = true;
-    [changed, every]
+    Some([changed, every])
 }
 
 fn table(title: String, first: &NamedEvaluation, other: &NamedEvaluation) -> Table {

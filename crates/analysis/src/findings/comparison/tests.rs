@@ -1,6 +1,6 @@
 use super::*;
 use crate::compare;
-use manycore_experiment::record::{Direction, Experiment, Method, Metric, Sample, Treatment};
+use manycore_experiment::record::{Direction, Experiment, Method, Metric, SAME_NAME, Sample, Treatment};
 use manycore_stats::verdict::parameter;
 use std::collections::BTreeMap;
 
@@ -40,8 +40,18 @@ fn around(ratio: f64, spread: f64) -> Vec<f64> {
     (0..20).map(|index| ratio * (1.0 + spread * (f64::from(index) - 9.5) / 10.0)).collect()
 }
 
+fn found(experiment: &Experiment) -> Finding {
+    let record = Record { experiments: vec![experiment.clone()], ..Record::default() };
+    find(&record, &compare(experiment).unwrap())
+}
+
 fn text(experiment: &Experiment) -> String {
-    find(&compare(experiment).unwrap()).text
+    found(experiment).text
+}
+
+/// Returns the lines of evidence that contain `words`.
+fn evidence(experiment: &Experiment, words: &str) -> Vec<String> {
+    found(experiment).evidence.into_iter().filter(|line| line.contains(words)).collect()
 }
 
 #[test]
@@ -61,9 +71,10 @@ fn the_ratio_of_the_headline_is_that_of_the_table() {
     // Skewed, so that the median, the pseudo-median and the median of the inverse differ.
     let ratios: Vec<f64> = (0..21).map(|index| 1.05 + f64::from(index * index) / 500.0).collect();
     for better in [Direction::Lower, Direction::Higher] {
-        let comparison = compare(&experiment("figure", "s", better, &ratios)).unwrap();
+        let experiment = experiment("figure", "s", better, &ratios);
+        let comparison = compare(&experiment).unwrap();
         let table = comparison.metrics[0].ratio.unwrap().median;
-        let headline = find(&comparison).text;
+        let headline = text(&experiment);
         assert!(headline.contains(&format!("({table:.3}x;")), "{headline} beside {table}");
         let of_verdict = if better == Direction::Lower {
             1.0 / comparison.verdict.ratio
@@ -93,6 +104,85 @@ fn an_inconclusive_comparison_reports_possible_differences_and_pairs_needed() {
     let text = text(&experiment("wall", "s", Direction::Lower, &around(1.02, 0.4)));
     assert!(text.starts_with("Inconclusive: B may take "), "{text}");
     assert!(text.contains("% less time to ") && text.contains(" pairs in total ("), "{text}");
-    let few = self::text(&experiment("wall", "s", Direction::Lower, &[1.1; 5]));
-    assert!(few.contains("5 pairs; an interval needs at least six"), "{few}");
+}
+
+/// Regression test: "B may take 35 % less time than A of 2 pairs; an interval needs at least six."
+#[test]
+fn too_few_pairs_are_named_with_how_many_an_answer_needs() {
+    let of = |ratios: &[f64]| text(&experiment("wall", "s", Direction::Lower, ratios));
+    assert_eq!(
+        of(&[1.1; 5]),
+        "Inconclusive: 5 pairs are too few, an answer needs at least 6 (--pairs 6, about 1 s). So far, B takes 10 % \
+         longer."
+    );
+    let one = of(&[1.1]);
+    assert!(
+        one.starts_with("Inconclusive: 1 pair is too few, an answer needs at least 6 (--pairs 6, "),
+        "{one}"
+    );
+}
+
+#[test]
+fn a_clearly_shorter_time_says_how_many_times_as_fast_b_is() {
+    assert_eq!(
+        text(&experiment("wall", "s", Direction::Lower, &around(0.625, 0.01))),
+        "B is faster than A: it takes 38 % less time and is 1.60 times as fast (0.625x; 95 %: 37 to 38 % less time)."
+    );
+}
+
+/// Regression test: a comparison of a command with itself reported that B is better.
+#[test]
+fn a_variant_compared_with_itself_has_no_winner() {
+    let mut twice = experiment("wall", "s", Direction::Lower, &around(0.9, 0.01));
+    twice.treatments[1].name = format!("A{SAME_NAME}");
+    let found = found(&twice);
+    assert!(
+        found.text.starts_with("A and B are the same, so their true ratio is 1. Measured: 0.900x; 95 %: ")
+    );
+    assert!(
+        found.text.ends_with(" The difference is chance: about one of 20 such runs shows one."),
+        "{}",
+        found.text
+    );
+    assert_eq!(found.evidence[0], "A and B: A");
+    let mut even = experiment("wall", "s", Direction::Lower, &around(1.0, 0.2));
+    even.parameters.insert("same_variants".to_owned(), "yes".to_owned());
+    assert!(text(&even).ends_with("What remains is the noise of this machine."), "{}", text(&even));
+    even.samples.truncate(4);
+    assert!(text(&even).starts_with("Inconclusive: 2 pairs are too few"), "{}", text(&even));
+}
+
+/// Regression test: beside an effect that was found, the minimum detectable effect was shown as well.
+#[test]
+fn the_minimum_detectable_effect_is_shown_without_a_found_effect_only() {
+    for (ratio, spread, lines) in [(0.6, 0.01, 0), (1.0, 0.01, 0), (1.02, 0.4, 1)] {
+        let experiment = experiment("wall", "s", Direction::Lower, &around(ratio, spread));
+        assert_eq!(evidence(&experiment, "minimum detectable").len(), lines, "{ratio} {spread}");
+    }
+}
+
+/// Regression test: "interim analysis 1 of 2, level 0.0052; the interval holds" for a run without an interval.
+#[test]
+fn the_end_at_a_planned_analysis_is_told_in_words() {
+    let mut planned = experiment("wall", "s", Direction::Lower, &around(0.6, 0.01));
+    planned.parameters.insert(parameter::ANALYSES.to_owned(), "3".to_owned());
+    let mut end = |analysis: &str| {
+        planned.parameters.insert(parameter::ANALYSIS.to_owned(), analysis.to_owned());
+        evidence(&planned, "analys")
+    };
+    assert_eq!(
+        end("1"),
+        ["ended early, at analysis 1 of the 3 planned ones; the 95 % interval allows for all of them"]
+    );
+    assert_eq!(
+        end("3"),
+        ["ended at the last of 3 planned analyses; the 95 % interval allows for all of them"]
+    );
+    planned.samples.truncate(4);
+    let record = Record { experiments: vec![planned.clone()], interrupted: true, ..Record::default() };
+    let found = find(&record, &compare(&planned).unwrap());
+    assert!(
+        found.evidence.contains(&"interrupted before analysis 3 of the 3 planned ones".to_owned()),
+        "{found:?}"
+    );
 }

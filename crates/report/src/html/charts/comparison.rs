@@ -1,6 +1,9 @@
 //! How the ratio of two variants settled with the number of pairs.
 
-use crate::{NamedEvaluation, html::charts::ChartFigure};
+use crate::{
+    NamedEvaluation,
+    html::charts::{ChartFigure, titled},
+};
 use manycore_analysis::compare;
 use manycore_experiment::record::{Direction, Experiment, factor, id};
 use manycore_render::chart::{Axis, LineChart, Mark, Point, Series, Style, legend_sample};
@@ -19,57 +22,53 @@ pub(super) fn figures(all: &[NamedEvaluation]) -> Vec<ChartFigure> {
 fn ratio_by_pairs(index: usize, named: &NamedEvaluation, all: &[NamedEvaluation]) -> Option<ChartFigure> {
     let experiment = named.record.experiment(id::COMPARE)?;
     let estimates = estimates_by_pairs(experiment)?;
-    let most = estimates.last()?.n as f64;
     let counts: Vec<f64> = estimates.iter().map(|estimate| estimate.n as f64).rev().collect();
-    let points = estimates.iter().map(|estimate| Point {
-        x: estimate.n as f64,
-        y: estimate.median,
-        interval: estimate.interval,
-        label: if estimate.n as f64 == most { format!("{:.3}", estimate.median) } else { String::new() },
-    });
-    let bare = |x: f64| Point { x, y: 1.0, interval: None, label: String::new() };
-    let equal = Series {
-        colour: 5,
-        mark: Mark::Circle,
-        style: Style::Ideal,
-        points: vec![bare(MIN_PAIRS as f64), bare(most)],
-    };
-    let measured = Series {
-        colour: index,
-        mark: Mark::of_series(index),
-        style: Style::Measured,
-        points: points.collect(),
-    };
     let ends = estimates.iter().filter_map(|estimate| estimate.interval).flat_map(|(low, high)| [low, high]);
-    let better = if is_lower_better(experiment) { "below" } else { "above" };
-    let (number, label) = (index + 1, "Ratio of B over A by the number of pairs");
     let drawing = LineChart {
-        id: &format!("chart-comparison-{number}"),
-        label,
+        id: &format!("chart-comparison-{}", index + 1),
+        label: "Ratio of B over A by the number of pairs",
         x_name: "pairs",
         y_name: "B over A",
         x: Axis::log2_at(&counts, &counts, 0.08),
         y: Axis::linear(ends.collect::<Vec<_>>(), &[1.0], 6.0),
         vertical_line: None,
-        series: vec![equal, measured],
+        series: vec![equal(*counts.first()?), measured(index, &estimates)],
     }
     .draw();
+    let better = if is_lower_better(experiment) { "below" } else { "above" };
+    let title = format!("How the ratio settled ({better} 1: B is better)");
     Some(ChartFigure {
-        title: crate::html::charts::titled(
-            &format!("How the ratio settled ({better} 1: B is better)"),
-            named,
-            all,
-        ),
-        caption:
-            "The ratio of the first pairs, with its uncorrected 95 % interval. Only the planned interim \
-                  analyses decide."
-                .to_owned(),
+        title: titled(&title, named, all),
+        caption: "The ratio of the pairs so far, each with a 95 % interval of its own.".to_owned(),
         legend: vec![
             (legend_sample(Style::Measured, Mark::of_series(index), index), "B over A".to_owned()),
             (legend_sample(Style::Ideal, Mark::Circle, 5), "equal".to_owned()),
         ],
         drawing,
     })
+}
+
+/// Returns the line at 1, up to so many pairs.
+fn equal(most: f64) -> Series {
+    let at = |x: f64| Point { x, y: 1.0, interval: None, label: String::new() };
+    Series {
+        colour: 5,
+        mark: Mark::Circle,
+        style: Style::Ideal,
+        points: vec![at(MIN_PAIRS as f64), at(most)],
+    }
+}
+
+/// Returns the estimates of a record, of which the last has a label.
+fn measured(index: usize, estimates: &[Estimate]) -> Series {
+    let point = |(at, estimate): (usize, &Estimate)| Point {
+        x: estimate.n as f64,
+        y: estimate.median,
+        interval: estimate.interval,
+        label: if at + 1 == estimates.len() { format!("{:.3}", estimate.median) } else { String::new() },
+    };
+    let points = estimates.iter().enumerate().map(point).collect();
+    Series { colour: index, mark: Mark::of_series(index), style: Style::Measured, points }
 }
 
 /// Returns whether the primary metric is better if it is lower.

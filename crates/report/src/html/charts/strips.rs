@@ -38,24 +38,40 @@ struct Spec {
     axis_name: &'static str,
     /// The margin of equivalence, where it decides.
     margin: Option<f64>,
+    /// Whether each distribution is a chart with an axis of its own. One axis is for ratios of the same kind.
+    has_own_axes: bool,
 }
 
-/// Returns the chart of the section `section` for each record that has pairs for it.
+/// Returns the charts of the section `section` for each record that has pairs for it.
 pub(super) fn figures(section: &str, all: &[NamedEvaluation]) -> Vec<ChartFigure> {
-    all.iter().enumerate().filter_map(|(index, named)| figure(section, index + 1, named, all)).collect()
+    all.iter().enumerate().flat_map(|(index, named)| figures_of(section, index + 1, named, all)).collect()
 }
 
-fn figure(
+fn figures_of(
     section: &str,
     number: usize,
     named: &NamedEvaluation,
     all: &[NamedEvaluation],
-) -> Option<ChartFigure> {
-    let (spec, pairs_of) = chart_of(section, named)?;
+) -> Vec<ChartFigure> {
+    let Some((spec, pairs_of)) = chart_of(section, named) else { return Vec::new() };
     let mut pairs = pairs_of(named);
     pairs.retain(|pairs| pairs.log_ratios.len() > 1);
     pairs.truncate(MAX_STRIPS);
-    (!pairs.is_empty()).then(|| chart(&spec, number, pairs, named, all))
+    let id = format!("{}-{number}", spec.id);
+    match pairs.len() {
+        0 => Vec::new(),
+        several if several > 1 && spec.has_own_axes => {
+            let own = |(index, pairs): (usize, Pairs)| {
+                let title = titled(&format!("{}: {}", pairs.name, spec.title), named, all);
+                let figure = chart(&spec, &format!("{id}-{}", index + 1), title, vec![pairs]);
+                // How to read the charts is said once.
+                let caption = if index == 0 { figure.caption } else { String::new() };
+                ChartFigure { caption, ..figure }
+            };
+            pairs.into_iter().enumerate().map(own).collect()
+        }
+        _ => vec![chart(&spec, &id, titled(spec.title, named, all), pairs)],
+    }
 }
 
 /// Returns the pairs of one section.
@@ -104,17 +120,11 @@ fn chart_of(section: &str, named: &NamedEvaluation) -> Option<(Spec, PairsOf)> {
         "tuning" => margin(id::TUNE_CONFIRM),
         _ => None,
     };
-    Some((Spec { id: name, title, axis_name, margin }, pairs_of))
+    let has_own_axes = section == "comparison";
+    Some((Spec { id: name, title, axis_name, margin, has_own_axes }, pairs_of))
 }
 
-fn chart(
-    spec: &Spec,
-    number: usize,
-    pairs: Vec<Pairs>,
-    named: &NamedEvaluation,
-    all: &[NamedEvaluation],
-) -> ChartFigure {
-    let title = titled(spec.title, named, all);
+fn chart(spec: &Spec, id: &str, title: String, pairs: Vec<Pairs>) -> ChartFigure {
     let strip = |(index, pairs): (usize, Pairs)| {
         let interval = pairs.estimate.interval;
         let ends = interval.map(|(low, high)| format!(" ({} to {})", short(low), short(high)));
@@ -133,7 +143,7 @@ fn chart(
         }
     };
     let drawing = StripChart {
-        id: &format!("{}-{number}", spec.id),
+        id,
         label: &title,
         axis_name: spec.axis_name,
         margin: spec.margin,

@@ -1,0 +1,127 @@
+//! What was measured, in words.
+
+use super::{Experiment, Record, Treatment, factor, id, parameter};
+
+/// Follows the name of B where it would be that of A: treatments of one name could not be distinguished.
+pub const SAME_NAME: &str = " (again)";
+
+impl Record {
+    /// Returns the subcommand with its profile, load, command or variants: `eval --quick`, `bench counter --quick`,
+    /// `scale -- make -j{workers}`, `compare (A: gzip -1 big.log; B: gzip -9 big.log)`.
+    pub fn command(&self) -> String {
+        let variants = self.variants();
+        if !variants.is_empty() {
+            let parts: Vec<String> =
+                variants.into_iter().map(|(label, what)| format!("{label}: {what}")).collect();
+            return format!("{} ({})", self.subcommand, parts.join("; "));
+        }
+        match (self.profile.as_str(), self.subject.as_str()) {
+            ("", "") => self.subcommand.clone(),
+            ("", subject) => format!("{} -- {subject}", self.subcommand),
+            (profile, subject) if !subject.is_empty() => format!("{} {subject} --{profile}", self.subcommand),
+            (profile, _) => format!("{} --{profile}", self.subcommand),
+        }
+    }
+
+    /// Returns what the variants of a comparison were, each with its label: `A` and `B`, or `A and B` where both are
+    /// the same. Empty where the record has no comparison.
+    ///
+    /// A variant is a command with its environment and placement. Where a service was placed, it is the service with
+    /// its placement, and its load with the CPUs of the load.
+    pub fn variants(&self) -> Vec<(&'static str, String)> {
+        let Some(experiment) = self.experiment(id::COMPARE) else { return Vec::new() };
+        let side = |letter: &str| {
+            let is_side = |treatment: &&Treatment| {
+                treatment.factors.get(factor::VARIANT).is_some_and(|it| it == letter)
+            };
+            experiment.treatments.iter().find(is_side).map(|treatment| description(treatment, experiment))
+        };
+        match (side("A"), side("B")) {
+            (Some(a), Some(b)) if a == b => vec![("A and B", a)],
+            (Some(a), Some(b)) => vec![("A", a), ("B", b)],
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn description(treatment: &Treatment, experiment: &Experiment) -> String {
+    let name = treatment.name.strip_suffix(SAME_NAME).unwrap_or(&treatment.name);
+    let Some(service) = experiment.parameters.get(parameter::SERVICE) else { return name.to_owned() };
+    let load = treatment.factors.get(factor::COMMAND).map_or(name, String::as_str);
+    let place = treatment.factors.get(factor::PLACE).map(|place| format!(" ({place})")).unwrap_or_default();
+    let cpus = experiment
+        .parameters
+        .get(parameter::LOAD_CPUS)
+        .map(|cpus| format!(" (CPUs {cpus})"))
+        .unwrap_or_default();
+    format!("{service}{place}, load: {load}{cpus}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Method;
+    use std::collections::BTreeMap;
+
+    fn comparison(names: [&str; 2], factors: &[[(&str, &str); 2]; 2], parameters: &[(&str, &str)]) -> Record {
+        let text = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+            pairs.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect()
+        };
+        let treatment = |(index, letter): (usize, &str)| Treatment {
+            name: names[index].to_owned(),
+            workers: 1,
+            factors: text(&[&factors[index][..], &[(factor::VARIANT, letter)]].concat()),
+            latency: None,
+        };
+        let experiment = Experiment {
+            id: id::COMPARE.to_owned(),
+            method: Method::WholeRun,
+            unit: "runs".to_owned(),
+            parameters: text(parameters),
+            metrics: Vec::new(),
+            treatments: ["A", "B"].into_iter().enumerate().map(treatment).collect(),
+            samples: Vec::new(),
+        };
+        let subject = "gzip -1 big.log".to_owned();
+        Record {
+            subcommand: "compare".to_owned(),
+            subject,
+            experiments: vec![experiment],
+            ..Record::default()
+        }
+    }
+
+    fn factors(places: [&'static str; 2]) -> [[(&'static str, &'static str); 2]; 2] {
+        places.map(|place| [(factor::COMMAND, "wrk -d 1s"), (factor::PLACE, place)])
+    }
+
+    /// Regression test: reports named only the command of A.
+    #[test]
+    fn both_variants_of_a_comparison_are_named() {
+        let record =
+            comparison(["gzip -1 big.log", "gzip -9 big.log (close)"], &factors(["free", "close"]), &[]);
+        assert_eq!(record.command(), "compare (A: gzip -1 big.log; B: gzip -9 big.log (close))");
+        let plain = Record { experiments: Vec::new(), ..record };
+        assert_eq!(plain.command(), "compare -- gzip -1 big.log");
+        assert!(plain.variants().is_empty());
+    }
+
+    #[test]
+    fn a_service_is_named_with_its_placements_and_its_load() {
+        let parameters = [(parameter::SERVICE, "nginx -c n.conf"), (parameter::LOAD_CPUS, "1")];
+        let names = ["wrk -d 1s (free)", "wrk -d 1s (cpus=0)"];
+        assert_eq!(
+            comparison(names, &factors(["free", "cpus=0"]), &parameters).variants(),
+            [
+                ("A", "nginx -c n.conf (free), load: wrk -d 1s (CPUs 1)".to_owned()),
+                ("B", "nginx -c n.conf (cpus=0), load: wrk -d 1s (CPUs 1)".to_owned()),
+            ]
+        );
+    }
+
+    #[test]
+    fn the_same_variant_twice_is_named_once() {
+        let record = comparison(["true", "true (again)"], &factors(["free", "free"]), &[]);
+        assert_eq!(record.variants(), [("A and B", "true".to_owned())]);
+    }
+}
