@@ -48,6 +48,15 @@ pub fn limits(runtime: Runtime, unit: &str, work: Work, largest: u64) -> Vec<Cou
     SysTree::open(Path::new("/")).map(|tree| limits::find(&tree, "self", runtime, &needs)).unwrap_or_default()
 }
 
+/// Returns whether the limits of the machine allow a count, as far as they are known before the runtime has started.
+pub fn is_allowed(runtime: Runtime, work: Work, count: u64) -> bool {
+    let is_shared = |limit: &CountLimit| SHARED.contains(&limit.name.as_str());
+    limits(runtime, "", work, count)
+        .into_iter()
+        .filter(is_shared)
+        .all(|limit| count <= limit.max_count / 10 * 9)
+}
+
 /// Refuses requests that no light process could meet, however small: counts above the limit of the runtime,
 /// and memory limits above the available memory.
 ///

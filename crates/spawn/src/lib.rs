@@ -59,6 +59,7 @@
 pub mod builtin;
 mod cache;
 mod cleanup;
+mod cost;
 mod cpus;
 mod error;
 mod feasibility;

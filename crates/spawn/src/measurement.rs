@@ -3,11 +3,12 @@
 use crate::{
     cache::ProgramCache,
     cleanup::{Cleanup, ScratchDirectory},
+    cost::RunCost,
     cpus::CpuSampler,
     error::{Error, Result},
     feasibility::{self, AvailableMemory, PilotRuns},
     limits,
-    options::{PREPARE_SECONDS, RUN_SECONDS, SpawnOptions},
+    options::SpawnOptions,
     runtimes::{self, RuntimeProgram},
     trial::{self, RuntimeInfo, SpawnTrial},
 };
@@ -19,7 +20,7 @@ use manycore_experiment::{
 };
 use manycore_text::units;
 use manycore_topology::Machine;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Light processes started in a run up to the memory limit, if nothing is known about the runtime's memory: a
 /// count that every runtime can reach.
@@ -34,8 +35,7 @@ pub fn run(machine: Machine, options: SpawnOptions, listener: &mut dyn Listener)
     let mut measurement = Measurement {
         cache: ProgramCache::open()?,
         cleanup: Cleanup::begin(&options.journal_text())?,
-        done_seconds: 0.0,
-        step_seconds: 0.0,
+        later_seconds: 0.0,
         available: feasibility::available_memory(),
         session: Session::begin("spawn", machine, 0, 0.0, listener),
         options,
@@ -52,9 +52,8 @@ struct Measurement<'a> {
     /// Memory that a runtime may use, if known.
     available: Option<AvailableMemory>,
     session: Session<'a>,
-    /// Planned seconds of the steps that have ended, and of the present one.
-    done_seconds: f64,
-    step_seconds: f64,
+    /// Planned seconds of the runtimes after the present one.
+    later_seconds: f64,
 }
 
 impl Measurement<'_> {
@@ -68,9 +67,8 @@ impl Measurement<'_> {
         let mut ending = Ok(());
         let all = self.options.runtimes.clone();
         for (index, &runtime) in all.iter().enumerate() {
-            // The steps of a runtime that is missing take no time.
-            self.done_seconds = self.options.seconds() * index as f64 / all.len() as f64;
-            self.step_seconds = 0.0;
+            let later = all[index + 1..].iter().map(|&later| self.options.runtime_seconds(later));
+            self.later_seconds = later.sum();
             match self.runtime(runtime) {
                 Ok(()) => {}
                 Err(error) if error.is_missing() || error.is_too_large() => {
@@ -90,10 +88,10 @@ impl Measurement<'_> {
 
     /// Measures one runtime and adds the results to the record.
     fn runtime(&mut self, runtime: Runtime) -> Result {
-        self.begin_step(&format!("{}: preparing", runtime.name()), PREPARE_SECONDS);
+        self.begin_step(&format!("{}: preparing", runtime.name()), self.options.runtime_seconds(runtime));
         let program = runtimes::find(runtime, &self.cache)?;
         feasibility::check_bounds(&self.options, &*program, self.available.as_ref())?;
-        let pilots = self.pilots(runtime, &*program)?;
+        let (pilots, cost) = self.pilots(runtime, &*program)?;
         let counts = self.fitting_counts(runtime, &pilots)?;
         let index = self.session.record.light_processes.len();
         if self.options.needs_memory_group() {
@@ -103,9 +101,9 @@ impl Measurement<'_> {
             }
         }
         let mut ending = Ok(());
-        for count in counts {
+        for (done, &count) in counts.iter().enumerate() {
             let title = format!("{}: {} {}", runtime.name(), units::count(count), self.work_text());
-            self.begin_step(&title, self.options.run_seconds(count));
+            self.begin_step(&title, self.options.counts_seconds(cost, &counts[done..]));
             let trial = SpawnTrial {
                 work: self.options.work,
                 length: self.options.length,
@@ -117,6 +115,8 @@ impl Measurement<'_> {
             interrupt::check()?;
         }
         if let Some(limit) = self.options.memory_limit {
+            let title = format!("{}: up to the limit of {}", runtime.name(), units::bytes(limit));
+            self.begin_step(&title, self.options.counts_seconds(cost, &[]));
             self.up_to_limit(runtime, &*program, &pilots, limit, index)?;
         }
         ending
@@ -142,21 +142,25 @@ impl Measurement<'_> {
         self.session.record_missing(&format!("runtime {}", runtime.name()), &why.to_string());
     }
 
-    /// Makes small runs from which the memory of larger ones is predicted.
-    fn pilots(&mut self, runtime: Runtime, program: &dyn RuntimeProgram) -> Result<PilotRuns> {
-        let large = program.pilot_count();
-        let needed = self.options.memory_limit.is_some() || self.options.largest() > large;
-        let mut pilots = PilotRuns::default();
-        for count in [large / 10, large].into_iter().filter(|_| needed) {
+    /// Makes small runs from which the memory of larger ones is predicted. Returns what runs cost, too.
+    fn pilots(&mut self, runtime: Runtime, program: &dyn RuntimeProgram) -> Result<(PilotRuns, RunCost)> {
+        let (mut pilots, mut cost) = (PilotRuns::default(), RunCost::typical(runtime));
+        let counts = self.options.pilot_counts(runtime);
+        let mut seconds = Vec::new();
+        for (done, &count) in counts.iter().enumerate() {
             let title = format!("{}: pilot run of {}", runtime.name(), units::count(count));
-            self.begin_step(&title, RUN_SECONDS);
+            let left: f64 = counts[done..].iter().map(|&count| cost.seconds(count)).sum();
+            self.begin_step(&title, left + self.options.allowed_seconds(runtime, cost));
+            let began = Instant::now();
             let (info, run) = self.trial(program, SpawnTrial::idle(count), self.available_bytes())?;
             check_ending(&run)?;
             interrupt::check()?;
+            seconds.push((count, began.elapsed().as_secs_f64()));
+            cost = RunCost::typical(runtime).of_runs(&seconds);
             pilots.info = info;
             pilots.runs.push(SpawnRun { purpose: Purpose::Pilot, ..run });
         }
-        Ok(pilots)
+        Ok((pilots, cost))
     }
 
     /// Starts more than will fit into `limit`, until the limit is reached.
@@ -168,8 +172,6 @@ impl Measurement<'_> {
         limit: u64,
         index: usize,
     ) -> Result {
-        let title = format!("{}: up to the limit of {}", runtime.name(), units::bytes(limit));
-        self.begin_step(&title, self.options.limit_seconds());
         // One and a half times the predicted count.
         let count = MemoryLine::of(&pilots.runs).map_or(UNPREDICTED_COUNT, |line| line.most(limit));
         let count = count.saturating_add(count / 2).saturating_add(1000);
@@ -286,10 +288,9 @@ impl Measurement<'_> {
         }
     }
 
-    /// Reports a step that is planned to take so many seconds.
+    /// Reports a step, from which on this runtime is planned to take so many seconds.
     fn begin_step(&mut self, title: &str, seconds: f64) {
-        self.done_seconds += std::mem::replace(&mut self.step_seconds, seconds);
-        let left = (self.options.seconds() - self.done_seconds).max(0.0);
+        let left = seconds + self.later_seconds;
         self.session.report(Event::Remaining(Duration::from_secs_f64(left)));
         self.session.report(Event::Section(title));
     }

@@ -1,16 +1,8 @@
 //! What is measured.
 
+use crate::{cost::RunCost, feasibility, runtimes};
 use manycore_experiment::spawning::{Runtime, Work};
 use std::{path::PathBuf, time::Duration};
-
-/// Typical duration of finding or compiling a runtime's program, in seconds.
-pub(crate) const PREPARE_SECONDS: f64 = 1.0;
-
-/// Typical duration of a run of few light processes, in seconds.
-pub(crate) const RUN_SECONDS: f64 = 1.5;
-
-/// Typical time that each light process adds to a run, in seconds.
-const SECONDS_EACH: f64 = 2e-5;
 
 /// Options of a measurement.
 #[derive(Clone, Debug)]
@@ -38,20 +30,40 @@ pub struct SpawnOptions {
 impl SpawnOptions {
     /// Returns the seconds that the measurement is expected to take.
     pub fn seconds(&self) -> f64 {
-        let runs: f64 = self.counts.iter().map(|&count| self.run_seconds(count)).sum();
-        let limit = if self.memory_limit.is_some() { self.limit_seconds() } else { 0.0 };
-        self.runtimes.len() as f64 * (PREPARE_SECONDS + 2.0 * RUN_SECONDS + runs + limit)
+        self.runtimes.iter().map(|&runtime| self.runtime_seconds(runtime)).sum()
+    }
+
+    /// Returns the seconds that the measurement of a runtime is expected to take.
+    pub(crate) fn runtime_seconds(&self, runtime: Runtime) -> f64 {
+        let cost = RunCost::typical(runtime);
+        let pilots = self.pilot_counts(runtime).into_iter().map(|count| cost.seconds(count));
+        cost.prepare + pilots.sum::<f64>() + self.allowed_seconds(runtime, cost)
+    }
+
+    /// Returns the seconds of the runs of a runtime that are possible on this machine.
+    pub(crate) fn allowed_seconds(&self, runtime: Runtime, cost: RunCost) -> f64 {
+        let is_allowed = |count: &u64| feasibility::is_allowed(runtime, self.work, *count);
+        let counts: Vec<u64> = self.counts.iter().copied().filter(is_allowed).collect();
+        self.counts_seconds(cost, &counts)
+    }
+
+    /// Returns the seconds of runs of these counts, and of the one up to the memory limit.
+    pub(crate) fn counts_seconds(&self, cost: RunCost, counts: &[u64]) -> f64 {
+        let limit = if self.memory_limit.is_some() { cost.seconds(self.largest()) } else { 0.0 };
+        counts.iter().map(|&count| self.run_seconds(cost, count)).sum::<f64>() + limit
     }
 
     /// Returns the seconds that a run of so many light processes is expected to take.
-    pub(crate) fn run_seconds(&self, count: u64) -> f64 {
+    pub(crate) fn run_seconds(&self, cost: RunCost, count: u64) -> f64 {
         let work = if self.work == Work::Idle { 0.0 } else { self.length.as_secs_f64() };
-        RUN_SECONDS + count as f64 * SECONDS_EACH + work
+        cost.seconds(count) + work
     }
 
-    /// Returns the seconds that a run up to the memory limit is expected to take.
-    pub(crate) fn limit_seconds(&self) -> f64 {
-        RUN_SECONDS + self.largest() as f64 * SECONDS_EACH
+    /// Returns the counts of the small runs from which the memory of larger ones is predicted; none where all are small.
+    pub(crate) fn pilot_counts(&self, runtime: Runtime) -> Vec<u64> {
+        let large = runtimes::pilot_count(runtime);
+        let is_needed = self.memory_limit.is_some() || self.largest() > large;
+        if is_needed { vec![large / 10, large] } else { Vec::new() }
     }
 
     /// Returns the largest count.

@@ -19,14 +19,4 @@ impl RuntimeProgram for Builtin {
             _ => String::new(),
         }
     }
-
-    fn pilot_count(&self) -> u64 {
-        match self.0 {
-            Runtime::Processes => 200,
-            Runtime::Threads => 1000,
-            // A tokio task takes about 700 bytes: fewer of them would be lost in the granularity of a control
-            // group's charge.
-            _ => 50_000,
-        }
-    }
 }

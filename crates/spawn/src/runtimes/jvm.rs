@@ -45,9 +45,4 @@ impl RuntimeProgram for Jvm {
     fn option(&self, schedulers: usize) -> String {
         format!("-XX:ActiveProcessorCount={schedulers}")
     }
-
-    fn pilot_count(&self) -> u64 {
-        // Before Java 21 they are threads of the operating system.
-        1000
-    }
 }

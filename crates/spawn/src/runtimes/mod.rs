@@ -25,15 +25,22 @@ pub trait RuntimeProgram {
     /// Returns the option that makes it use `schedulers` threads.
     fn option(&self, schedulers: usize) -> String;
 
-    /// Returns the count of the larger pilot run, from which the memory of all others is predicted. It must
-    /// be small enough to fit on any machine.
-    fn pilot_count(&self) -> u64 {
-        10_000
-    }
-
     /// Returns the largest number of light processes that it can be configured for, and what limits it.
     fn max_count(&self) -> Option<(u64, &'static str)> {
         None
+    }
+}
+
+/// Returns the count of the larger pilot run, from which the memory of all others is predicted. It is small enough to fit
+/// on any machine.
+pub fn pilot_count(runtime: Runtime) -> u64 {
+    match runtime {
+        Runtime::Beam | Runtime::Go => 10_000,
+        // Before Java 21 they are threads of the operating system.
+        Runtime::Jvm | Runtime::Threads => 1000,
+        // A task takes about 700 bytes: fewer of them would be lost in the granularity of a control group's charge.
+        Runtime::Tokio => 50_000,
+        Runtime::Processes => 200,
     }
 }
 
