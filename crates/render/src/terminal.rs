@@ -77,7 +77,7 @@ impl Terminal {
     pub const FILE_COLUMNS: usize = 100;
 
     /// Maximum width of a sentence: longer lines are hard to read.
-    const MAX_SENTENCE: usize = 100;
+    pub const MAX_SENTENCE: usize = 100;
 
     /// Returns a terminal of so many columns, limited to those that can be laid out for.
     pub fn new(columns: usize, is_colored: bool) -> Self {
