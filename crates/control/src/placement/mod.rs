@@ -15,6 +15,7 @@ mod request;
 mod run;
 mod session;
 mod signals;
+mod switched;
 mod worker_cpus;
 
 pub use enforcer::AffinityEnforcer;
@@ -22,6 +23,7 @@ pub use pin::{PinEnd, PinnedProcesses, RunningProcesses};
 pub use request::{Enforcement, PlacementRequest, ResolvedPlacement};
 pub use run::{CommandEnd, LeftRunning, PlacedCommand, run};
 pub use signals::SignalSource;
+pub use switched::SwitchedProcesses;
 pub use worker_cpus::{WorkerCpus, place_workers};
 
 use command_processes::CommandProcesses;

@@ -27,8 +27,9 @@ impl AffinityEnforcer {
 
     /// Moves all tasks of the trees below `roots` to another placement.
     pub fn move_to(&mut self, place: &WorkerCpus, own_cpus: &CpuSet, roots: &[u32]) {
-        let own = std::mem::take(&mut self.own_affinities);
-        *self = Self { own_affinities: own, ..Self::new(place, own_cpus) };
+        let own_affinities = std::mem::take(&mut self.own_affinities);
+        let journal = self.journal.take();
+        *self = Self { own_affinities, journal, ..Self::new(place, own_cpus) };
         self.take_over(roots);
     }
 
