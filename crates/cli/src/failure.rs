@@ -155,7 +155,7 @@ impl From<manycore_study::Error> for Failure {
             E::Interrupted => Self::Interrupted(error.to_string()),
             E::System { .. } => Self::missing(error),
             E::BudgetTooSmall { needed_seconds, .. } => {
-                Self::input(format!("{error}; a result needs at least --budget {needed_seconds}s"))
+                Self::input(format!("{error}: use --budget {needed_seconds}s"))
             }
             E::TooManyCandidates { .. } => {
                 Self::input(format!("{error}; give fewer with --workers, --place and --memory"))
@@ -174,6 +174,7 @@ impl From<manycore_study::Error> for Failure {
             | E::NoFigures { .. }
             | E::ServiceNotReady { .. }
             | E::ServiceEnded { .. }
+            | E::ServiceGone(_)
             | E::NothingMeasured => Self::Measured(error.to_string()),
         }
     }

@@ -190,15 +190,7 @@ fn unusable(what: &str, path: &Path, error: &io::Error) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn names_in(folder: &Path) -> Vec<String> {
-        let mut names: Vec<String> = fs::read_dir(folder)
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
-        names.sort();
-        names
-    }
+    use manycore_testkit::files::names_in;
 
     #[test]
     fn runs_of_one_second_get_directories_of_their_own() {

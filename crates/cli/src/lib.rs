@@ -7,7 +7,7 @@
 //! | `measuring` | what all subcommands that measure do around the measurement: folder, progress, Ctrl-C, saving, printing |
 //! | `source`, `load` | machines, plans and records that the command line names |
 //! | `folder`, `results` | the directory of a run's results, and those of earlier runs |
-//! | `program` | programs that the command line names |
+//! | `program`, `quoted_command` | programs and commands that the command line names |
 //! | `live` | subcommands that show readings at equal times until they are interrupted |
 //! | `completion` | what can stand at the end of a command line, for shells |
 //! | `settings` | a user's defaults: configuration file and variables |
@@ -30,6 +30,7 @@ pub mod output;
 pub mod placement_args;
 pub mod program;
 pub mod progress;
+pub mod quoted_command;
 pub mod results;
 pub mod schemas;
 pub mod settings;

@@ -25,12 +25,18 @@ pub struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// Catches Ctrl-C, makes the results folder, and shows the progress of a run of `subcommand` that takes about `seconds`.
+    /// Catches Ctrl-C, makes the results folder, and shows the progress of a run of `subcommand` that takes about `seconds`,
+    /// if that is known.
     ///
     /// # Errors
     /// [`Failure::Input`] where the folder has the record of an earlier run, [`Failure::Missing`] where it cannot be
     /// written.
-    pub fn begin(subcommand: &'a str, to: &'a Results, terminal: Terminal, seconds: f64) -> Outcome<Self> {
+    pub fn begin(
+        subcommand: &'a str,
+        to: &'a Results,
+        terminal: Terminal,
+        seconds: Option<f64>,
+    ) -> Outcome<Self> {
         signals::catch_interrupts()?;
         let folder = Folder::open(to, &subcommand.replace(' ', "-"))?;
         Ok(Self { subcommand, to, folder, progress: Progress::new(seconds, to.quiet), terminal })

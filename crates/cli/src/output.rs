@@ -3,9 +3,10 @@
 use crate::{
     cli::{ExtentArgs, Format},
     failure::{Failure, Outcome},
+    terminal,
 };
 use manycore_linux::whole_file;
-use manycore_render::{document::Document, terminal::Terminal};
+use manycore_render::{document::Document, terminal::Terminal, wrap::wrap_message};
 use manycore_report::NamedEvaluation;
 use manycore_text::names::{printable_json, printable_text};
 use serde::Serialize;
@@ -105,10 +106,19 @@ pub fn with_stdout_on_stderr<T>(run: impl FnOnce() -> Outcome<T>) -> Outcome<T> 
     result
 }
 
-/// Prints a line on standard error. Control characters are replaced, as names in the line may come from other
-/// users. Errors are ignored, so that a run continues if standard error is closed.
-pub fn note(line: &str) {
-    let _ = writeln!(io::stderr(), "{}", printable_text(line));
+/// Prints a message on standard error, wrapped on a terminal. Control characters are replaced, as names in it may come
+/// from other users. Errors are ignored, so that a run continues if standard error is closed.
+pub fn note(message: &str) {
+    let message = printable_text(message);
+    match terminal::stderr_columns() {
+        Some(columns) => layout_note(&wrap_message(&message, columns.min(Terminal::MAX_SENTENCE))),
+        None => layout_note(&message),
+    }
+}
+
+/// Prints a message on standard error whose lines are laid out already.
+pub fn layout_note(lines: &str) {
+    let _ = writeln!(io::stderr(), "{}", printable_text(lines));
 }
 
 /// Writes a file: see [`whole_file::write`].

@@ -83,7 +83,7 @@ pub fn report_restored(restored: &UndoResult, journal: &str, quiet: bool) -> Out
 pub fn report_trace(trace: &PlacementTrace, args: &PlacementArgs) -> Outcome {
     if !args.quiet {
         let text = trace_text::render(trace).text(terminal::of_stderr());
-        output::note(text.trim_end());
+        output::layout_note(text.trim_end());
     }
     if let Some(path) = &args.trace {
         let json = serde_json::to_vec_pretty(trace).map_err(Failure::missing)?;

@@ -14,13 +14,15 @@ use estimator::Estimator;
 use manycore_render::{terminal::padded, wrap::columns_of};
 use std::time::{Duration, Instant};
 
-/// Width of the bar, in columns.
-const BAR: usize = 20;
+/// Widths of the bar in columns, on wide and on narrow terminals.
+const BARS: [usize; 2] = [20, 10];
 
 /// The progress of one run.
 pub struct Progress {
     began: Instant,
     estimator: Estimator,
+    /// Whether the time that is left can be estimated.
+    is_planned: bool,
     /// On a terminal.
     line: Option<StatusLine>,
     quiet: bool,
@@ -28,11 +30,12 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Returns the progress of a run that is planned to take `seconds`.
-    pub fn new(seconds: f64, quiet: bool) -> Self {
+    /// Returns the progress of a run that is planned to take `seconds`, if that is known yet.
+    pub fn new(seconds: Option<f64>, quiet: bool) -> Self {
         Self {
             began: Instant::now(),
-            estimator: Estimator::new(seconds),
+            estimator: Estimator::new(seconds.unwrap_or_default()),
+            is_planned: seconds.is_some(),
             line: StatusLine::of_stderr(quiet),
             quiet,
             title: "starting".to_owned(),
@@ -45,14 +48,15 @@ impl Progress {
         if self.line.is_some() {
             self.draw();
         } else if !self.quiet {
-            let left = clock(self.estimator.left(self.elapsed()));
-            output::note(&format!("measuring {title}, {left} left"));
+            let left = self.left(self.elapsed()).map(|left| format!(", {} left", clock(left)));
+            output::note(&format!("measuring {title}{}", left.unwrap_or_default()));
         }
     }
 
     /// Sets the remaining time of the plan.
     pub fn set_remaining(&mut self, left: Duration) {
         self.estimator.update(self.elapsed(), left.as_secs_f64());
+        self.is_planned = true;
         self.draw();
     }
 
@@ -79,32 +83,48 @@ impl Progress {
         self.began.elapsed().as_secs_f64()
     }
 
+    /// Returns the seconds that are left, if they can be estimated.
+    fn left(&self, elapsed: f64) -> Option<f64> {
+        self.is_planned.then(|| self.estimator.left(elapsed))
+    }
+
     fn draw(&mut self) {
         let elapsed = self.elapsed();
-        let share = self.estimator.share(elapsed);
-        let left = self.estimator.left(elapsed);
+        let left = self.left(elapsed);
+        let share = left.map_or(0.0, |_| self.estimator.share(elapsed));
         if let Some(line) = &mut self.line {
-            line.draw(&text(share, elapsed, left, &self.title));
+            line.draw(&forms(share, elapsed, left, &self.title));
         }
     }
 }
 
-/// Returns the line: `[=========>          ]  48 %  41 s elapsed, 44 s left: scaling`.
-fn text(share: f64, elapsed: f64, left: f64, title: &str) -> String {
-    let filled = (share * BAR as f64) as usize;
+/// Returns the line, `[=========>          ]  48 %  41 s elapsed, 44 s left: scaling`, and shorter forms of it.
+fn forms(share: f64, elapsed: f64, left: Option<f64>, title: &str) -> Vec<String> {
+    let elapsed = format!("{} elapsed", clock(elapsed));
+    let percent = (share * 100.0) as usize;
+    let left = left.map(|left| format!("{} left", clock(left)));
+    let long = left.as_ref().map_or_else(|| elapsed.clone(), |left| format!("{elapsed}, {left}"));
+    let short = left.unwrap_or(elapsed);
+    let [wide, narrow] = BARS.map(|columns| format!("{} {percent:>3} %", bar(share, columns)));
+    vec![
+        format!("{wide}  {long}: {title}"),
+        format!("{narrow}  {long}: {title}"),
+        format!("{narrow}  {short}: {title}"),
+        format!("{percent:>3} %  {short}: {title}"),
+        format!("{percent:>3} %  {short}"),
+    ]
+}
+
+/// Returns a bar of which this share is filled.
+fn bar(share: f64, columns: usize) -> String {
+    let filled = (share * columns as f64) as usize;
     let bar = match filled {
         0 => String::new(),
-        BAR.. => "=".repeat(BAR),
+        filled if filled >= columns => "=".repeat(columns),
         some => format!("{}>", "=".repeat(some - 1)),
     };
-    debug_assert!(columns_of(&bar) <= BAR);
-    let percent = (share * 100.0) as usize;
-    format!(
-        "[{}] {percent:>3} %  {} elapsed, {} left: {title}",
-        padded(&bar, BAR),
-        clock(elapsed),
-        clock(left)
-    )
+    debug_assert!(columns_of(&bar) <= columns);
+    format!("[{}]", padded(&bar, columns))
 }
 
 /// Formats seconds as `1 min 23 s`.
@@ -129,6 +149,7 @@ mod tests {
 
     #[test]
     fn the_bar_grows_from_empty_to_full() {
+        let text = |share, elapsed, left, title| forms(share, elapsed, Some(left), title).swap_remove(0);
         assert_eq!(
             text(0.0, 0.0, 90.0, "noise"),
             "[                    ]   0 %  0 s elapsed, 1 min 30 s left: noise"
@@ -141,5 +162,19 @@ mod tests {
             text(1.0, 90.0, 0.0, "end"),
             "[====================] 100 %  1 min 30 s elapsed, 0 s left: end"
         );
+    }
+
+    #[test]
+    fn narrow_terminals_have_shorter_lines() {
+        assert_eq!(
+            forms(0.5, 45.0, Some(44.0), "pairs of A and B")[1..],
+            [
+                "[====>     ]  50 %  45 s elapsed, 44 s left: pairs of A and B",
+                "[====>     ]  50 %  44 s left: pairs of A and B",
+                " 50 %  44 s left: pairs of A and B",
+                " 50 %  44 s left",
+            ]
+        );
+        assert_eq!(forms(0.0, 3.0, None, "warm-up")[2], "[          ]   0 %  3 s elapsed: warm-up");
     }
 }

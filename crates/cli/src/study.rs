@@ -3,14 +3,22 @@
 use crate::{
     cli::Measuring,
     failure::{Failure, Outcome},
+    quoted_command,
 };
 use manycore_linux::clock;
-use manycore_study::{Options, service::Readiness, split_command};
+use manycore_study::{
+    Options,
+    service::{Readiness, ServiceSource},
+};
+use std::time::Duration;
+
+/// The budget without `--budget` and without a user's default.
+const DEFAULT_BUDGET: Duration = Duration::from_mins(1);
 
 /// The options that the command line gives.
 ///
 /// # Errors
-/// [`Failure::Input`] for a service's command that cannot be split, and for `--precision` with another subcommand than
+/// [`Failure::Input`] for a service's command that cannot be split or needs a shell, and for `--precision` with another subcommand than
 /// `compare`.
 pub fn options(subcommand: &str, args: &Measuring) -> Outcome<Options> {
     if args.precision.is_some() && subcommand != "compare" {
@@ -19,22 +27,32 @@ pub fn options(subcommand: &str, args: &Measuring) -> Outcome<Options> {
         )));
     }
     let ready = match (&args.ready, args.ready_port) {
-        (Some(command), _) => Readiness::Command(split_command(command)?),
+        (Some(command), _) => Readiness::Command(quoted_command::split(command)?),
         (None, Some(port)) => Readiness::Port(port),
         (None, None) => Readiness::Started,
     };
-    let service = args.service.as_ref().map(|command| Ok::<_, Failure>((split_command(command)?, ready)));
+    let service = match &args.service {
+        Some(command) => Some(ServiceSource::Command(quoted_command::split(command)?, ready)),
+        None if args.service_pid.is_empty() => None,
+        None => Some(ServiceSource::Running(args.service_pid.clone())),
+    };
     Ok(Options {
-        budget: args.budget,
+        budget: args.budget.filter(|_| !args.is_default_budget),
+        default_budget: args.budget.unwrap_or(DEFAULT_BUDGET),
         margin: args.equivalent,
         rounds: args.pairs.map(|pairs| pairs as usize),
         warmups: args.warmup as usize,
         readers: args.metric.clone(),
         primary: args.primary.clone(),
-        service: service.transpose()?,
+        service,
         load_cpus: args.load_cpus.clone(),
         timeout: args.timeout,
         ignore_failure: args.ignore_failure,
         seed: args.seed.unwrap_or_else(clock::now_ns),
     })
+}
+
+/// Returns the seconds that a run is planned to take; unknown with a number of pairs, as long as none has been timed.
+pub fn planned_seconds(options: &Options) -> Option<f64> {
+    options.rounds.is_none().then(|| options.time().as_secs_f64())
 }

@@ -2,11 +2,15 @@
 
 use crate::cli::ColorChoice;
 use manycore_render::terminal::Terminal;
-use rustix::termios::tcgetwinsize;
+use rustix::{
+    fs::{FileType, fstat},
+    termios::tcgetwinsize,
+};
 use std::{
     env,
     ffi::OsString,
     io::{IsTerminal, stderr, stdout},
+    os::fd::AsFd,
 };
 
 /// Columns of a terminal that does not report its size.
@@ -15,22 +19,58 @@ const UNKNOWN_COLUMNS: usize = 80;
 /// Reads the size of the terminal on standard output and the environment.
 pub fn of_stdout(choice: ColorChoice) -> Terminal {
     let is_terminal = stdout().is_terminal();
-    let reported = tcgetwinsize(stdout()).ok().filter(|_| is_terminal).map(|size| size.ws_col.into());
-    let variable = |name: &str| env::var(name).ok();
-    Terminal::new(columns(is_terminal, reported, &variable), is_colored(choice, is_terminal, &variable))
+    Terminal::new(stdout_columns(Terminal::FILE_COLUMNS), is_colored(choice, is_terminal, &variable))
+}
+
+/// Returns the columns for standard output: those of its terminal, or of the terminal on standard error if the output
+/// goes into a pipe, which a pager shows there; otherwise `COLUMNS`, otherwise `default`.
+pub fn stdout_columns(default: usize) -> usize {
+    let reported = if stdout().is_terminal() {
+        reported(stdout())
+    } else if is_pipe(stdout()) && stderr().is_terminal() {
+        reported(stderr())
+    } else {
+        None
+    };
+    columns(stdout().is_terminal(), reported, default, &variable)
 }
 
 /// Reads the size of the terminal on standard error, which gets no colours: programs that are run print there, too.
 pub fn of_stderr() -> Terminal {
-    let is_terminal = stderr().is_terminal();
-    let reported = tcgetwinsize(stderr()).ok().filter(|_| is_terminal).map(|size| size.ws_col.into());
-    Terminal::new(columns(is_terminal, reported, &|name| env::var(name).ok()), false)
+    Terminal::new(
+        stderr_columns().unwrap_or_else(|| columns(false, None, Terminal::FILE_COLUMNS, &variable)),
+        false,
+    )
 }
 
-/// Returns the width: that of the terminal, otherwise `COLUMNS`, otherwise that of a file.
-fn columns(is_terminal: bool, reported: Option<usize>, variable: &dyn Fn(&str) -> Option<String>) -> usize {
+/// Returns the columns of the terminal on standard error; `None` if it is not a terminal.
+pub fn stderr_columns() -> Option<usize> {
+    let is_terminal = stderr().is_terminal();
+    is_terminal.then(|| columns(true, reported(stderr()), UNKNOWN_COLUMNS, &variable))
+}
+
+fn variable(name: &str) -> Option<String> {
+    env::var(name).ok()
+}
+
+/// Returns the columns that a terminal reports, which may be 0.
+fn reported(terminal: impl AsFd) -> Option<usize> {
+    tcgetwinsize(terminal).ok().map(|size| size.ws_col.into())
+}
+
+fn is_pipe(file: impl AsFd) -> bool {
+    fstat(file).is_ok_and(|status| FileType::from_raw_mode(status.st_mode) == FileType::Fifo)
+}
+
+/// Returns the width: that of a terminal, otherwise `COLUMNS`, otherwise that of a terminal or file of unknown width.
+fn columns(
+    is_terminal: bool,
+    reported: Option<usize>,
+    default: usize,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> usize {
     let requested = || variable("COLUMNS").and_then(|columns| columns.parse().ok());
-    let default = if is_terminal { UNKNOWN_COLUMNS } else { Terminal::FILE_COLUMNS };
+    let default = if is_terminal { UNKNOWN_COLUMNS } else { default };
     [reported, requested()].into_iter().flatten().find(|&columns| columns > 0).unwrap_or(default)
 }
 
@@ -85,12 +125,14 @@ mod tests {
     #[test]
     fn width_is_that_of_the_terminal_then_of_columns() {
         let none = of(&[]);
-        assert_eq!(columns(true, Some(132), &of(&[("COLUMNS", "70")])), 132);
-        assert_eq!(columns(true, Some(0), &of(&[("COLUMNS", "70")])), 70);
-        assert_eq!([columns(true, Some(0), &none), columns(true, None, &none)], [80, 80]);
-        assert_eq!(columns(false, None, &of(&[("COLUMNS", "70")])), 70);
+        assert_eq!(columns(true, Some(132), 100, &of(&[("COLUMNS", "70")])), 132);
+        assert_eq!(columns(true, Some(0), 100, &of(&[("COLUMNS", "70")])), 70);
+        assert_eq!([columns(true, Some(0), 100, &none), columns(true, None, 100, &none)], [80, 80]);
+        assert_eq!(columns(false, None, 100, &of(&[("COLUMNS", "70")])), 70);
+        // A pipe, with a terminal on standard error.
+        assert_eq!(columns(false, Some(132), 100, &of(&[("COLUMNS", "70")])), 132);
         for wrong in ["", "0", "-1", "wide", "99999999999999999999999"] {
-            assert_eq!(columns(false, None, &of(&[("COLUMNS", wrong)])), 100, "{wrong}");
+            assert_eq!(columns(false, None, 100, &of(&[("COLUMNS", wrong)])), 100, "{wrong}");
         }
     }
 

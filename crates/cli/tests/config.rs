@@ -171,3 +171,18 @@ fn no_home_is_fine() {
     let run = home.command(&["topo"]).env_clear().output().unwrap();
     assert!(run.status.success() && run.stderr.is_empty(), "{}", text(&run.stderr));
 }
+
+/// A budget on the command line is kept; a user's default gives way to the six pairs that an interval needs.
+#[test]
+fn a_default_budget_gives_way_to_a_result() {
+    let home = Home::with("budget = \"100ms\"\n");
+    let measure = ["compare", "--quiet", "--format", "csv", "sleep 0.03", "true"];
+    let run = home.run(&measure);
+    assert!(run.status.success(), "{}", text(&run.stderr));
+    let run = home.run(&[&measure[..], &["--budget", "100ms"]].concat());
+    assert!(
+        run.status.code() == Some(2) && text(&run.stderr).contains("too few runs fit"),
+        "{}",
+        text(&run.stderr)
+    );
+}

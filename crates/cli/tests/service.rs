@@ -55,6 +55,43 @@ fn a_service_keeps_running_while_its_placement_is_switched() {
 }
 
 #[test]
+fn a_running_service_is_placed_and_gets_its_cpus_back() {
+    let work = WorkFolder::new();
+    let mut service = std::process::Command::new("sleep").arg(unique()).spawn().unwrap();
+    let pid = service.id().to_string();
+    let cpus = || manycore_linux::affinity::of_thread(service.id()).unwrap();
+    let before = cpus();
+    let [first, last] = [first_cpu(), last_cpu()].map(|cpu| format!("cpus={cpu}"));
+    let load = format!("grep Cpus_allowed_list /proc/{pid}/status >> places");
+    let place = ["compare", "--service-pid", &pid, "--pairs", "3"];
+    work.evaluated(&with(&[&place, &["--a", &first, "--b", &last, "--", "sh", "-c", &load]]));
+    let places = fs::read_to_string(work.path("places")).unwrap();
+    let seen: BTreeSet<&str> = places.lines().map(|line| line.split_whitespace().nth(1).unwrap()).collect();
+    assert_eq!(seen, BTreeSet::from([&first[5..], &last[5..]]), "{places}");
+    assert_eq!(cpus(), before);
+    // After a failure, too.
+    let said = work.run(&with(&[&place, &["--a", &first, "--", "false"]]));
+    assert_eq!((said.status.code(), cpus()), (Some(4), before));
+    service.kill().unwrap();
+    service.wait().unwrap();
+    let said = work.run(&with(&[&place, &["--", "true"]]));
+    assert_eq!(said.status.code(), Some(2), "{}", words(&said));
+}
+
+#[test]
+fn a_load_on_the_cpus_of_the_service_is_warned_of() {
+    let work = WorkFolder::new();
+    let server = shell(&format!("touch up; exec sleep {}", unique()));
+    let start = ["compare", "--pairs", "1", "--service", &server, "--load-cpus"];
+    let first = first_cpu();
+    let place = format!("cpus={first}");
+    let run = work.run(&with(&[&start, &[&first, "--a", &place, "--b", &place], &READY, &["--", "true"]]));
+    let said = words(&run);
+    assert!(said.contains(&format!("WARNING: the load and the service share CPU {first}")), "{said}");
+    assert!(work.record()["notes"].to_string().contains("WARNING: the load"), "{}", work.record()["notes"]);
+}
+
+#[test]
 fn redis_is_measured_in_both_placements() {
     if !has("redis-server") || !has("redis-benchmark") {
         return;

@@ -32,6 +32,17 @@ fn a_slip_is_answered_with_the_line_to_type() {
         (&["comprae", "a", "b"], "manycore compare a b"),
         (&["eval", "--onyl", "noise"], "manycore eval --only noise"),
         (&["eval", "noise"], "manycore eval --only noise"),
+        (&["compare", "-n", "10", "ls", "true"], "manycore compare --pairs 10 ls true"),
+        (&["config", "show"], "Type: manycore config\n"),
+        (&["version"], "manycore --version"),
+        (
+            &["compare", "--", "sh", "-c", "true", "--", "sh", "-c", ":"],
+            "manycore compare 'sh -c true' 'sh -c :'",
+        ),
+        (&["compare", "--", "ls -l"], "manycore compare -- ls -l"),
+        (&["compare", "--vs", "ls | cat", "--", "ls"], "\"sh -c 'ls | cat'\""),
+        (&["compare", "true", "ls > /dev/null"], "leave out '> /dev/null'"),
+        (&["compare", "--service", "sleep 9 > x", "--", "true"], "\"sh -c 'sleep 9 > x'\""),
     ] {
         let said = said(words);
         assert!(said.starts_with("manycore: ") && said.contains(line), "{words:?} should say {line}: {said}");

@@ -269,7 +269,7 @@ fn environments_and_commands_may_differ() {
 #[test]
 fn a_search_tries_each_candidate_once_and_confirms_its_winner() {
     let work = WorkFolder::new();
-    let arguments = ["tune", "--budget", "3s", "--workers", "1,2", "--today", "1", "--"];
+    let arguments = ["tune", "--budget", "5s", "--workers", "1,2", "--today", "1", "--"];
     let script = "test {workers} = 2 || sleep 0.06; sleep 0.01";
     let judged = work.evaluated(&with(&arguments, &["sh", "-c", script]));
     let record = work.record();
@@ -303,7 +303,7 @@ fn worker_counts_that_the_command_does_not_use_make_no_second_candidate() {
     work.evaluated(&[
         "tune",
         "--budget",
-        "500ms",
+        "2s",
         "--place",
         "close",
         "--workers",
@@ -322,7 +322,7 @@ fn a_search_without_a_winner_writes_no_plan_and_leaves_no_older_one() {
         return;
     }
     let work = WorkFolder::new();
-    let search = ["tune", "--budget", "1s", "--place", "close", "--", "sleep", "0.02"];
+    let search = ["tune", "--budget", "2s", "--place", "close", "--", "sleep", "0.02"];
     work.evaluated(&search);
     fs::write(work.path("out/plan.json"), "{}").unwrap();
     let judged = work.evaluated(&search);
@@ -337,7 +337,7 @@ fn tune_continues_without_candidates_that_fail() {
     // The command fails with more than two workers.
     let script = "test \"$0\" -le 2 || { echo too many >&2; exit 1; }; exec sleep 0.01";
     let work = WorkFolder::new();
-    let start = ["tune", "--budget", "2s", "--workers", "1,2,4", "--", "sh", "-c"];
+    let start = ["tune", "--budget", "4s", "--workers", "1,2,4", "--", "sh", "-c"];
     work.evaluated(&with(&start, &[script, "{workers}"]));
     assert_eq!(work.record()["subject"].as_str().unwrap().split(' ').next(), Some("sh"));
     let missed = work.record()["not_measured"].to_string();

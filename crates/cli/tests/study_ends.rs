@@ -162,21 +162,43 @@ fn only_processes_left_behind_are_ended_and_reported() {
 }
 
 #[test]
-fn a_budget_too_small_for_a_pair_is_refused_with_a_sufficient_one() {
-    let said = WorkFolder::new().refused(2, &["compare", "--budget", "100ms", "--", "sleep", "0.1"]);
-    assert!(
-        said.contains("a pair takes 0.2 s") && said.contains("a result needs at least --budget "),
-        "{said}"
-    );
-    let copies = ["scale", "--copies", "--workers", "1,2", "--budget", "100ms", "--", "sleep", "0.1"];
-    let said = WorkFolder::new().refused(2, &copies);
-    assert!(
-        said.contains("a round takes 0.2 s") && said.contains("a result needs at least --budget "),
-        "{said}"
-    );
-    let said = WorkFolder::new()
-        .refused(2, &["tune", "--workers", "1,2", "--budget", "100ms", "--", "sleep", "0.{workers}"]);
-    assert!(said.contains("a result needs at least --budget "), "{said}");
+fn a_budget_too_small_for_an_answer_is_refused_with_a_sufficient_one() {
+    for (arguments, fitting) in [
+        (
+            &["compare", "--budget", "1s", "--", "sleep", "0.15"][..],
+            " in 1 s, and 6 are needed: use --budget ",
+        ),
+        (&["compare", "--budget", "100ms", "--", "sleep", "0.1"], "0 pairs in 0.1 s, and 6 are needed"),
+        (
+            &["scale", "--copies", "--workers", "1,2", "--budget", "100ms", "--", "sleep", "0.1"],
+            "0 rounds in 0.1 s, and 6 are needed: use --budget ",
+        ),
+        (
+            &["tune", "--workers", "1,2", "--budget", "100ms", "--", "sleep", "0.{workers}"],
+            "0 rounds in 0.1 s",
+        ),
+    ] {
+        let said = WorkFolder::new().refused(2, arguments);
+        assert!(said.contains("too few runs fit: ") && said.contains(fitting), "{arguments:?}: {said}");
+        assert_eq!(said.lines().filter(|line| line.contains("--budget ")).count(), 1, "{said}");
+    }
+}
+
+/// Regression test: warm-up runs were made to their end, however small the budget was.
+#[test]
+fn warm_up_runs_stop_when_the_budget_is_spent() {
+    let work = WorkFolder::new();
+    let arguments =
+        ["compare", "--budget", "100ms", "--warmup", "500", "--", "sh", "-c", "echo >> runs; sleep 0.15"];
+    work.refused(2, &arguments);
+    assert_eq!(std::fs::read_to_string(work.path("runs")).unwrap().lines().count(), 1);
+}
+
+#[test]
+fn a_sufficient_budget_has_an_interval() {
+    let work = WorkFolder::new();
+    let judged = work.evaluated(&["compare", "--budget", "1s", "--warmup", "1", "--", "sleep", "0.03"]);
+    assert!(judged["comparison"]["verdict"]["interval"].is_array(), "{}", judged["comparison"]);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Whether B is better than A, by how much, and whether the difference is real.
 
 use crate::{
-    Options, Study, analyses_for,
+    Options, Rounds, Study, analyses_for,
     error::{Error, Result},
     format_command, runs,
     subject::Variant,
@@ -16,6 +16,7 @@ use manycore_experiment::{
     session::{Event, Listener},
 };
 use manycore_placement::{MemoryPlacement, Policy, PolicyKind};
+use manycore_text::units::counted;
 use manycore_topology::Machine;
 use std::{collections::BTreeMap, iter};
 
@@ -24,8 +25,6 @@ use std::{collections::BTreeMap, iter};
 pub struct Comparison {
     /// A and B.
     pub variants: [VariantSpec; 2],
-    /// Number of workers that placements are for; the usable CPUs where it is absent.
-    pub workers: Option<usize>,
     /// End as soon as half of the interval is no wider than this share.
     pub precision: Option<f64>,
 }
@@ -41,6 +40,8 @@ pub struct VariantSpec {
     pub place: Option<Policy>,
     /// Its memory policy.
     pub memory: MemoryPlacement,
+    /// Number of workers that its placement is for; the usable CPUs where it is absent.
+    pub workers: Option<usize>,
 }
 
 /// Measures pairs of A and B on `machine`, which is this one. The record comes back with how the run ended.
@@ -72,8 +73,8 @@ fn measure(
     treatments: Vec<Treatment>,
     parameters: BTreeMap<String, String>,
 ) -> Result {
-    let pair: f64 = study.warm_up_and_time(options.warmups)?.iter().sum();
-    let budget = study.budget(options, "a pair", pair)?;
+    let pair: f64 = study.warm_up_and_time(options, "pair", 2)?.iter().sum();
+    let budget = study.budget(options, Rounds { what: "pair", seconds: pair })?;
     // A fixed number of pairs is always measured in full, unless a requested precision may end it earlier.
     let analyses = match (options.rounds, comparison.precision) {
         (Some(_), None) => 1,
@@ -90,8 +91,8 @@ fn measure(
 
 /// Both variants, and their treatments, whose names differ.
 fn variants(comparison: &Comparison, machine: &Machine) -> Result<(Vec<Variant>, Vec<Treatment>)> {
-    let workers = comparison.workers.unwrap_or_else(|| machine.usable().len());
     let resolve = |spec: &VariantSpec| {
+        let workers = spec.workers.unwrap_or_else(|| machine.usable().len());
         let (place, _) = place_workers(machine, spec.place.as_ref(), &spec.memory, workers)?;
         let (command, _) = with_workers(&spec.command, workers);
         Ok::<_, Error>(Variant { command, env: spec.env.clone(), copies: 1, place })
@@ -100,11 +101,12 @@ fn variants(comparison: &Comparison, machine: &Machine) -> Result<(Vec<Variant>,
     let variants = [resolve(&specs[0])?, resolve(&specs[1])?];
     // Beside a variant with a placement, "unpinned" is one as well.
     let has_places = specs.iter().any(|spec| spec.place.is_some());
+    let has_counts = specs[0].workers != specs[1].workers;
     let mut treatments: Vec<Treatment> = specs
         .iter()
         .zip(&variants)
         .zip(["A", "B"])
-        .map(|((spec, variant), letter)| treatment(letter, variant, place_name(spec, has_places)))
+        .map(|((spec, variant), letter)| treatment(letter, variant, place_name(spec, has_places, has_counts)))
         .collect();
     // Treatments of one name could not be distinguished.
     if treatments[0].name == treatments[1].name {
@@ -129,12 +131,13 @@ fn treatment(letter: &str, variant: &Variant, place: String) -> Treatment {
     }
 }
 
-/// `close, memory interleave`; empty where nothing is placed.
-fn place_name(spec: &VariantSpec, has_places: bool) -> String {
+/// `close, memory interleave, 4 workers`; empty where nothing is placed. Numbers of workers are named where they differ.
+fn place_name(spec: &VariantSpec, has_places: bool, has_counts: bool) -> String {
     let unpinned = has_places.then(|| Policy::new(PolicyKind::Free, false).to_string());
     let place = spec.place.as_ref().map(ToString::to_string).or(unpinned);
     let memory = (spec.memory != MemoryPlacement::Default).then(|| format!("memory {}", spec.memory));
-    place.into_iter().chain(memory).collect::<Vec<_>>().join(", ")
+    let workers = spec.workers.filter(|_| has_counts).map(|workers| counted(workers, "worker"));
+    place.into_iter().chain(memory).chain(workers).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -147,14 +150,19 @@ mod tests {
             env: vec![("LANG".to_owned(), "C".to_owned())],
             place: place.map(|place| place.parse().unwrap()),
             memory: MemoryPlacement::Default,
+            workers: Some(4),
         }
     }
 
     /// Regression test: beside a placement of B, the name of A did not say that A is unpinned.
     #[test]
     fn names_of_variants_say_how_both_are_placed() {
-        assert_eq!([None, Some("close")].map(|place| place_name(&spec(place), true)), ["free", "close"]);
-        assert_eq!(place_name(&spec(None), false), "");
+        assert_eq!(
+            [None, Some("close")].map(|place| place_name(&spec(place), true, false)),
+            ["free", "close"]
+        );
+        assert_eq!(place_name(&spec(None), false, false), "");
+        assert_eq!(place_name(&spec(Some("close")), true, true), "close, 4 workers");
     }
 
     #[test]

@@ -15,13 +15,13 @@ pub enum Error {
     /// The command has no placeholder for its number of workers.
     #[error("the command has no {{workers}} where it takes its number of workers")]
     NoWorkersPlaceholder,
-    /// Not even one round fits into the budget.
-    #[error("{round} takes {seconds:.1} s, more than the budget of {} s", budget.as_secs_f64())]
+    /// The budget does not suffice for a result.
+    #[error("too few runs fit: {fitting} in {} s, and {needed} are needed", budget.as_secs_f64())]
     BudgetTooSmall {
-        /// What a round is: `a pair`.
-        round: &'static str,
-        /// Seconds of a round.
-        seconds: f64,
+        /// Rounds that fit: `2 pairs`.
+        fitting: String,
+        /// The smallest number of rounds for a result.
+        needed: usize,
         /// The budget.
         budget: Duration,
         /// The smallest budget for a result, in whole seconds.
@@ -114,6 +114,9 @@ pub enum Error {
         /// The end of its standard error.
         output: String,
     },
+    /// A service that was running before the run ended.
+    #[error("the service {0} ended")]
+    ServiceGone(String),
     /// The experiment has no sample.
     #[error("nothing was measured")]
     NothingMeasured,
@@ -147,6 +150,7 @@ impl Error {
                 | Self::NoFigures { .. }
                 | Self::ServiceNotReady { .. }
                 | Self::ServiceEnded { .. }
+                | Self::ServiceGone(_)
                 | Self::NothingMeasured
         )
     }

@@ -26,7 +26,7 @@ pub mod service;
 pub mod subject;
 pub mod tune;
 
-use budget::budget;
+use budget::{Rounds, budget};
 pub use budget::{analyses_for, min_pairs};
 pub use command_line::{format_command, split_command, with_workers};
 pub use error::{Error, Result};
@@ -40,15 +40,18 @@ use manycore_experiment::{
 };
 use manycore_linux::{child, clock, job, memory_policy::MemoryPolicy};
 use manycore_topology::{CpuSet, Machine};
-use service::{Readiness, Service};
+use service::{Service, ServiceSource};
 use std::{collections::BTreeMap, rc::Rc, time::Duration};
 use subject::{CommandSubject, RunSettings, Variant};
 
 /// How commands are measured.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Time to spend; less is spent where the answer is clear before.
-    pub budget: Duration,
+    /// Time of the whole run, warm-up included; less is spent where the answer is clear before. One that does not
+    /// suffice for a result is refused.
+    pub budget: Option<Duration>,
+    /// Time of the run where there is no budget: it gives way to a result.
+    pub default_budget: Duration,
     /// Margin of equivalence: differences within this share do not matter.
     pub margin: f64,
     /// Number of rounds, however long they take.
@@ -60,7 +63,7 @@ pub struct Options {
     /// Name of the metric that decides; the first one where it is absent.
     pub primary: Option<String>,
     /// A service that is placed instead of the command; the command is the load on it.
-    pub service: Option<(Vec<String>, Readiness)>,
+    pub service: Option<ServiceSource>,
     /// CPUs of the load on a service; those that the service's placements leave where it is absent.
     pub load_cpus: Option<CpuSet>,
     /// Maximum time of one run of the command, and of the service's start.
@@ -105,37 +108,78 @@ impl<'a> Study<'a> {
         job::adopt_orphans().map_err(Error::system("adopt orphans of commands"))?;
         let mut session = Session::begin(subcommand, machine, options.seed, options.margin, listener);
         session.record.subject = format_command(command);
-        let (subject, parameters) = subject(&session, options, variants)?;
+        let load_cpus = load_cpus(session.machine(), options, &variants)?;
+        let shared = options
+            .service
+            .as_ref()
+            .and_then(|_| shared_cpus(&variants, load_cpus.as_ref(), &session.machine().usable()));
+        if let Some(warning) = shared.map(|cpus| shared_cpus_warning(&cpus)) {
+            session.report(Event::Note(&warning));
+            session.record.notes.push(warning);
+        }
+        let (subject, parameters) = subject(&session, options, variants, load_cpus)?;
         Ok(Self { session, subject, later_seconds: 0.0, parameters })
     }
 
-    /// Runs every variant `warmups` times and once more for its time, outside the record: a command that cannot work is
-    /// found before anything is measured, and a first run that is slow (a cold cache, a compiler) does not decide the
-    /// plan. Returns the seconds of the last run of each.
+    /// Runs every variant a few times to warm up and once more for its time, outside the record: a command that cannot
+    /// work is found before anything is measured, and a first run that is slow (a cold cache, a compiler) does not
+    /// decide the plan. A round will have `in_round` variants. Returns the seconds of the last run of each.
     ///
     /// # Errors
-    /// Those of the commands.
-    pub(crate) fn warm_up_and_time(&mut self, warmups: usize) -> Result<Vec<f64>> {
+    /// Those of the commands; [`Error::BudgetTooSmall`] as soon as these runs exceed the budget.
+    pub(crate) fn warm_up_and_time(
+        &mut self,
+        options: &Options,
+        what: &'static str,
+        in_round: usize,
+    ) -> Result<Vec<f64>> {
         self.session.report(Event::Section("warm-up and timing runs"));
+        let runs = options.warmups + 1;
         (0..self.subject.variants().len())
             .map(|variant| {
-                for _ in 0..warmups {
-                    self.subject.measure(variant)?;
+                let mut seconds = 0.0;
+                for _ in 0..runs {
+                    seconds = self.time_once(variant)?;
+                    let round = seconds * in_round as f64;
+                    self.check_time(options, Rounds { what, seconds: round }, round * runs as f64)?;
                 }
-                let began = clock::now_ns();
-                self.subject.measure(variant)?;
-                Ok((clock::now_ns() - began) as f64 / 1e9)
+                Ok(seconds)
             })
             .collect()
     }
 
-    /// Returns the budget of an experiment whose rounds take `round` seconds each, and notes if it is too small
-    /// for a result.
+    /// Runs a variant once, and returns how many seconds that took.
+    fn time_once(&mut self, variant: usize) -> Result<f64> {
+        let began = clock::now_ns();
+        self.subject.measure(variant)?;
+        Ok((clock::now_ns() - began) as f64 / 1e9)
+    }
+
+    /// Checks that the user's budget is not spent before anything is measured. `preparation` is the estimated time of
+    /// all that precedes the measurement, in seconds.
     ///
     /// # Errors
-    /// [`Error::BudgetTooSmall`] if not even one round fits.
-    pub(crate) fn budget(&mut self, options: &Options, what: &'static str, round: f64) -> Result<Budget> {
-        let (budget, note) = budget(options, what, round)?;
+    /// [`Error::BudgetTooSmall`] if it is.
+    fn check_time(&self, options: &Options, rounds: Rounds, preparation: f64) -> Result {
+        let used = self.used_seconds();
+        let is_spent = options.budget.is_some_and(|budget| used > budget.as_secs_f64());
+        if is_spent && options.rounds.is_none() {
+            return Err(budget::too_small(options, rounds, used.max(preparation)));
+        }
+        Ok(())
+    }
+
+    /// Returns the seconds since the run began.
+    fn used_seconds(&self) -> f64 {
+        (clock::now_ns() - self.session.origin_ns) as f64 / 1e9
+    }
+
+    /// Returns the budget of an experiment, and notes if it is longer than the user may expect.
+    ///
+    /// # Errors
+    /// [`Error::BudgetTooSmall`] if the user's budget does not suffice for a result.
+    pub(crate) fn budget(&mut self, options: &Options, rounds: Rounds) -> Result<Budget> {
+        let (budget, note) = budget(options, rounds, self.used_seconds())?;
         if let Some(note) = note {
             self.session.report(Event::Note(&note));
         }
@@ -168,8 +212,12 @@ impl<'a> Study<'a> {
     }
 
     /// The record, with how the run ended.
-    pub(crate) fn end(self, ending: &Result) -> Record {
-        let notes = self.subject.notes().iter().cloned().collect::<Vec<_>>();
+    pub(crate) fn end(mut self, ending: &Result) -> Record {
+        let mut notes = self.subject.notes().iter().cloned().collect::<Vec<_>>();
+        if let Some(why) = self.subject.release_service() {
+            self.session.report(Event::Note(&why));
+            notes.push(why);
+        }
         let mut record = self.session.end(matches!(ending, Err(Error::Interrupted)));
         record.notes.extend(notes);
         record
@@ -181,6 +229,7 @@ fn subject(
     session: &Session,
     options: &Options,
     variants: Vec<Variant>,
+    load_cpus: Option<CpuSet>,
 ) -> Result<(CommandSubject, BTreeMap<String, String>)> {
     if variants.iter().any(|variant| variant.command.first().is_none_or(String::is_empty)) {
         return Err(Error::EmptyCommand);
@@ -190,13 +239,15 @@ fn subject(
     {
         return Err(Error::MemoryOfService);
     }
-    let load_cpus = load_cpus(session.machine(), options, &variants)?;
-    let command = options.service.as_ref().map(|(command, _)| format_command(command));
+    let service = options.service.as_ref().map(ServiceSource::to_string);
     let cpus = load_cpus.as_ref().map(ToString::to_string);
-    let parameters = [(parameter::SERVICE, command), (parameter::LOAD_CPUS, cpus)];
+    let parameters = [(parameter::SERVICE, service), (parameter::LOAD_CPUS, cpus)];
     let parameters =
         parameters.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
-    let start = |(command, ready): &(Vec<String>, Readiness)| Service::start(command, ready, options.timeout);
+    let start = |source: &ServiceSource| match source {
+        ServiceSource::Command(command, ready) => Service::start(command, ready, options.timeout),
+        ServiceSource::Running(pids) => Service::running(pids, session.machine(), &session.record.subcommand),
+    };
     let settings = RunSettings {
         readers: options.readers.clone(),
         primary: options.primary.clone(),
@@ -228,6 +279,23 @@ fn load_cpus(machine: &Machine, options: &Options, variants: &[Variant]) -> Resu
     Ok((options.service.is_some() && every_variant_placed && !left.is_empty()).then_some(left))
 }
 
+/// Returns the CPUs that the load has in common with the service under some variant; without placement, each uses all
+/// `usable` CPUs.
+fn shared_cpus(variants: &[Variant], load: Option<&CpuSet>, usable: &CpuSet) -> Option<CpuSet> {
+    let load = load.unwrap_or(usable);
+    let of_service = variants.iter().map(|variant| variant.place.cpus().unwrap_or_else(|| usable.clone()));
+    let shared = CpuSet::union_of(&of_service.collect::<Vec<_>>()).intersection(load);
+    (!shared.is_empty()).then_some(shared)
+}
+
+fn shared_cpus_warning(cpus: &CpuSet) -> String {
+    let cpus = if cpus.len() == 1 { format!("CPU {cpus}") } else { format!("CPUs {cpus}") };
+    format!(
+        "WARNING: the load and the service share {cpus}: the load takes time from the service there, and the result \
+         includes this. Give the load CPUs of its own (--load-cpus), and the service placements without them."
+    )
+}
+
 /// Returns the unit of [`manycore_experiment::record::Sample::work`] for the primary metric `primary`: work per second
 /// is the metric's value, or its inverse where less is better.
 fn unit(primary: &Metric) -> String {
@@ -236,5 +304,38 @@ fn unit(primary: &Metric) -> String {
         (_, Direction::Higher, Some(counted)) => counted.to_owned(),
         (name, Direction::Higher, None) => format!("{name} s"),
         (name, Direction::Lower, _) => format!("s/{name}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use manycore_control::placement::WorkerCpus;
+
+    fn cpus(list: &str) -> CpuSet {
+        list.parse().unwrap()
+    }
+
+    fn variant(list: &str) -> Variant {
+        let place = if list.is_empty() { WorkerCpus::default() } else { WorkerCpus::single(cpus(list)) };
+        Variant { place, ..Variant::default() }
+    }
+
+    #[test]
+    fn cpus_that_load_and_service_share_are_found() {
+        for (a, b, load, shared) in [
+            ("0", "2", Some("1,3"), None),
+            ("0", "2", Some("2-3"), Some("2")),
+            // An unpinned service, and an unpinned load.
+            ("", "0", Some("1"), Some("1")),
+            ("0", "2-3", None, Some("0,2-3")),
+            ("", "0", None, Some("0-3")),
+        ] {
+            let load = load.map(cpus);
+            let found = shared_cpus(&[variant(a), variant(b)], load.as_ref(), &cpus("0-3"));
+            assert_eq!(found, shared.map(cpus), "{a:?} {b:?} {load:?}");
+        }
+        assert!(shared_cpus_warning(&cpus("0-1")).contains("share CPUs 0-1:"));
+        assert!(shared_cpus_warning(&cpus("3")).contains("share CPU 3:"));
     }
 }

@@ -1,7 +1,7 @@
 //! Measures a command with more workers, or with more copies at once.
 
 use crate::{
-    Options, Study,
+    Options, Rounds, Study,
     error::{Error, Result},
     runs,
     subject::Variant,
@@ -52,8 +52,8 @@ pub fn run(
 }
 
 fn measure(options: &Options, scale: &Scale, study: &mut Study, counts: &[usize]) -> Result {
-    let round: f64 = study.warm_up_and_time(options.warmups)?.iter().sum();
-    let budget = study.budget(options, "a round", round)?;
+    let round: f64 = study.warm_up_and_time(options, "round", counts.len())?.iter().sum();
+    let budget = study.budget(options, Rounds { what: "round", seconds: round })?;
     let (one, several) = if scale.copies { ("copy", "copies") } else { ("worker", "workers") };
     let treatment = |&count: &usize| Treatment {
         name: format!("{count} {}", if count == 1 { one } else { several }),

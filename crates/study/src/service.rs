@@ -1,17 +1,22 @@
-//! A service that stays alive while its placement is switched, and is stopped at the end.
+//! A service that stays alive while its placement is switched. One that was started for the run is stopped at the end;
+//! one that was running before gets its CPUs back.
 
-use crate::error::{Error, Result};
-use manycore_control::placement::{AffinityEnforcer, WorkerCpus};
+use crate::{
+    error::{Error, Result},
+    format_command,
+};
+use manycore_control::placement::{AffinityEnforcer, SwitchedProcesses, WorkerCpus};
 use manycore_experiment::interrupt;
 use manycore_linux::{
     clock,
     job::{self, Job},
     tasks,
 };
-use manycore_topology::CpuSet;
+use manycore_topology::{CpuSet, Machine};
 use rustix::process::Signal;
 use std::{
     collections::BTreeSet,
+    fmt::{self, Display, Formatter},
     net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream},
     process::Command,
     time::{Duration, Instant},
@@ -37,10 +42,36 @@ pub enum Readiness {
     Port(u16),
 }
 
+/// The service that is placed in place of the command.
+#[derive(Clone, Debug)]
+pub enum ServiceSource {
+    /// A command to start, and the sign that it is ready.
+    Command(Vec<String>, Readiness),
+    /// Processes that are running already.
+    Running(Vec<u32>),
+}
+
+impl Display for ServiceSource {
+    /// Writes the command, or the names and ids of the processes.
+    fn fmt(&self, out: &mut Formatter) -> fmt::Result {
+        match self {
+            Self::Command(command, _) => out.write_str(&format_command(command)),
+            Self::Running(pids) => {
+                let names: Vec<String> = pids.iter().filter_map(|&pid| tasks::name(pid)).collect();
+                let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
+                write!(out, "{} ({})", names.join(", "), pids.join(","))
+            }
+        }
+    }
+}
+
 /// A running service.
 pub struct Service {
     name: String,
-    jobs: [Job; 1],
+    /// Processes that were running before. `None` for those of a started service, and after the end.
+    found: Option<SwitchedProcesses>,
+    /// The process that was started, if any.
+    jobs: Vec<Job>,
     /// Our children that existed before the service was started.
     others: BTreeSet<u32>,
     enforcer: Option<AffinityEnforcer>,
@@ -48,6 +79,31 @@ pub struct Service {
 }
 
 impl Service {
+    /// Takes processes that are running as the service, on `machine`, which is this one.
+    ///
+    /// # Errors
+    /// Those of [`SwitchedProcesses::open`].
+    pub fn running(pids: &[u32], machine: &Machine, subcommand: &str) -> Result<Self> {
+        let name = ServiceSource::Running(pids.to_vec()).to_string();
+        let what = format!("{subcommand} --service-pid: {name}");
+        Ok(Self {
+            found: Some(SwitchedProcesses::open(pids, machine, subcommand, &what)?),
+            name,
+            jobs: Vec::new(),
+            others: BTreeSet::new(),
+            enforcer: None,
+            place: None,
+        })
+    }
+
+    /// Gives processes that were running before their CPUs back. Returns what could not be restored.
+    pub fn release(&mut self) -> Option<String> {
+        match self.found.take()?.restore() {
+            Ok((journal, restored)) => restored.failure(&journal),
+            Err(error) => Some(error.to_string()),
+        }
+    }
+
     /// Starts `command` and waits until it is ready, for `timeout` at most.
     ///
     /// # Errors
@@ -64,7 +120,7 @@ impl Service {
         let mut start = Command::new(&command[0]);
         let job = Job::start(start.args(&command[1..]), &WorkerCpus::default().start(), false)
             .map_err(Error::system(format!("start the service {name}")))?;
-        let mut service = Self { name, jobs: [job], others, enforcer: None, place: None };
+        let mut service = Self { name, found: None, jobs: vec![job], others, enforcer: None, place: None };
         service.wait(ready, timeout)?;
         Ok(service)
     }
@@ -96,11 +152,15 @@ impl Service {
     /// Checks that the service is running.
     ///
     /// # Errors
-    /// [`Error::ServiceEnded`] with the last lines of its output.
+    /// [`Error::ServiceEnded`] with the last lines of its output, or [`Error::ServiceGone`].
     pub fn check(&mut self) -> Result {
+        if let Some(found) = &self.found {
+            let is_gone = found.running().is_empty();
+            return if is_gone { Err(Error::ServiceGone(self.name.clone())) } else { Ok(()) };
+        }
         job::wait(&mut self.jobs, Duration::ZERO, &mut |_| {})
             .map_err(Error::system(format!("wait for {}", self.name)))?;
-        let Some(ended) = self.jobs[0].ended() else { return Ok(()) };
+        let Some(ended) = self.jobs.first().and_then(Job::ended) else { return Ok(()) };
         // A service that went into the background goes on in processes that have become our children.
         if ended.status.success() && !self.processes().is_empty() {
             return Ok(());
@@ -108,15 +168,18 @@ impl Service {
         Err(Error::ServiceEnded {
             service: self.name.clone(),
             status: ended.status,
-            output: self.jobs[0].last_stderr_line(),
+            output: self.jobs.first().map(Job::last_stderr_line).unwrap_or_default(),
         })
     }
 
     /// Returns its root processes: the one that was started, or those that went into the background and
     /// became our children.
     fn processes(&self) -> Vec<u32> {
-        if self.jobs[0].ended().is_none() {
-            return vec![self.jobs[0].pid()];
+        if let Some(found) = &self.found {
+            return found.running();
+        }
+        if let Some(job) = self.jobs.first().filter(|job| job.ended().is_none()) {
+            return vec![job.pid()];
         }
         let children = tasks::children(std::process::id()).into_iter();
         children.filter(|pid| !self.others.contains(pid) && tasks::is_alive(*pid)).collect()
@@ -130,35 +193,47 @@ impl Service {
     /// Applies a placement to all its threads, present and future.
     ///
     /// # Errors
-    /// [`Error::Interrupted`].
+    /// [`Error::Interrupted`]; [`Error::Placement`] if a process that was running before cannot be moved.
     pub fn place(&mut self, place: &WorkerCpus, inherited: &CpuSet) -> Result {
         if self.place.as_ref() == Some(place) {
             self.enforce_affinity();
             return Ok(());
         }
-        let roots = self.processes();
-        let enforcer = self.enforcer.get_or_insert_with(|| AffinityEnforcer::new(place, inherited));
-        enforcer.move_to(place, inherited, &roots);
+        if let Some(found) = &mut self.found {
+            found.place(place)?;
+        } else {
+            let roots = self.processes();
+            let enforcer = self.enforcer.get_or_insert_with(|| AffinityEnforcer::new(place, inherited));
+            enforcer.move_to(place, inherited, &roots);
+        }
         self.place = Some(place.clone());
         Ok(interrupt::sleep(SETTLE)?)
     }
 
     /// Applies the placement to new tasks. Returns the time after which this has to be repeated.
     pub fn enforce_affinity(&mut self) -> Option<Duration> {
+        if let Some(found) = &mut self.found {
+            return Some(found.scan());
+        }
         let roots = self.processes();
         self.enforcer.as_mut().map(|enforcer| enforcer.scan(&roots))
     }
 
     /// Returns a note for each task that set its own affinity.
     pub fn own_affinities(&self) -> Vec<String> {
-        let own = self.enforcer.iter().flat_map(AffinityEnforcer::own_affinities);
+        let enforcer = self.found.as_ref().map(SwitchedProcesses::enforcer).or(self.enforcer.as_ref());
+        let own = enforcer.into_iter().flat_map(AffinityEnforcer::own_affinities);
         own.map(|(task, cpus)| format!("{}: {task} set its own affinity to CPUs {cpus}", self.name)).collect()
     }
 }
 
 impl Drop for Service {
-    /// Ends the service with SIGTERM, and kills processes that do not end.
+    /// Ends a service that was started with SIGTERM, and kills processes that do not end.
     fn drop(&mut self) {
+        self.release();
+        if self.jobs.is_empty() {
+            return;
+        }
         let (began, mut terminated) = (Instant::now(), BTreeSet::new());
         while began.elapsed() < GRACE {
             let living = self.processes();
@@ -178,7 +253,7 @@ impl Drop for Service {
                 Err(_) => break,
             }
         }
-        self.jobs[0].signal(Signal::KILL);
+        self.jobs.iter().for_each(|job| job.signal(Signal::KILL));
         job::end_leftover_processes(&self.others, &|_| true);
     }
 }

@@ -123,6 +123,11 @@ impl CommandSubject {
         &self.notes
     }
 
+    /// Gives a service that was running before its CPUs back. Returns what could not be restored.
+    pub fn release_service(&mut self) -> Option<String> {
+        self.service.as_mut().and_then(Service::release)
+    }
+
     /// Returns the variants.
     pub fn variants(&self) -> &[Variant] {
         &self.variants

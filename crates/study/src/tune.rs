@@ -2,10 +2,10 @@
 //! the result.
 
 use crate::{
-    Options, Study, analyses_for,
+    Options, Rounds, Study, analyses_for,
     candidates::{self, Candidate},
     error::{Error, Result},
-    runs,
+    min_pairs, runs,
     subject::Variant,
 };
 use manycore_analysis::{BASELINE, Evaluation, is_confirmed, rank_treatments};
@@ -74,13 +74,14 @@ fn race(options: &Options, study: &mut Study, candidates: &[Candidate]) -> Resul
     let found = format!("{} candidates differ on this machine, beside today's behaviour", others.len());
     study.session.report(Event::Note(&found));
     study.subject.set_variants(vec![today.variant.clone()]);
-    let one: f64 = study.warm_up_and_time(options.warmups)?.iter().sum();
-    let (mut left, round) = run_each_once(study, others)?;
-    let total = study.budget(options, "a round of all candidates", one + round)?.seconds;
+    let one: f64 = study.warm_up_and_time(options, "round", candidates.len())?.iter().sum();
+    let (mut left, round) = run_each_once(options, study, others)?;
     let pairs = options.rounds;
+    let seconds = if pairs.is_some() { one + round } else { seconds_per_round(one + round, left.len()) };
+    let total = study.budget(options, Rounds { what: "round", seconds })?.seconds;
     let rounds = rounds(left.len());
     for round in 1..=rounds {
-        let budget = part(total * SEARCH_SHARE / rounds as f64, pairs);
+        let budget = part(total * SEARCH_SHARE / rounds as f64, pairs, 1);
         study.later_seconds = total - total * SEARCH_SHARE / rounds as f64 * round as f64;
         let spec = spec(&format!("{}{round}", id::TUNE), today, &left, budget, 1);
         study.subject.set_variants(variants(today, &left));
@@ -96,25 +97,41 @@ fn race(options: &Options, study: &mut Study, candidates: &[Candidate]) -> Resul
         Some(_) => 1,
         None => analyses_for(total * (1.0 - SEARCH_SHARE) / (one * (left.len() + 1) as f64)),
     };
-    let spec = spec(id::TUNE_CONFIRM, today, &left, part(total * (1.0 - SEARCH_SHARE), pairs), analyses);
+    let budget = part(total * (1.0 - SEARCH_SHARE), pairs, min_pairs(1));
+    let spec = spec(id::TUNE_CONFIRM, today, &left, budget, analyses);
     study.subject.set_variants(variants(today, &left));
     study.later_seconds = 0.0;
     let title = if analyses > 1 { "confirmation (may end earlier)" } else { "confirmation of the finalists" };
     study.experiment(title, spec, &mut is_confirmed).map(drop)
 }
 
-/// A part of the budget, or the number of rounds that was requested, however long they take.
-fn part(seconds: f64, pairs: Option<usize>) -> Budget {
-    pairs.map_or(Budget::seconds(seconds), |pairs| Budget { seconds, min_blocks: pairs, max_blocks: pairs })
+/// A part of the budget with at least so many rounds, or the number of rounds that was requested, however long they take.
+fn part(seconds: f64, pairs: Option<usize>, least: usize) -> Budget {
+    let (min_blocks, max_blocks) = pairs.map_or((least, usize::MAX), |pairs| (pairs, pairs));
+    Budget { seconds, min_blocks, max_blocks }
+}
+
+/// Returns the time of a search for each round of its confirmation, of which a result needs [`min_pairs`]. `once` is the
+/// time in which today's behaviour and so many candidates run once each.
+fn seconds_per_round(once: f64, candidates: usize) -> f64 {
+    let finalists = FINALISTS.min(candidates);
+    let confirmation = once * (finalists + 1) as f64 / (candidates + 1) as f64 / (1.0 - SEARCH_SHARE);
+    let search = once * rounds(candidates) as f64 / SEARCH_SHARE;
+    confirmation.max(search / min_pairs(1) as f64)
 }
 
 /// Runs each candidate once. Returns those that succeed, and the seconds that all of these runs took.
 ///
 /// # Errors
-/// Errors that are not failures of the candidate's command, and the error of the last candidate where none succeeds.
-fn run_each_once<'a>(study: &mut Study, candidates: &'a [Candidate]) -> Result<(Vec<&'a Candidate>, f64)> {
+/// Errors that are not failures of the candidate's command, the error of the last candidate where none succeeds, and
+/// [`Error::BudgetTooSmall`].
+fn run_each_once<'a>(
+    options: &Options,
+    study: &mut Study,
+    candidates: &'a [Candidate],
+) -> Result<(Vec<&'a Candidate>, f64)> {
     let (mut started, mut failure, began) = (Vec::new(), None, study.subject.now_ns());
-    for candidate in candidates {
+    for (index, candidate) in candidates.iter().enumerate() {
         study.subject.set_variants(vec![candidate.variant.clone()]);
         match study.subject.measure(0) {
             Ok(_) => started.push(candidate),
@@ -124,6 +141,10 @@ fn run_each_once<'a>(study: &mut Study, candidates: &'a [Candidate]) -> Result<(
             }
             Err(error) => return Err(error),
         }
+        let so_far = (study.subject.now_ns() - began) as f64 / 1e9;
+        let all = so_far * candidates.len() as f64 / (index + 1) as f64;
+        let seconds = seconds_per_round(all, candidates.len());
+        study.check_time(options, Rounds { what: "round", seconds }, all)?;
     }
     match failure {
         Some(error) if started.is_empty() => Err(error),
@@ -178,5 +199,16 @@ mod tests {
     #[test]
     fn halving_ends_with_two() {
         assert_eq!([1, 2, 3, 4, 5, 8, 16, 100].map(rounds), [1, 1, 1, 1, 2, 2, 3, 6]);
+    }
+
+    #[test]
+    fn a_sufficient_budget_has_rounds_enough_in_both_parts() {
+        for candidates in [1, 2, 3, 8, 40] {
+            let once = (candidates + 1) as f64;
+            let total = 6.0 * seconds_per_round(once, candidates);
+            let confirmed = total * (1.0 - SEARCH_SHARE) / (FINALISTS.min(candidates) + 1) as f64;
+            let searched = total * SEARCH_SHARE / rounds(candidates) as f64 / once;
+            assert!(confirmed > 5.999 && searched > 0.999, "{candidates}: {confirmed}, {searched}");
+        }
     }
 }

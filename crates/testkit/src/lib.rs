@@ -8,6 +8,7 @@
 mod contention;
 mod core_latency;
 mod experiments;
+pub mod files;
 mod memory;
 mod spawning;
 mod study;

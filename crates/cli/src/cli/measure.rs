@@ -104,9 +104,14 @@ fn section_names() -> clap::builder::PossibleValuesParser {
 /// How commands are measured; shared by `compare`, `scale` and `tune`.
 #[derive(Clone, Debug, Args)]
 pub struct Measuring {
-    /// Time to spend; the measurement ends earlier if an interim analysis gives the result
-    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration)]
-    pub budget: Duration,
+    /// Time for the whole run, with warm-up. One that is too small for the six pairs that an interval needs is refused;
+    /// without this option, they are measured however long they take. The run ends earlier if an interim analysis gives
+    /// the result [default: 60s]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub budget: Option<Duration>,
+    /// Whether the budget is a user's default, which gives way to a result.
+    #[arg(skip)]
+    pub is_default_budget: bool,
     /// With compare: measure until half the width of the 95 % interval is at most this share (such as 1%), or
     /// the budget is spent
     #[arg(long, value_name = "SHARE", value_parser = share)]
@@ -129,10 +134,13 @@ pub struct Measuring {
     /// Metric that decides the comparison
     #[arg(long, value_name = "NAME")]
     pub primary: Option<String>,
-    /// Start this service, place it instead of the command, and stop it afterwards; the command generates
-    /// its load
-    #[arg(long, value_name = "COMMAND")]
+    /// Start this service, place it instead of the command, and stop it afterwards. The command generates its load
+    #[arg(long, value_name = "COMMAND", group = "any_service")]
     pub service: Option<String>,
+    /// Place these running processes and their descendants instead of the command, which generates their load. They get
+    /// their CPUs back afterwards
+    #[arg(long, value_name = "PID,PID,...", value_delimiter = ',', group = "any_service")]
+    pub service_pid: Vec<u32>,
     /// The service is ready when this command succeeds
     #[arg(long, value_name = "COMMAND", requires = "service", conflicts_with = "ready_port")]
     pub ready: Option<String>,
@@ -140,7 +148,7 @@ pub struct Measuring {
     #[arg(long, value_name = "PORT", requires = "service", value_parser = clap::value_parser!(u16).range(1..))]
     pub ready_port: Option<u16>,
     /// CPUs for the load on a service [default: those that no placement of the service uses]
-    #[arg(long, value_name = "LIST", requires = "service")]
+    #[arg(long, value_name = "LIST", requires = "any_service")]
     pub load_cpus: Option<CpuSet>,
     /// Time limit for one run of the command, and for the start of the service
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration)]
@@ -190,6 +198,7 @@ Examples:
   manycore compare --b-env OMP_PROC_BIND=true --workers 4 -- ./solver    with and without a variable
   manycore compare --service 'redis-server --port 7777 --save \"\"' --ready-port 7777 --metric redis-benchmark \\
       --a cpus=0 --b cpus=2 --load-cpus 1 -- redis-benchmark -p 7777 -q -t get -n 100000
+  manycore compare --service-pid 812 --b cpus=0 --load-cpus 1 -- wrk -d 5s http://localhost/    a running service
   manycore compare -- ./program                                               A against A: the noise of this machine
 
 Placements: free, close, spread, spread@core|cluster|llc|node|package, cpus=LIST, near=DEVICE, near=nodeN; \
@@ -225,6 +234,12 @@ pub struct Compare {
     /// Number of workers, for placements and in place of {workers} [default: the number of usable CPUs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub workers: Option<u32>,
+    /// Number of workers of A [default: that of --workers]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub a_workers: Option<u32>,
+    /// Number of workers of B
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub b_workers: Option<u32>,
     #[command(flatten)]
     pub measuring: Measuring,
     /// One command and its arguments, for two placements or environments of it

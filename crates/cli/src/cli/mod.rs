@@ -103,7 +103,7 @@ impl Cli {
     /// [`Failure::Input`] with the line that was probably meant, if there is one, or with the setting that is wrong.
     /// Other errors are printed by clap, which ends the program.
     pub fn from_words(words: &[OsString]) -> Result<Self, Failure> {
-        let (parsed, subcommand) = Self::parse_by(Self::command, words)?;
+        let (mut parsed, subcommand) = Self::parse_by(Self::command, words)?;
         if !settings::are_used_by(&subcommand) {
             return Ok(parsed);
         }
@@ -114,7 +114,12 @@ impl Cli {
         if settings.all.is_empty() {
             return Ok(parsed);
         }
-        Self::parse_by(|| settings.apply(Self::command()), words).map(|(parsed, _)| parsed)
+        let is_named = parsed.subcommand.measuring().is_some_and(|measuring| measuring.budget.is_some());
+        let (mut parsed, _) = Self::parse_by(|| settings.apply(Self::command()), words)?;
+        if let Some(measuring) = parsed.subcommand.measuring() {
+            measuring.is_default_budget = !is_named;
+        }
+        Ok(parsed)
     }
 
     /// Parses a command line by a definition; also returns the name of the subcommand.
@@ -189,6 +194,18 @@ pub enum Subcommand {
     /// Clean up after another manycore process; manycore starts this itself.
     #[command(hide = true)]
     Cleanup,
+}
+
+impl Subcommand {
+    /// Returns how commands are measured, if they are.
+    fn measuring(&mut self) -> Option<&mut Measuring> {
+        match self {
+            Self::Compare(args) => Some(&mut args.measuring),
+            Self::Scale(args) => Some(&mut args.measuring),
+            Self::Tune(args) => Some(&mut args.measuring),
+            _ => None,
+        }
+    }
 }
 
 /// Which machine to describe.

@@ -35,19 +35,24 @@ pub struct Topo {
 
 /// Show results again, or side by side
 ///
-/// Shows the last results, or those that are named, without measuring anything.
+/// Shows the last result below a short list, or the results that are named, without measuring anything.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  manycore report                                      list the last ten results, and show the last one
-  manycore report manycore-results/latest --html       also write the page report.html
+  manycore report                                      list the last five results, and show the last one
+  manycore report --list                               the last results, with their answers
+  manycore report 2                                    the second one of the list
+  manycore report latest --html                        also write the page report.html
   manycore report before after                         two directories of results side by side
   manycore report host7/record.json --html report.html --csv tables     an HTML page, and tables
   manycore report --format json | jq .findings         the findings of the last result as JSON")]
 pub struct Report {
-    /// Directories of results, or their records (record.json); several are shown side by side
-    #[arg(value_name = "DIR")]
+    /// Results: directories, records (record.json), numbers of the list, or latest; several are shown side by side
+    #[arg(value_name = "RESULT")]
     pub records: Vec<PathBuf>,
+    /// Only list the last results, with their answers
+    #[arg(long, conflicts_with_all = ["html", "csv"])]
+    pub list: bool,
     /// How to print the evaluation
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,

@@ -31,10 +31,19 @@ const BARE: [(&[&str], &[&str]); 13] = [
     (&["qos", "show"], &["--group"]),
 ];
 
+/// Words behind a subcommand that does that without them.
+const NEEDLESS: [&str; 5] = ["show", "list", "print", "get", "status"];
+
 /// Options of other programs of this kind, with the words for the same thing here.
-const FOREIGN: [(&str, &str); 10] = [
+const FOREIGN: [(&str, &str); 16] = [
     ("--runs", "--pairs"),
     ("-r", "--pairs"),
+    ("-n", "--pairs"),
+    ("-n", "--workers"),
+    ("-m", "--pairs"),
+    ("-M", "--pairs"),
+    ("--min-runs", "--pairs"),
+    ("--max-runs", "--pairs"),
     ("-w", "--warmup"),
     ("--seconds", "--budget"),
     ("--time", "--budget"),
@@ -89,7 +98,23 @@ fn correction(words: &[String], error: &clap::Error) -> Option<Vec<String>> {
     let foreign = FOREIGN.iter().filter(|(foreign, _)| foreign == invalid);
     let foreign = foreign.map(|(_, ours)| replaced(words, at, invalid, ours));
     let others = candidates(words, at, invalid, error.kind());
-    foreign.chain(suggested).chain(others).find(|words| is_accepted(words))
+    foreign.chain(without_need(words, at)).chain(suggested).chain(others).find(|words| is_accepted(words))
+}
+
+/// Returns the words without one that is not needed, and those of an option that was typed as a subcommand.
+fn without_need(words: &[String], at: usize) -> Vec<Vec<String>> {
+    let word = words[at].as_str();
+    let mut all = Vec::new();
+    if at == 0 && word == "version" {
+        all.push(replaced(words, at, word, "--version"));
+    }
+    if at > 0 && NEEDLESS.contains(&word) {
+        all.push([&words[..at], &words[at + 1..]].concat());
+    }
+    if at == 1 && words[0] == "config" {
+        all.push(owned(&["config", "--example"]));
+    }
+    all
 }
 
 /// Returns the words that rules make of a command line whose word at `at` is invalid, in the order of their likelihood.
@@ -155,13 +180,22 @@ fn position(words: &[String], invalid: &str) -> Option<usize> {
     let is_it = |word: &String| {
         word == invalid
             || word.split_once('=').is_some_and(|(option, value)| option == invalid || value == invalid)
+            || attached_value(word, invalid).is_some()
     };
     words.iter().take_while(|word| *word != "--").position(is_it)
+}
+
+/// Returns the value in an option of one letter with its value, such as `-n10`.
+fn attached_value<'a>(word: &'a str, option: &str) -> Option<&'a str> {
+    let is_short = option.len() == 2 && option.starts_with('-') && !word.starts_with("--");
+    word.strip_prefix(option).filter(|value| is_short && !value.is_empty() && !value.starts_with('='))
 }
 
 fn replaced(words: &[String], at: usize, invalid: &str, with: &str) -> Vec<String> {
     let word = if words[at] == invalid {
         with.to_owned()
+    } else if let Some(value) = attached_value(&words[at], invalid) {
+        format!("{with}={value}")
     } else {
         // Only the part that is invalid of --option=VALUE.
         words[at].replacen(invalid, with, 1)
@@ -224,6 +258,14 @@ mod tests {
             ("compare --b=0,2 -- ./x", "compare --b=cpus=0,2 -- ./x"),
             ("qos shwo", "qos show"),
             ("sh -c true", "run -- sh -c true"),
+            ("compare -n 10 'a' 'b'", "compare --pairs 10 a b"),
+            ("compare -n10 'a' 'b'", "compare --pairs=10 a b"),
+            ("run -n 4 -- ./x", "run --workers 4 -- ./x"),
+            ("config show", "config"),
+            ("config set budget 5m", "config --example"),
+            ("topo show", "topo"),
+            ("doctor status", "doctor"),
+            ("version", "--version"),
         ] {
             let found = answer(&format!("manycore {typed}"));
             assert_eq!(found, Some(format!("Type: manycore {meant}")), "{typed}");

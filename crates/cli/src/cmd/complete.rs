@@ -5,9 +5,13 @@ use crate::{
     cli::{Cli, Complete},
     completion::{self, Completion, MachineNames},
     output,
+    settings::Settings,
 };
 use clap::CommandFactory;
-use std::path::Path;
+use std::{
+    cell::LazyCell,
+    path::{Path, PathBuf},
+};
 
 /// Prints what can stand at the cursor: a line for each word with its description, or what the shell completes.
 pub fn run(args: &Complete) {
@@ -17,7 +21,8 @@ pub fn run(args: &Complete) {
     };
     let mut program = Cli::command();
     program.build();
-    let answer = match completion::complete(&program, &words, &MachineNames::new(Path::new("/"))) {
+    let names = MachineNames::new(Path::new("/"), &results_directory());
+    let answer = match completion::complete(&program, &words, &names) {
         Completion::File => ":file\n".to_owned(),
         Completion::Directory => ":directory\n".to_owned(),
         Completion::Command => ":command\n".to_owned(),
@@ -31,6 +36,18 @@ pub fn run(args: &Complete) {
     };
     // A shell that has gone away needs no answer.
     let _ = output::print(&answer);
+}
+
+/// Returns the directory of all results, as the user's settings have it.
+fn results_directory() -> PathBuf {
+    let program = match Settings::load(&LazyCell::new(Cli::command)) {
+        Ok(settings) => settings.apply(Cli::command()),
+        Err(_) => Cli::command(),
+    };
+    let report = program.find_subcommand("report");
+    let option = report.and_then(|report| report.get_arguments().find(|option| option.get_id() == "results"));
+    let directory = option.and_then(|option| Some(PathBuf::from(option.get_default_values().first()?)));
+    directory.unwrap_or_default()
 }
 
 /// Returns the length of the part of the current word that the shell does not replace: bash splits words at `=` and `:`.

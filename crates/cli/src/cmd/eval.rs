@@ -35,7 +35,7 @@ pub(super) fn measure(
     terminal: Terminal,
 ) -> Outcome {
     let seconds = manycore_evaluate::seconds(&options.profile, sections);
-    let mut run = Run::begin(options.subcommand, to, terminal, seconds)?;
+    let mut run = Run::begin(options.subcommand, to, terminal, Some(seconds))?;
     let (record, ending) = manycore_evaluate::run(machine, options, sections, &mut run);
     run.end(record, ending.map_err(Into::into))
 }

@@ -6,23 +6,27 @@ use crate::{
     folder::RECORD,
     load, output, results,
 };
-use manycore_render::terminal::Terminal;
+use manycore_render::{document::Document, terminal::Terminal};
 use manycore_report::{self, NamedEvaluation};
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-/// Prints the evaluation of the records and writes the requested files. Without records, lists the last results first,
-/// and shows the last one.
+/// Prints the evaluation of the records and writes the requested files. Without records, shows the last one below a short
+/// list of the last results. With `--list`, prints only a list of all.
 ///
 /// # Errors
 /// [`Failure::Input`] if there is no record or it cannot be read; the errors of writing.
 pub fn run(args: &Report, terminal: Terminal) -> Outcome {
+    let base = base(args);
+    if args.list {
+        return list(args, base, terminal);
+    }
     if let Some(path) = &args.html {
         check_page(path)?;
     }
-    let (list, paths) = chosen(args)?;
+    let (list, paths) = chosen(args, base)?;
     let records = paths.iter().map(|path| load::record(path)).collect::<Outcome<Vec<_>>>()?;
     let all = NamedEvaluation::side_by_side(names(&paths).into_iter().zip(records));
     if let Some(path) = &args.html {
@@ -32,26 +36,46 @@ pub fn run(args: &Report, terminal: Terminal) -> Outcome {
     if let Some(folder) = &args.csv {
         write_csv(folder, &all)?;
     }
-    if !list.is_empty() {
-        output::print(&list)?;
+    if args.format == Format::Text {
+        output::document(&list, terminal)?;
     }
     output::evaluations(&all, args.format, args.extent, terminal)
 }
 
-/// Returns the records to show, and the list of the last results if none is named. A single directory that has no
-/// record, but results in it, is a directory of all results.
-fn chosen(args: &Report) -> Outcome<(String, Vec<PathBuf>)> {
-    let base = match args.records.as_slice() {
-        [] => &args.base.results,
+/// Prints the list of all results.
+fn list(args: &Report, base: &Path, terminal: Terminal) -> Outcome {
+    if args.records.iter().any(|path| path != base) {
+        return Err(Failure::input(
+            "--list lists the results of one directory; leave it out to show results",
+        ));
+    }
+    let found = results::all(base)?;
+    match args.format {
+        Format::Text => output::document(&results::list(base, &found), terminal),
+        Format::Csv => output::print_raw(&results::table(&found).csv()),
+        Format::Markdown => output::print_raw(&results::table(&found).markdown()),
+        Format::Json => Err(Failure::input(
+            "--list has no JSON; a result has: manycore report latest --format json, and its record.json",
+        )),
+    }
+}
+
+/// Returns the directory of all results: that of `--results`, or a single directory that has no record.
+fn base(args: &Report) -> &Path {
+    match args.records.as_slice() {
         [path] if path.is_dir() && !path.join(RECORD).exists() => path,
-        paths => return Ok((String::new(), paths.iter().map(|path| results::record_path(path)).collect())),
-    };
-    let found = results::last(base)?;
-    let list = match args.format {
-        Format::Text => format!("{}\n", results::list(base, &found)),
-        _ => String::new(),
-    };
-    Ok((list, found.iter().map(|path| path.join(RECORD)).take(1).collect()))
+        _ => &args.base.results,
+    }
+}
+
+/// Returns the records to show, and a list of the last results if none is named.
+fn chosen(args: &Report, base: &Path) -> Outcome<(Document, Vec<PathBuf>)> {
+    if args.records.is_empty() || args.records.as_slice() == [base] {
+        let found = results::all(base)?;
+        return Ok((results::brief_list(base, &found), vec![found[0].join(RECORD)]));
+    }
+    let named = args.records.iter().map(|word| results::named(&args.base.results, word));
+    Ok((Document::new(), named.collect::<Outcome<_>>()?))
 }
 
 /// Refuses a page that would replace a record: in `report --html record.json`, the record is read as the value of the

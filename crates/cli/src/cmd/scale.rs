@@ -15,7 +15,7 @@ pub fn run(args: &cli::Scale, terminal: Terminal) -> Outcome {
         memory: args.memory.clone(),
     };
     let machine = source::live()?;
-    let mut run = Run::begin("scale", &args.measuring.results, terminal, options.budget.as_secs_f64())?;
+    let mut run = Run::begin("scale", &args.measuring.results, terminal, study::planned_seconds(&options))?;
     let measured = scale::run(machine, &options, &scale, &mut run);
     let (record, ending) = measured.inspect_err(|_| run.discard())?;
     run.end(record, ending.map_err(Into::into))

@@ -24,7 +24,7 @@ pub fn run(args: &Spawn, terminal: Terminal) -> Outcome {
     }
     let machine = source::live()?;
     let options = options(args);
-    let mut run = Run::begin("spawn", &args.results, terminal, options.seconds())?;
+    let mut run = Run::begin("spawn", &args.results, terminal, Some(options.seconds()))?;
     let measured = manycore_spawn::run(machine, options, &mut run);
     let (record, ending) = measured.inspect_err(|_| run.discard()).map_err(with_option)?;
     run.end(record, ending.map_err(with_option))

@@ -21,7 +21,7 @@ pub fn run(args: &Tune, terminal: Terminal) -> Outcome {
         today: args.today.map(|workers| workers as usize),
     };
     let machine = source::live()?;
-    let mut run = Run::begin("tune", &args.measuring.results, terminal, options.budget.as_secs_f64())?;
+    let mut run = Run::begin("tune", &args.measuring.results, terminal, study::planned_seconds(&options))?;
     let measured = tune::run(machine, &options, &search, &mut run);
     let (tuned, ending) = measured.inspect_err(|_| run.discard())?;
     let path = run.folder().join("plan.json");

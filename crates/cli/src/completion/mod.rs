@@ -64,7 +64,9 @@ pub fn complete(program: &Command, words: &[String], names: &dyn Names) -> Compl
     let position = Position::after(program, before.get(1..).unwrap_or_default());
     match position.at(current, names) {
         Completion::Words(mut words) => {
-            words.retain(|word| word.text.starts_with(current) && is_safe(&word.text));
+            // A word that goes on is no completion of itself: a shell would put a space behind it.
+            let is_more = |word: &Word| word.text != current || !current.ends_with('=');
+            words.retain(|word| word.text.starts_with(current) && is_safe(&word.text) && is_more(word));
             Completion::Words(words)
         }
         other => other,
@@ -245,6 +247,22 @@ mod tests {
         assert_eq!(words("manycore scale --memory bind="), ["bind=0", "bind=1"]);
     }
 
+    /// Regression test: the shell put a space behind `cpus=`.
+    #[test]
+    fn a_word_that_goes_on_is_no_completion_of_itself() {
+        assert_eq!(words("manycore compare --a cp"), ["cpus="]);
+        assert_eq!(words("manycore compare --a cpus="), [""; 0]);
+        assert_eq!(words("manycore compare --b=cpus="), [""; 0]);
+    }
+
+    #[test]
+    fn results_are_named_and_other_files_follow() {
+        assert_eq!(words("manycore report "), ["latest", "compare-2", "eval-1"]);
+        assert_eq!(words("manycore report eval-1 co"), ["compare-2"]);
+        assert_eq!(at("manycore report ../"), Completion::File);
+        assert_eq!(at("manycore report host7/re"), Completion::File);
+    }
+
     #[test]
     fn names_of_the_machine() {
         assert_eq!(words("manycore irq show --device e"), ["eth0"]);
@@ -259,7 +277,7 @@ mod tests {
         assert_eq!(at("manycore topo --machine x"), Completion::File);
         assert_eq!(at("manycore topo --machine=x"), Completion::File);
         assert_eq!(at("manycore eval --out "), Completion::Directory);
-        assert_eq!(at("manycore report "), Completion::File);
+        assert_eq!(at("manycore topo --save "), Completion::File);
         assert_eq!(at("manycore run --place close -- "), Completion::Command);
         assert_eq!(at("manycore run -- ls --co"), Completion::Command);
     }

@@ -1,6 +1,7 @@
 //! Names that exist on this machine, for completion. Everything is read from files, within milliseconds; what cannot be
 //! read has no names.
 
+use crate::results;
 use manycore_control::journal;
 use manycore_topology::CpuSet;
 use std::{
@@ -26,18 +27,21 @@ pub trait Names {
     fn units(&self) -> Vec<String>;
     /// Changes of manycore that are in force.
     fn changes(&self) -> Vec<String>;
+    /// Names of results, the last ones first.
+    fn results(&self) -> Vec<String>;
 }
 
 /// The names of the machine on which the program runs.
 #[derive(Debug)]
 pub struct MachineNames {
     root: PathBuf,
+    results: PathBuf,
 }
 
 impl MachineNames {
-    /// Reads from the files below `root`.
-    pub fn new(root: &Path) -> Self {
-        Self { root: root.to_owned() }
+    /// Reads from the files below `root`, and the names of results in the directory of all `results`.
+    pub fn new(root: &Path, results: &Path) -> Self {
+        Self { root: root.to_owned(), results: results.to_owned() }
     }
 
     /// Returns the names of the entries of a directory for which `name` returns one, sorted.
@@ -95,6 +99,11 @@ impl Names for MachineNames {
         let pending = journal::pending(&journal::folder());
         pending.map(|(pending, _)| pending.iter().map(journal::Pending::id).collect()).unwrap_or_default()
     }
+
+    fn results(&self) -> Vec<String> {
+        let found = results::all(&self.results).unwrap_or_default().into_iter().take(MAX_ENTRIES);
+        found.filter_map(|path| Some(path.file_name()?.to_str()?.to_owned())).collect()
+    }
 }
 
 #[cfg(test)]
@@ -127,12 +136,16 @@ pub(super) mod test {
         fn changes(&self) -> Vec<String> {
             owned(&["pin-812"])
         }
+        fn results(&self) -> Vec<String> {
+            owned(&["compare-2", "eval-1", "$(reboot)"])
+        }
     }
 
     #[test]
     fn names_are_read_from_files_and_nothing_fails_without_them() {
         let root = tempfile::tempdir().unwrap();
-        let names = MachineNames::new(root.path());
+        let names = MachineNames::new(root.path(), &root.path().join("none"));
+        assert!(names.results().is_empty());
         assert!(names.devices().is_empty() && names.nodes().is_empty() && names.groups().is_empty());
         for folder in [
             "sys/class/net/eth0",

@@ -1,6 +1,7 @@
 //! The values of options and arguments.
 
 use super::{Completion, Names, Word, prefixed};
+use crate::folder::LATEST;
 use clap::Arg;
 use manycore_experiment::metric::READERS;
 
@@ -30,15 +31,16 @@ enum ValueKind {
     Load,
     Reader,
     Change,
+    Result,
 }
 
 /// The ids of options and arguments with values of a kind, in all subcommands.
-const KINDS: [(ValueKind, &[&str]); 10] = [
+const KINDS: [(ValueKind, &[&str]); 11] = [
     (
         ValueKind::File,
         &[
             "machine", "plan", "html", "svg", "save", "from", "xml", "trace", "history", "events", "rules",
-            "records", "file",
+            "file",
         ],
     ),
     (ValueKind::Directory, &["out", "results", "root", "resctrl", "csv", "scratch", "unixbench_dir"]),
@@ -50,6 +52,7 @@ const KINDS: [(ValueKind, &[&str]); 10] = [
     (ValueKind::Domain, &["domain"]),
     (ValueKind::Reader, &["metric"]),
     (ValueKind::Load, &["name"]),
+    (ValueKind::Result, &["records"]),
 ];
 
 /// Returns what can be the value of an option or argument. `current` is the part that is there already.
@@ -59,6 +62,10 @@ pub(super) fn values(path: &[&str], argument: &Arg, current: &str, names: &dyn N
         match kind(path, argument.get_id().as_str()) {
             Some(ValueKind::File) => return Completion::File,
             Some(ValueKind::Directory) => return Completion::Directory,
+            // Results are elsewhere, too.
+            Some(ValueKind::Result) if results(names).all(|word| !word.text.starts_with(current)) => {
+                return Completion::File;
+            }
             Some(kind) => of_kind(kind, current, names),
             None => Vec::new(),
         }
@@ -100,7 +107,14 @@ fn of_kind(kind: ValueKind, current: &str, names: &dyn Names) -> Vec<Word> {
             READERS.iter().map(|reader| Word::new(*reader, "figures of this program")).collect()
         }
         ValueKind::Load => loads(),
+        ValueKind::Result => results(names).collect(),
     }
+}
+
+fn results(names: &dyn Names) -> impl Iterator<Item = Word> {
+    let names = names.results();
+    let latest = (!names.is_empty()).then(|| Word::new(LATEST, "the last result"));
+    latest.into_iter().chain(names.into_iter().map(|name| Word::new(name, "")))
 }
 
 fn placements(current: &str, names: &dyn Names) -> Vec<Word> {

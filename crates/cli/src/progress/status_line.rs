@@ -1,15 +1,12 @@
 //! A line on standard error that is redrawn in place.
 
-use manycore_render::wrap::cut;
+use crate::terminal;
+use manycore_render::wrap::{columns_of, cut};
 use manycore_text::names::printable;
-use rustix::termios::tcgetwinsize;
 use std::{
     env,
     io::{IsTerminal, Write, stderr},
 };
-
-/// Columns of a terminal that does not report its size.
-const UNKNOWN_COLUMNS: usize = 80;
 
 /// Columns that stay empty at the end, for the `^C` that a terminal shows: it must not begin a new line.
 const ECHO_COLUMNS: usize = 3;
@@ -27,12 +24,11 @@ impl StatusLine {
         (!quiet && can_clear && stderr().is_terminal()).then_some(Self { is_drawn: false })
     }
 
-    /// Draws the start of `text` that fits the terminal. Errors are ignored: a run goes on without standard error.
-    pub fn draw(&mut self, text: &str) {
-        let columns = tcgetwinsize(stderr()).map_or(0, |size| size.ws_col.into());
-        let columns = if columns == 0 { UNKNOWN_COLUMNS } else { columns };
-        let text = printable(text);
-        let _ = write!(stderr(), "\r{}\x1b[K", cut(&text, columns.saturating_sub(ECHO_COLUMNS)));
+    /// Draws the first of several forms of a text that fits the terminal, the longest of which comes first. Errors are
+    /// ignored: a run goes on without standard error.
+    pub fn draw(&mut self, forms: &[String]) {
+        let columns = terminal::stderr_columns().unwrap_or_default().saturating_sub(ECHO_COLUMNS);
+        let _ = write!(stderr(), "\r{}\x1b[K", fitting(forms, columns));
         self.is_drawn = true;
     }
 
@@ -48,5 +44,26 @@ impl StatusLine {
 impl Drop for StatusLine {
     fn drop(&mut self) {
         self.clear();
+    }
+}
+
+/// Returns the first form of at most so many columns; the start of the last one if none is so short.
+fn fitting(forms: &[String], columns: usize) -> String {
+    let mut shown = forms.iter().map(|form| printable(form));
+    let Some(last) = forms.last().map(|form| printable(form)) else { return String::new() };
+    let fits = shown.find(|form| columns_of(form) <= columns);
+    fits.unwrap_or_else(|| cut(&last, columns).trim_end().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_form_that_fits_is_drawn() {
+        let forms = ["10 s elapsed, 5 s left", "5 s left"].map(str::to_owned);
+        assert_eq!(fitting(&forms, 22), forms[0]);
+        assert_eq!([fitting(&forms, 21), fitting(&forms, 8)], [forms[1].clone(), forms[1].clone()]);
+        assert_eq!([fitting(&forms, 4), fitting(&forms, 0), fitting(&[], 9)], ["5 s", "", ""]);
     }
 }

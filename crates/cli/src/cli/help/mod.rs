@@ -9,10 +9,9 @@ mod wrap;
 
 pub use wrap::wrap;
 
+use crate::terminal;
 use clap::{Arg, Command, builder::StyledStr};
 use example::Example;
-use rustix::termios::tcgetwinsize;
-use std::{env, io::stdout};
 
 /// Number of examples before the options; further ones follow after them.
 const FIRST_EXAMPLES: usize = 3;
@@ -47,7 +46,7 @@ const HEADINGS: [(&str, &[&str]); 6] = [
             "check",
         ],
     ),
-    ("Service", &["service", "ready", "ready_port", "load_cpus"]),
+    ("Service", &["service", "service_pid", "ready", "ready_port", "load_cpus"]),
     ("Input", &["root", "machine", "resctrl", "connect", "mount"]),
     (
         "Output",
@@ -62,16 +61,17 @@ const HEADINGS: [(&str, &[&str]); 6] = [
 /// Options under these headings are not in the short help.
 const LONG_ONLY: [&str; 3] = ["Method", "Service", "Input"];
 
+/// The option of such a heading that is in the short help, as it shows that the others exist.
+const SHORT_OPTION: &str = "service";
+
 /// Options of other headings that are not in the short help either, because few users need them.
-const LONG_ONLY_OPTIONS: [&str; 6] = ["results", "force", "a_memory", "b_memory", "memory", "unixbench_dir"];
+const LONG_ONLY_OPTIONS: [&str; 8] =
+    ["results", "force", "a_memory", "b_memory", "a_workers", "b_workers", "memory", "unixbench_dir"];
 
 /// Returns the width of help in columns: that of the terminal, within limits.
 pub fn width() -> usize {
     let (least, most, unknown) = WIDTHS;
-    let of_terminal =
-        tcgetwinsize(stdout()).ok().map(|size| usize::from(size.ws_col)).filter(|&width| width > 0);
-    let of_variable = || env::var("COLUMNS").ok()?.parse().ok();
-    of_terminal.or_else(of_variable).unwrap_or(unknown).clamp(least, most)
+    terminal::stdout_columns(unknown).clamp(least, most)
 }
 
 /// Lays out the help of the program and of all its subcommands for a terminal of `width` columns.
@@ -165,7 +165,8 @@ fn heading(id: &str) -> Option<&'static str> {
 }
 
 fn is_long_only(id: &str) -> bool {
-    LONG_ONLY_OPTIONS.contains(&id) || heading(id).is_some_and(|heading| LONG_ONLY.contains(&heading))
+    let is_rare = || heading(id).is_some_and(|heading| LONG_ONLY.contains(&heading));
+    id != SHORT_OPTION && (LONG_ONLY_OPTIONS.contains(&id) || is_rare())
 }
 
 /// Returns the first sentence of a help text of several, with the default at its end.

@@ -3,7 +3,7 @@
 use crate::{
     cli::Compare,
     failure::{Failure, Outcome},
-    program,
+    program, quoted_command,
 };
 use manycore_study::{format_command, split_command};
 
@@ -19,8 +19,11 @@ pub(super) fn commands(args: &Compare) -> Outcome<[Vec<String>; 2]> {
         ([a, b], [], None) => Ok([quoted(a)?, quoted(b)?]),
         ([], [], None) => Err(wrong("a command is required", &["COMMAND A", OTHER])),
         ([], [], Some(vs)) => Err(wrong("--vs gives only one command", &["COMMAND A", vs])),
-        ([], command, None) => Ok([command.to_vec(), command.to_vec()]),
-        ([], command, Some(vs)) => Ok([command.to_vec(), split_command(vs)?]),
+        ([], command, None) => {
+            check_single(args, command)?;
+            Ok([command.to_vec(), command.to_vec()])
+        }
+        ([], command, Some(vs)) => Ok([command.to_vec(), quoted_command::split(vs)?]),
         ([a], [], Some(vs)) => Err(wrong("--vs is for a command after --", &[a, vs])),
         ([a], [], None) => Err(only_one(args, a)),
         ([a], command, None) => {
@@ -36,16 +39,48 @@ pub(super) fn commands(args: &Compare) -> Outcome<[Vec<String>; 2]> {
     }
 }
 
-/// The failure of a single quoted command: its other variant is missing, unless options distinguish A from B.
-fn only_one(args: &Compare, command: &str) -> Failure {
-    let is_varied = args.a.is_some()
+/// Checks the one command after `--`: that it is not two commands, and not one word for all of its words.
+fn check_single(args: &Compare, command: &[String]) -> Outcome {
+    let mut parts = command.splitn(2, |word| word == "--");
+    if let (Some(a), Some(b)) = (parts.next(), parts.next())
+        && !is_varied(args)
+        && b.first().is_some_and(|program| program::find(program).is_some())
+    {
+        let what = "a second -- is part of the command, and does not begin another one";
+        return Err(wrong(what, &[&format_command(a), &format_command(b)]));
+    }
+    let [word] = command else { return Ok(()) };
+    match split_command(word) {
+        Ok(words)
+            if words.len() > 1 && program::find(word).is_none() && program::find(&words[0]).is_some() =>
+        {
+            let options = if is_varied(args) { "... " } else { "" };
+            let plain = format_command(&words);
+            Err(Failure::input(format!(
+                "there is no program '{word}': a command after -- is not quoted\n\
+                 Type: manycore compare {options}-- {plain}"
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether options distinguish A from B.
+fn is_varied(args: &Compare) -> bool {
+    args.a.is_some()
         || args.b.is_some()
         || !args.a_env.is_empty()
         || !args.b_env.is_empty()
-        || args.a_memory != args.b_memory;
+        || args.a_memory != args.b_memory
+        || args.a_workers.is_some()
+        || args.b_workers.is_some()
+}
+
+/// The failure of a single quoted command: its other variant is missing, unless options distinguish A from B.
+fn only_one(args: &Compare, command: &str) -> Failure {
     let words = split_command(command).unwrap_or_else(|_| vec![command.to_owned()]);
     let plain = format_command(&words);
-    if is_varied {
+    if is_varied(args) {
         return Failure::input(format!(
             "one command that is compared with itself follows --\nType the same options with: manycore compare ... -- \
              {plain}"
@@ -66,39 +101,13 @@ fn wrong(what: &str, commands: &[&str]) -> Failure {
 
 /// Splits a quoted command, and checks that it can be started.
 fn quoted(line: &str) -> Outcome<Vec<String>> {
-    let words = split_command(line)?;
-    if let Some(operator) = shell_operator(line) {
-        let in_shell = format_command(&["sh", "-c", line].map(str::to_owned));
-        return Err(Failure::input(format!(
-            "'{operator}' in '{line}' needs a shell, and commands are started without one\nType the command as: {}",
-            format_command(&[in_shell])
-        )));
-    }
+    let words = quoted_command::split(line)?;
     program::check(&words[0]).map_err(|why| {
         Failure::input(format!(
             "{why}\nEach of the two commands is one quoted word: manycore compare 'COMMAND A' 'COMMAND B'"
         ))
     })?;
     Ok(words)
-}
-
-/// Returns the first character with a meaning in a shell that only a shell gives it: a pipe, a redirection, a list, a
-/// variable or a pattern outside of quotes.
-fn shell_operator(line: &str) -> Option<char> {
-    let mut quote = None;
-    let mut letters = line.chars();
-    while let Some(letter) = letters.next() {
-        match (letter, quote) {
-            ('\\', None | Some('"')) => drop(letters.next()),
-            ('\'' | '"', None) => quote = Some(letter),
-            (letter, Some(open)) if letter == open => quote = None,
-            ('$' | '`', None | Some('"')) | ('|' | '&' | ';' | '<' | '>' | '(' | ')' | '*', None) => {
-                return Some(letter);
-            }
-            _ => {}
-        }
-    }
-    None
 }
 
 #[cfg(test)]
@@ -151,19 +160,17 @@ mod tests {
     }
 
     #[test]
-    fn commands_that_need_a_shell_are_answered_with_one() {
-        for (line, operator) in [
-            ("ls > /dev/null", Some('>')),
-            ("a | b", Some('|')),
-            ("echo \"$HOME\"", Some('$')),
-            ("ls *.c", Some('*')),
-            ("sh -c 'a | b'", None),
-            ("grep \\$x", None),
-            ("make -j{workers} 'a;b'", None),
-        ] {
-            assert_eq!(shell_operator(line), operator, "{line}");
-        }
-        let said = refused(&["true | cat", "true"]);
-        assert!(said.ends_with("Type the command as: \"sh -c 'true | cat'\""), "{said}");
+    fn a_second_escape_is_answered_with_two_commands() {
+        let said = refused(&["--", "sh", "-c", "true", "--", "sh", "-c", ":"]);
+        assert!(said.ends_with("Type: manycore compare 'sh -c true' 'sh -c :'"), "{said}");
+        // Programs take -- themselves.
+        assert!(of(&["--", "sh", "-c", "true", "--", "no-such-program"]).is_ok());
+        assert!(of(&["--b", "close", "--", "sh", "-c", "true", "--", "sh"]).is_ok());
+    }
+
+    #[test]
+    fn a_quoted_command_after_the_escape_is_answered_without_quotes() {
+        assert!(refused(&["--", "sh -c true"]).ends_with("Type: manycore compare -- sh -c true"));
+        assert!(of(&["--", "no such program"]).is_ok(), "the start fails");
     }
 }

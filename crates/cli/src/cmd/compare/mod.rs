@@ -3,7 +3,6 @@
 mod commands;
 
 use crate::{cli::Compare, failure::Outcome, measuring::Run, source, study};
-use manycore_placement::{MemoryPlacement, Policy};
 use manycore_render::terminal::Terminal;
 use manycore_study::compare::{self, Comparison, VariantSpec};
 
@@ -12,24 +11,32 @@ pub fn run(args: &Compare, terminal: Terminal) -> Outcome {
     let options = study::options("compare", &args.measuring)?;
     let comparison = comparison(args)?;
     let machine = source::live()?;
-    let mut run = Run::begin("compare", &args.measuring.results, terminal, options.budget.as_secs_f64())?;
+    let mut run = Run::begin("compare", &args.measuring.results, terminal, study::planned_seconds(&options))?;
     let measured = compare::run(machine, &options, &comparison, &mut run);
     let (record, ending) = measured.inspect_err(|_| run.discard())?;
     run.end(record, ending.map_err(Into::into))
 }
 
 fn comparison(args: &Compare) -> Outcome<Comparison> {
-    let variant =
-        |command: Vec<String>, env: &[(String, String)], place: Option<&Policy>, memory: &MemoryPlacement| {
-            VariantSpec { command, env: env.to_vec(), place: place.cloned(), memory: memory.clone() }
-        };
+    let workers = |own: Option<u32>| own.or(args.workers).map(|workers| workers as usize);
     let [a, b] = commands::commands(args)?;
     Ok(Comparison {
         variants: [
-            variant(a, &args.a_env, args.a.as_ref(), &args.a_memory),
-            variant(b, &args.b_env, args.b.as_ref(), &args.b_memory),
+            VariantSpec {
+                command: a,
+                env: args.a_env.clone(),
+                place: args.a.clone(),
+                memory: args.a_memory.clone(),
+                workers: workers(args.a_workers),
+            },
+            VariantSpec {
+                command: b,
+                env: args.b_env.clone(),
+                place: args.b.clone(),
+                memory: args.b_memory.clone(),
+                workers: workers(args.b_workers),
+            },
         ],
-        workers: args.workers.map(|workers| workers as usize),
         precision: args.measuring.precision,
     })
 }

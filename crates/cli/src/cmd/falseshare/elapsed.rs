@@ -29,20 +29,21 @@ impl Elapsed {
         }
         self.shown = elapsed.as_secs();
         if let Some(line) = &mut self.line {
-            line.draw(&text(elapsed, self.timeout));
+            line.draw(&forms(elapsed, self.timeout));
         }
     }
 }
 
-/// Returns the line: how long the program may still run is known with a time limit only.
-fn text(elapsed: Duration, timeout: Option<Duration>) -> String {
+/// Returns the line, and shorter forms of it: how long the program may still run is known with a time limit only.
+fn forms(elapsed: Duration, timeout: Option<Duration>) -> [String; 3] {
     let left =
         timeout.map(|timeout| format!(", {} s left at most", timeout.saturating_sub(elapsed).as_secs()));
-    format!(
-        "observing for {} s{}; Ctrl-C stops it and prints the findings so far",
-        elapsed.as_secs(),
-        left.unwrap_or_default()
-    )
+    let begin = format!("observing for {} s{}", elapsed.as_secs(), left.unwrap_or_default());
+    [
+        format!("{begin}; Ctrl-C stops it and prints the findings so far"),
+        format!("{begin}; Ctrl-C stops it"),
+        begin,
+    ]
 }
 
 #[cfg(test)]
@@ -52,7 +53,8 @@ mod tests {
     #[test]
     fn time_left_is_shown_with_a_limit() {
         let [short, limit] = [4, 20].map(Duration::from_secs);
-        assert!(text(short, None).starts_with("observing for 4 s; Ctrl-C"));
-        assert!(text(short, Some(limit)).starts_with("observing for 4 s, 16 s left at most; Ctrl-C"));
+        assert!(forms(short, None)[0].starts_with("observing for 4 s; Ctrl-C"));
+        assert!(forms(short, Some(limit))[0].starts_with("observing for 4 s, 16 s left at most; Ctrl-C"));
+        assert_eq!(forms(short, Some(limit))[2], "observing for 4 s, 16 s left at most");
     }
 }

@@ -31,7 +31,7 @@ pub fn run(args: &QosProve, terminal: Terminal) -> Outcome {
     let options = options(args)?;
     let prover = Prover::new(&options, source::live()?)?;
     let seconds = options.seconds * options.checks.len() as f64;
-    let mut run = Run::begin("qos prove", &args.results, terminal, seconds)?;
+    let mut run = Run::begin("qos prove", &args.results, terminal, Some(seconds))?;
     let (record, result) = prover.run(&mut run);
     let (report, ending) = match result {
         Ok(report) => (Some(report), Ok(())),
