@@ -184,7 +184,8 @@ fn measured(
                 x: point.workers as f64,
                 y: value.median,
                 interval: value.interval,
-                label: if label { show(value.median) } else { String::new() },
+                // One worker is 1 by definition, and its point is beside the ticks of the vertical axis.
+                label: if label && point.workers > 1 { show(value.median) } else { String::new() },
             }
         });
         Series {
