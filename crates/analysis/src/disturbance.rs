@@ -55,7 +55,7 @@ impl Disturbance {
             .into_iter()
             .filter_map(|(share, limit, words)| Some((share.filter(|share| *share > limit)?, limit, words)))
             .map(|(share, limit, words)| {
-                format!("{} (limit {})", words.replace("{}", &percent(share)), percent(limit))
+                format!("{} (limit for advice {})", words.replace("{}", &percent(share)), percent(limit))
             })
             .collect()
     }

@@ -204,12 +204,6 @@ pub(crate) fn usable_cpus(machine: &Machine) -> usize {
     machine.usable().len().max(1)
 }
 
-/// Returns the number of cores that have a CPU that workers could use.
-pub(crate) fn usable_cores(machine: &Machine) -> usize {
-    let usable = machine.usable();
-    machine.cores.iter().filter(|core| !core.cpus.intersection(&usable).is_empty()).count()
-}
-
 /// Iterates over the indices of the treatments whose factor `name` has the value `value`.
 pub(crate) fn with_factor<'a>(
     experiment: &'a Experiment,

@@ -1,6 +1,7 @@
 //! Scheduler counters around the samples of a treatment, as shares and rates.
 
 use manycore_experiment::record::{Experiment, Record, Sample};
+use manycore_topology::CpuSet;
 use serde::Serialize;
 
 /// Conditions of one treatment over all its samples. A share is relative to the CPU time that the workers
@@ -34,20 +35,25 @@ pub struct SchedulerCounters {
     pub thermal_events: Option<u64>,
 }
 
-/// Computes the counters of treatment `index`.
-pub(crate) fn gather(experiment: &Experiment, index: usize, record: &Record) -> SchedulerCounters {
+/// Computes the counters of treatment `index`, whose workers could use the CPUs `usable`.
+pub(crate) fn gather(
+    experiment: &Experiment,
+    index: usize,
+    record: &Record,
+    usable: &CpuSet,
+) -> SchedulerCounters {
     let samples: Vec<&Sample> = experiment.samples_of(index).collect();
     let workers = experiment.treatments[index].workers;
     let span: f64 = samples.iter().map(|sample| sample.counters.span_ns as f64).sum();
-    let cpus = super::usable_cpus(&record.machine) as f64;
+    let cpus = usable.len().max(1) as f64;
     let capacity = span * (workers as f64).min(cpus);
     let total = |pick: &dyn Fn(&Sample) -> Option<f64>| -> Option<f64> {
         let values: Option<Vec<f64>> = samples.iter().map(|sample| pick(sample)).collect();
         values.filter(|values| !values.is_empty()).map(|values| values.iter().sum())
     };
     let cpu = total(&|sample| sample.counters.cpu_ns.map(|ns| ns as f64));
-    let steal = total(&|sample| usable_ns(&sample.counters.steal_ticks, record));
-    let busy = total(&|sample| usable_ns(&sample.counters.busy_ticks, record));
+    let steal = total(&|sample| usable_ns(&sample.counters.steal_ticks, record, usable));
+    let busy = total(&|sample| usable_ns(&sample.counters.busy_ticks, record, usable));
     let share = |value: Option<f64>, of: f64| {
         value.map(|value| value / of).filter(|share| share.is_finite()).map(|share| share.clamp(0.0, 1.0))
     };
@@ -79,9 +85,8 @@ pub(crate) fn gather(experiment: &Experiment, index: usize, record: &Record) -> 
 }
 
 /// Returns the time of the usable CPUs in nanoseconds. `None` where the ticks are not those of all CPUs.
-fn usable_ns(ticks: &[u32], record: &Record) -> Option<f64> {
+fn usable_ns(ticks: &[u32], record: &Record, usable: &CpuSet) -> Option<f64> {
     let online = &record.machine.online;
-    let usable = record.machine.usable();
     let tick_ns = 1e9 / record.conditions.ticks_per_second.max(1) as f64;
     let of_usable = online.iter().zip(ticks).filter(|(cpu, _)| usable.contains(*cpu));
     (ticks.len() == online.len())

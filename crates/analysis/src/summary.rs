@@ -138,6 +138,8 @@ pub fn summarize(record: &Record, evaluation: &Evaluation) -> Vec<SectionSummary
 pub struct NextStep {
     /// The command, as typed in a shell.
     pub command: String,
+    /// What it does, as a phrase behind it.
+    pub why: &'static str,
     /// The questions of the sections.
     pub questions: Vec<&'static str>,
 }
@@ -160,8 +162,14 @@ pub fn next_steps(summaries: &[SectionSummary]) -> Vec<NextStep> {
                     step.command = format!("{},{section}", step.command);
                 }
             }
-            None => steps
-                .push((summary.mark, NextStep { command: next.clone(), questions: vec![summary.question] })),
+            None => steps.push((
+                summary.mark,
+                NextStep {
+                    command: next.clone(),
+                    why: next::purpose(next),
+                    questions: vec![summary.question],
+                },
+            )),
         }
     }
     steps.sort_by_key(|(mark, _)| std::cmp::Reverse(*mark));

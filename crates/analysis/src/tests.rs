@@ -319,7 +319,7 @@ fn no_advice_with_other_work() {
     let withheld = warnings.iter().find(|text| text.starts_with("No advice on")).unwrap();
     assert!(
         withheld.contains("scaling")
-            && withheld.contains("other work took 91 % of the CPU time (limit 10 %)")
+            && withheld.contains("other work took 91 % of the CPU time (limit for advice 10 %)")
     );
     let marked = evaluation.findings.iter().filter(|finding| finding.kind == FindingKind::Doubtful);
     assert!(marked.clone().count() > 3);

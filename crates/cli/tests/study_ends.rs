@@ -36,6 +36,16 @@ fn a_failed_command_is_reported_with_status_and_last_line() {
     assert!(said.contains("exit status: 7") && said.contains("): the disk is gone"), "{said}");
 }
 
+/// Regression test: the message for `gzip t.log`, which removes its input, was only that of gzip.
+#[test]
+fn a_command_that_fails_after_it_has_succeeded_may_change_its_input() {
+    let work = WorkFolder::new();
+    std::fs::write(work.path("t.log"), "text").unwrap();
+    let said = work.refused(4, &with(&TWO, &["--", "rm", "t.log"]));
+    assert!(said.contains("rm t.log failed on its 2nd run (exit status: 1): rm: "), "{said}");
+    assert!(said.contains("; the 1st succeeded: does it change its input?"), "{said}");
+}
+
 /// Regression test: a command that fails at once was "faster" than one that works.
 #[test]
 fn ignored_failures_are_counted_and_a_variant_that_always_fails_has_no_verdict() {

@@ -141,6 +141,7 @@ pub mod interrupt;
 pub mod memory_loaders;
 pub mod metric;
 mod new_record;
+mod other_work;
 pub mod ping_pong;
 pub mod pool_subject;
 pub mod record;

@@ -57,11 +57,26 @@ pub struct Record {
     /// Notes about the measured commands.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub notes: Vec<String>,
+    /// The other processes that used most CPU time during the run, the busiest first.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub busiest_others: Vec<BusyProcess>,
     /// The measurements.
     pub experiments: Vec<Experiment>,
     /// Light processes that were started and held, one entry for each runtime.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub light_processes: Vec<RuntimeRuns>,
+}
+
+/// Another process that used CPU time during a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct BusyProcess {
+    /// Its id.
+    pub pid: u32,
+    /// Its name (`comm`, at most 15 bytes).
+    pub name: String,
+    /// CPU time of it and of children that it has waited for, as a number of CPUs over the whole run.
+    pub cpus: f64,
 }
 
 /// A requested measurement that was not possible.

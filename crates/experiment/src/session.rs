@@ -5,6 +5,7 @@ use crate::{
     counters::CounterReader,
     engine::{self, ExperimentSpec, Progress, Rng, Subject},
     new_record::new_record,
+    other_work::OtherWork,
     record::{Experiment, NotMeasured},
 };
 use manycore_linux::clock;
@@ -51,6 +52,8 @@ pub struct Session<'a> {
     pub origin_ns: u64,
     /// Margin of equivalence: differences within this share do not matter.
     margin: f64,
+    /// CPU time of all processes at the start.
+    others: OtherWork,
     listener: &'a mut dyn Listener,
 }
 
@@ -76,6 +79,7 @@ impl<'a> Session<'a> {
             rng: engine::rng(seed),
             origin_ns: clock::now_ns(),
             margin,
+            others: OtherWork::now(),
             listener,
         }
     }
@@ -127,6 +131,7 @@ impl<'a> Session<'a> {
     pub fn end(mut self, interrupted: bool) -> Record {
         self.record.interrupted = interrupted;
         self.record.seconds = self.seconds();
+        self.record.busiest_others = self.others.busiest(self.record.seconds);
         self.record
     }
 

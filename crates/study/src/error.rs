@@ -76,10 +76,12 @@ pub enum Error {
         killed: bool,
     },
     /// A command ended with an error.
-    #[error("{command} failed ({status}): {output}")]
+    #[error("{command} failed{} ({status}): {output}{}", on_run(*.earlier), after_success(*.earlier))]
     CommandFailed {
         /// The command.
         command: String,
+        /// Number of earlier runs of the command, which succeeded.
+        earlier: usize,
         /// Its exit status.
         status: ExitStatus,
         /// The end of its standard error.
@@ -162,5 +164,45 @@ impl From<manycore_experiment::Error> for Error {
             manycore_experiment::Error::Interrupted => Self::Interrupted,
             other => Self::Experiment(other),
         }
+    }
+}
+
+/// Returns ` on its 2nd run`; nothing for the first run.
+fn on_run(earlier: usize) -> String {
+    let number = earlier + 1;
+    let ending = match (number % 10, number % 100) {
+        (_, 11..=13) => "th",
+        (1, _) => "st",
+        (2, _) => "nd",
+        (3, _) => "rd",
+        _ => "th",
+    };
+    if earlier == 0 { String::new() } else { format!(" on its {number}{ending} run") }
+}
+
+/// A command that fails after it has succeeded has often removed or replaced what it reads.
+fn after_success(earlier: usize) -> String {
+    let before = match earlier {
+        0 => return String::new(),
+        1 => "the 1st succeeded".to_owned(),
+        _ => format!("the {earlier} runs before succeeded"),
+    };
+    format!("; {before}: does it change its input? Measure a command that leaves its input as it was")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{after_success, on_run};
+
+    #[test]
+    fn runs_are_numbered() {
+        assert_eq!((on_run(0), after_success(0)), (String::new(), String::new()));
+        for (earlier, number) in
+            [(1, "2nd"), (2, "3rd"), (3, "4th"), (10, "11th"), (20, "21st"), (110, "111th")]
+        {
+            assert_eq!(on_run(earlier), format!(" on its {number} run"));
+        }
+        assert!(after_success(1).starts_with("; the 1st succeeded: does it change its input?"));
+        assert!(after_success(7).starts_with("; the 7 runs before succeeded: "));
     }
 }

@@ -15,7 +15,7 @@ use manycore_experiment::{
     session::Listener,
 };
 use manycore_placement::{MemoryPlacement, Policy};
-use manycore_topology::Machine;
+use manycore_topology::{CpuSet, Machine};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is scaled.
@@ -45,20 +45,24 @@ pub fn run(
     listener: &mut dyn Listener,
 ) -> Result<(Record, Result)> {
     let counts = counts(scale, machine.usable().len());
+    let cpus = placed_cpus(scale, &machine)?;
     let variants = counts.iter().map(|&count| variant(scale, &machine, count)).collect::<Result<_>>()?;
     let mut study = Study::begin("scale", machine, options, &scale.command, variants, listener)?;
-    let ending = measure(options, scale, &mut study, &counts);
+    let ending = measure(options, scale, &mut study, &counts, &cpus);
     Ok((study.end(&ending), ending))
 }
 
-fn measure(options: &Options, scale: &Scale, study: &mut Study, counts: &[usize]) -> Result {
+fn measure(options: &Options, scale: &Scale, study: &mut Study, counts: &[usize], cpus: &CpuSet) -> Result {
     let round: f64 = study.warm_up_and_time(options, "round", counts.len())?.iter().sum();
     let budget = study.budget(options, Rounds { what: "round", seconds: round })?;
     let (one, several) = if scale.copies { ("copy", "copies") } else { ("worker", "workers") };
     let treatment = |&count: &usize| Treatment {
         name: format!("{count} {}", if count == 1 { one } else { several }),
         workers: count,
-        factors: BTreeMap::from([(factor::PLACE.to_owned(), scale.place.to_string())]),
+        factors: BTreeMap::from([
+            (factor::PLACE.to_owned(), scale.place.to_string()),
+            (factor::CPUS.to_owned(), cpus.to_string()),
+        ]),
         latency: None,
     };
     let spec = ExperimentSpec {
@@ -80,6 +84,12 @@ fn counts(scale: &Scale, cpus: usize) -> Vec<usize> {
     let counts: BTreeSet<usize> =
         if requested.is_empty() { powers.chain([cpus]).collect() } else { requested };
     counts.into_iter().chain([1]).collect::<BTreeSet<usize>>().into_iter().collect()
+}
+
+/// Returns all CPUs that the placement has, however many workers there are.
+fn placed_cpus(scale: &Scale, machine: &Machine) -> Result<CpuSet> {
+    let (_, plan) = place_workers(machine, Some(&scale.place), &scale.memory, machine.usable().len())?;
+    Ok(CpuSet::union_of(plan.workers.iter().map(|worker| &worker.cpus)))
 }
 
 fn variant(scale: &Scale, machine: &Machine, count: usize) -> Result<Variant> {

@@ -23,7 +23,7 @@ use manycore_linux::{
 use manycore_topology::CpuSet;
 use rustix::process::Signal;
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     os::unix::process::ExitStatusExt,
     process::Command,
     rc::Rc,
@@ -92,6 +92,8 @@ pub struct CommandSubject {
     figures: Figures,
     /// Notes for the report, each only once.
     notes: BTreeSet<String>,
+    /// Number of runs without an error, by command.
+    succeeded: BTreeMap<String, usize>,
 }
 
 impl CommandSubject {
@@ -108,8 +110,19 @@ impl CommandSubject {
         origin_ns: u64,
     ) -> Result<Self> {
         let inherited = affinity::allowed().map_err(Error::system("read the affinity of this process"))?;
-        let (figures, notes) = (Figures::new(settings.primary.clone()), BTreeSet::new());
-        Ok(Self { variants, settings, service, counter_reader, origin_ns, inherited, figures, notes })
+        let figures = Figures::new(settings.primary.clone());
+        let (notes, succeeded) = (BTreeSet::new(), BTreeMap::new());
+        Ok(Self {
+            variants,
+            settings,
+            service,
+            counter_reader,
+            origin_ns,
+            inherited,
+            figures,
+            notes,
+            succeeded,
+        })
     }
 
     /// Returns the metrics of the values of samples. They are empty before the first run.
@@ -230,7 +243,9 @@ impl CommandSubject {
         self.collect_notes(&name, &enforcer, &known);
         let ended: Vec<JobUsage> = jobs.iter().filter_map(Job::ended).collect();
         if !self.settings.ignore_failure {
-            all_succeeded(&jobs, &ended, &name)?;
+            let earlier = self.succeeded.entry(name.clone()).or_default();
+            all_succeeded(&jobs, &ended, &name, *earlier)?;
+            *earlier += 1;
         }
         let used = ResourceUsage {
             wall_ns: ends.iter().max().map_or(1, |end| end - began).max(1),
@@ -284,11 +299,12 @@ fn exit_codes(ended: &[JobUsage]) -> Vec<i32> {
     if failed { ended.iter().map(exit).collect() } else { Vec::new() }
 }
 
-fn all_succeeded(jobs: &[Job], ended: &[JobUsage], name: &str) -> Result {
+fn all_succeeded(jobs: &[Job], ended: &[JobUsage], name: &str, earlier: usize) -> Result {
     let failed = jobs.iter().zip(ended).find(|(_, end)| !end.status.success());
     failed.map_or(Ok(()), |(job, end)| {
         Err(Error::CommandFailed {
             command: name.to_owned(),
+            earlier,
             status: end.status,
             output: job.last_stderr_line(),
         })

@@ -226,6 +226,7 @@ impl SyntheticMachine {
             conditions: self.conditions(),
             not_measured: python.into_iter().chain(sysbench).collect(),
             notes: Vec::new(),
+            busiest_others: Vec::new(),
             subject: String::new(),
             experiments,
             light_processes: Vec::new(),

@@ -3,7 +3,7 @@
 use super::{Finding, FindingKind};
 use crate::{Disturbance, disturbance, wording::percent};
 use manycore_experiment::{Record, record::id};
-use manycore_text::units::counted;
+use manycore_text::{names::list, units::counted};
 
 /// Shares of CPU time above which a condition is reported.
 const STEAL: f64 = 0.01;
@@ -80,9 +80,19 @@ fn during_samples(record: &Record) -> Vec<Finding> {
             .iter()
             .filter_map(|(id, disturbance)| Some((pick(disturbance)?, *id)))
             .max_by(|a, b| a.0.total_cmp(&b.0))?;
-        let evidence = format!("most in {}: {}", most.1, percent(most.0));
-        (all.max(most.0) > above).then(|| warning(words.replace("{}", &percent(all)), vec![evidence]))
+        // Of a single experiment, that is the same figure again.
+        let highest =
+            (each.len() > 1).then(|| format!("most in the section {}: {}", most.1, percent(most.0)));
+        let evidence = highest.into_iter().collect();
+        (all.max(most.0) > above).then(|| warning(words.replace("{}", &percent(all)), evidence))
     };
+    let other_work = warn_above(
+        |disturbance| disturbance.other_work,
+        OTHER_WORK,
+        "Other work took {} of the machine's CPU time during the measurement.",
+    );
+    let other_work = other_work
+        .map(|found| Finding { evidence: [found.evidence, vec![busiest(record)]].concat(), ..found });
     let mut findings: Vec<Finding> = [
         warn_above(
             |disturbance| disturbance.steal,
@@ -90,11 +100,7 @@ fn during_samples(record: &Record) -> Vec<Finding> {
             "The hypervisor took {} of the CPU time: other guests compete for these CPUs, and rates vary with their \
              load.",
         ),
-        warn_above(
-            |disturbance| disturbance.other_work,
-            OTHER_WORK,
-            "Other work took {} of the machine's CPU time during the measurement.",
-        ),
+        other_work,
         warn_above(|disturbance| disturbance.throttled, THROTTLED, "A cgroup quota throttled the workers for {} of the time."),
     ]
     .into_iter()
@@ -107,6 +113,20 @@ fn during_samples(record: &Record) -> Vec<Finding> {
         ));
     }
     findings
+}
+
+/// Names the processes that used most CPU time, or says how to find them.
+fn busiest(record: &Record) -> String {
+    let named: Vec<String> = record
+        .busiest_others
+        .iter()
+        .map(|process| format!("{} (pid {}, {:.2} CPUs)", process.name, process.pid, process.cpus))
+        .collect();
+    if named.is_empty() {
+        "the record does not name the processes: look with top during a measurement".to_owned()
+    } else {
+        format!("busiest: {}", list(&named))
+    }
 }
 
 fn at_start(record: &Record) -> Vec<Finding> {

@@ -18,7 +18,7 @@ pub(crate) use comparison::find as comparison_finding;
 pub(crate) use contention::widest_point;
 pub(crate) use limits::find as limit_finding;
 pub(crate) use placement::program as program_name;
-pub(crate) use scaling::{GOOD_EFFICIENCY, most_telling_point};
+pub(crate) use scaling::{GOOD_EFFICIENCY, most_telling_point, on_placement};
 pub(crate) use support::{doubts, experiment_ids};
 pub(crate) use tuning::find as tuning_finding;
 

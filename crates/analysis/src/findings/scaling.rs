@@ -2,13 +2,13 @@
 
 use super::{Evaluation, Finding, FindingKind, conditions::worker_count, kind_of_estimate};
 use crate::{
-    MetricAtWorkers, MetricByWorkers, Scaling, ScalingPoint, usable_cores,
+    MetricAtWorkers, MetricByWorkers, Scaling, ScalingPoint,
     wording::{percent, times},
 };
 use manycore_experiment::{Record, record::id};
 use manycore_stats::verdict::{Answer, DecisionRule, Verdict};
-use manycore_text::names::list;
-use manycore_topology::Machine;
+use manycore_text::{names::list, units::counted};
+use manycore_topology::{CpuSet, Machine};
 
 /// Efficiency below which the limits of scaling are listed.
 pub(crate) const GOOD_EFFICIENCY: f64 = 0.97;
@@ -64,10 +64,25 @@ fn superlinear(point: &ScalingPoint) -> Option<Finding> {
 }
 
 /// Returns the most telling point. For CPU-bound workers it is the point with as many workers as CPUs, or
-/// the nearest below; for others it is the point with the most workers.
+/// the nearest below; for others it is the point with the most workers. Where a placement has too few CPUs for any
+/// other number of workers, it is the smallest of these.
 pub(crate) fn most_telling_point(scaling: &Scaling) -> Option<&ScalingPoint> {
     let has_cpus = |point: &&ScalingPoint| !scaling.is_cpu_bound() || point.workers <= scaling.cpus;
-    scaling.points.iter().rfind(has_cpus).filter(|point| point.workers > 1)
+    let several = |point: &&ScalingPoint| point.workers > 1;
+    let crowded = || scaling.placed_on.as_ref().and_then(|_| scaling.points.iter().find(several));
+    scaling.points.iter().rfind(has_cpus).filter(several).or_else(crowded)
+}
+
+/// Returns what limits workers that are more than the CPUs of their placement.
+fn placement_limit(full: &ScalingPoint, scaling: &Scaling) -> Option<String> {
+    let cpus = scaling.placed_on.as_ref().map(CpuSet::len).filter(|cpus| full.workers > *cpus)?;
+    Some(format!("the placement: {} for {}", counted(cpus, "CPU"), worker_count(full.workers)))
+}
+
+/// Returns ` on CPUs 0-3` for workers with such a placement.
+pub(crate) fn on_placement(scaling: &Scaling) -> String {
+    let on = |cpus: &CpuSet| format!(" on {} {}", if cpus.len() == 1 { "CPU" } else { "CPUs" }, cpus.brief());
+    scaling.placed_on.as_ref().map(on).unwrap_or_default()
 }
 
 /// Reports the throughput of many workers in total, and what limits it.
@@ -83,13 +98,22 @@ fn throughput(scaling: &Scaling, record: &Record, evaluation: &Evaluation) -> Ve
         ),
         None => format!("{share} of linear"),
     };
+    // It is the question of `scale`, and one of many of `eval`.
+    let kind = match kind_of_estimate(&full.speedup) {
+        FindingKind::Fact if record.subcommand == "scale" => FindingKind::Answer,
+        kind => kind,
+    };
+    let (workers, on) = (worker_count(full.workers), on_placement(scaling));
     let mut findings = vec![finding(
-        kind_of_estimate(&full.speedup),
-        format!("{} do {:.2} times the work of one: {of}.", worker_count(full.workers), full.speedup.median),
+        kind,
+        format!("{workers} do {:.2} times the work of one{on}: {of}.", full.speedup.median),
         vec![format!("speed-up {}", times(&full.speedup))],
     )];
-    if full.efficiency.interval.is_some_and(|(_, high)| high < GOOD_EFFICIENCY) {
-        let causes = limits(full, scaling, record, evaluation);
+    let by_placement = placement_limit(full, scaling);
+    let is_limited = full.efficiency.interval.is_some_and(|(_, high)| high < GOOD_EFFICIENCY);
+    if is_limited || by_placement.is_some() {
+        let others = if is_limited { limits(full, scaling, record, evaluation) } else { Vec::new() };
+        let causes: Vec<String> = by_placement.into_iter().chain(others).collect();
         let text = match &causes[..] {
             [] => "The record does not show what limits scaling here.".to_owned(),
             causes => format!("What limits scaling here: {}.", list(causes)),
@@ -105,15 +129,15 @@ fn throughput(scaling: &Scaling, record: &Record, evaluation: &Evaluation) -> Ve
 fn limits(full: &ScalingPoint, scaling: &Scaling, record: &Record, evaluation: &Evaluation) -> Vec<String> {
     let missing = 1.0 - full.efficiency.median;
     let explains = |share: &f64| *share > missing / 3.0;
-    let (counters, machine) = (&full.counters, &record.machine);
-    if let Some(idle) = idle(full, machine).filter(|idle| !scaling.is_cpu_bound() && *idle > IDLE) {
+    let (counters, machine, usable) = (&full.counters, &record.machine, scaling.usable(&record.machine));
+    if let Some(idle) = idle(full, &usable).filter(|idle| !scaling.is_cpu_bound() && *idle > IDLE) {
         let idle = format!(
             "the CPUs were idle for {} of the time, so the workers waited for something other than a CPU",
             percent(idle)
         );
         return vec![idle];
     }
-    let mut limits = machine_limits(machine, full.workers.min(scaling.cpus));
+    let mut limits = machine_limits(machine, &usable, full.workers.min(scaling.cpus));
     // On hybrid machines, the CPUs that were measured alone differ from the average of all CPUs.
     let clock =
         evaluation.clock.as_ref().filter(|_| machine.core_kinds.len() < 2).and_then(|clock| clock.ratio);
@@ -138,17 +162,16 @@ fn limits(full: &ScalingPoint, scaling: &Scaling, record: &Record, evaluation: &
 }
 
 /// Returns the share of the usable CPUs' time in which they were idle.
-fn idle(point: &ScalingPoint, machine: &Machine) -> Option<f64> {
-    let usable = machine.usable();
+fn idle(point: &ScalingPoint, usable: &CpuSet) -> Option<f64> {
     let busy: Vec<f64> =
         point.cpu_share.iter().filter(|(cpu, _)| usable.contains(*cpu)).map(|&(_, share)| share).collect();
     manycore_stats::mean(&busy).map(|busy| 1.0 - busy)
 }
 
-/// Returns the limits that follow from the machine itself.
-fn machine_limits(machine: &Machine, cpus: usize) -> Vec<String> {
+/// Returns the limits that follow from the machine itself, for workers that use `cpus` of the usable CPUs.
+fn machine_limits(machine: &Machine, usable: &CpuSet, cpus: usize) -> Vec<String> {
     let mut limits = Vec::new();
-    let cores = usable_cores(machine);
+    let cores = machine.cores.iter().filter(|core| core.cpus.intersects(usable)).count();
     if cores > 0 && cpus > cores {
         limits.push(format!("{cpus} CPUs are {cores} cores with SMT siblings, which share their units"));
     }
@@ -160,7 +183,7 @@ fn machine_limits(machine: &Machine, cpus: usize) -> Vec<String> {
     if let Some(quota) = machine.allowed.quota_cpus.filter(|&quota| quota < cpus as f64) {
         limits.push(format!("a quota limits CPU time to {quota:.2} CPUs"));
     }
-    let isolated = machine.isolated.intersection(&machine.usable());
+    let isolated = machine.isolated.intersection(usable);
     if !isolated.is_empty() {
         limits.push(format!("the scheduler does not balance work onto the isolated CPUs {isolated}"));
     }

@@ -57,7 +57,7 @@ pub(super) fn supported(findings: Vec<Finding>, record: &Record) -> Vec<Finding>
                 }
                 continue;
             }
-            FindingKind::Fact if !doubts(finding.topic, record).is_empty() => {
+            FindingKind::Fact | FindingKind::Answer if !doubts(finding.topic, record).is_empty() => {
                 finding.kind = FindingKind::Doubtful;
             }
             FindingKind::Answer | FindingKind::Warning | FindingKind::Fact | FindingKind::Doubtful => {}

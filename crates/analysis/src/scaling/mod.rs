@@ -9,16 +9,13 @@ pub(crate) use clock::evaluate as clock;
 pub use law::UslFit;
 pub use superlinear::Superlinear;
 
-use super::{
-    scheduler_counters::{self, SchedulerCounters},
-    usable_cpus,
-};
+use super::scheduler_counters::{self, SchedulerCounters};
 use manycore_experiment::{
     Record,
-    record::{Direction, EventTimes, Experiment, Method},
+    record::{Direction, EventTimes, Experiment, Method, factor},
 };
 use manycore_stats::{Estimate, histogram, jain_index};
-use manycore_topology::CpuId;
+use manycore_topology::{CpuId, CpuSet, Machine};
 use serde::Serialize;
 
 /// Share of a CPU's time from which a worker counts as CPU-bound. One that uses less waits for something.
@@ -33,6 +30,8 @@ const MIN_IDLE_SHARE: f64 = 0.2;
 pub struct Scaling {
     /// Number of CPUs that the workers could use.
     pub cpus: usize,
+    /// The CPUs of their placement. `None` where it has all CPUs that could be used.
+    pub placed_on: Option<CpuSet>,
     /// Share of a CPU's time that one worker uses where it gets all that it needs. It is less than 1 where
     /// the worker waits for something, such as input and output. `None` where the record does not show it.
     pub demand: Option<f64>,
@@ -94,6 +93,11 @@ impl Scaling {
         self.demand.is_some_and(|demand| demand >= CPU_BOUND_SHARE)
     }
 
+    /// Returns the CPUs that the workers could use.
+    pub(crate) fn usable(&self, machine: &Machine) -> CpuSet {
+        self.placed_on.clone().unwrap_or_else(|| machine.usable())
+    }
+
     /// Returns whether a worker waits for something other than a CPU.
     pub fn is_waiting(&self) -> bool {
         self.demand.is_some_and(|demand| demand < CPU_BOUND_SHARE)
@@ -111,11 +115,13 @@ pub(crate) fn counts_work(experiment: &Experiment) -> bool {
 
 /// Evaluates the scaling experiment. Returns `None` where one worker alone was not measured.
 pub(crate) fn evaluate(experiment: &Experiment, record: &Record, clock: Option<&Clock>) -> Option<Scaling> {
-    let cpus = usable_cpus(&record.machine);
+    let placed_on = placed_on(experiment, &record.machine);
+    let usable = placed_on.clone().unwrap_or_else(|| record.machine.usable());
+    let cpus = usable.len().max(1);
     let one = experiment.treatments.iter().position(|treatment| treatment.workers == 1)?;
-    let demand = demand(experiment, one, record);
+    let demand = demand(experiment, one, record, &usable);
     let mut points: Vec<ScalingPoint> = (0..experiment.treatments.len())
-        .filter_map(|index| point(experiment, one, index, record, demand))
+        .filter_map(|index| point(experiment, (one, index), record, &usable, demand))
         .collect();
     points.sort_by_key(|point| point.workers);
     let baseline = points.first().filter(|point| point.workers == 1)?.clone();
@@ -125,19 +131,26 @@ pub(crate) fn evaluate(experiment: &Experiment, record: &Record, clock: Option<&
     // The peak and the queues of the law are those of CPUs.
     let computes = demand.is_some_and(|demand| demand >= CPU_BOUND_SHARE);
     let usl = if computes { law::fit(experiment, cpus, record.seed) } else { None };
-    Some(Scaling { cpus, demand, points, usl })
+    Some(Scaling { cpus, placed_on, demand, points, usl })
+}
+
+/// Returns the CPUs of the workers' placement. `None` where it has all CPUs that could be used, or the record does not
+/// show it.
+fn placed_on(experiment: &Experiment, machine: &Machine) -> Option<CpuSet> {
+    let cpus: CpuSet = experiment.treatments.first()?.factors.get(factor::CPUS)?.parse().ok()?;
+    let usable = machine.usable();
+    Some(cpus.intersection(&usable)).filter(|cpus| !cpus.is_empty() && *cpus != usable)
 }
 
 /// Returns the share of a CPU that one worker uses. Workers in slices run the built-in loads, which only
 /// compute.
-fn demand(experiment: &Experiment, one: usize, record: &Record) -> Option<f64> {
+fn demand(experiment: &Experiment, one: usize, record: &Record, usable: &CpuSet) -> Option<f64> {
     if matches!(experiment.method, Method::Slices { .. }) {
         return Some(1.0);
     }
-    let counters = scheduler_counters::gather(experiment, one, record);
+    let counters = scheduler_counters::gather(experiment, one, record, usable);
     let used = counters.cpu_time? / (1.0 - counters.steal.unwrap_or(0.0)).max(f64::EPSILON);
     let shares = cpu_share(experiment, one, record);
-    let usable = record.machine.usable();
     let busy: Vec<f64> =
         shares.into_iter().filter(|(cpu, _)| usable.contains(*cpu)).map(|(_, share)| share).collect();
     // Where all CPUs were busy, a worker may have waited for one of them.
@@ -154,15 +167,15 @@ fn linear_speedup(workers: usize, cpus: usize, demand: Option<f64>) -> f64 {
 
 fn point(
     experiment: &Experiment,
-    one: usize,
-    index: usize,
+    (one, index): (usize, usize),
     record: &Record,
+    usable: &CpuSet,
     demand: Option<f64>,
 ) -> Option<ScalingPoint> {
     let treatment = &experiment.treatments[index];
     let wall_ns: f64 = experiment.samples_of(index).map(|sample| sample.wall_ns as f64).sum();
     let speedup = Estimate::from_samples(&experiment.log_ratios(one, index))?.map(f64::exp);
-    let linear = linear_speedup(treatment.workers, usable_cpus(&record.machine), demand);
+    let linear = linear_speedup(treatment.workers, usable.len().max(1), demand);
     Some(ScalingPoint {
         workers: treatment.workers,
         events: experiment.samples_of(index).map(|sample| sample.work).sum(),
@@ -174,7 +187,7 @@ fn point(
         event_times: treatment.latency.as_ref().and_then(summary),
         fairness: jain_index(&work_by_worker(experiment, index)),
         cpu_share: cpu_share(experiment, index, record),
-        counters: scheduler_counters::gather(experiment, index, record),
+        counters: scheduler_counters::gather(experiment, index, record, usable),
         superlinear: None,
     })
 }

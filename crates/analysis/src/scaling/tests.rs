@@ -3,7 +3,7 @@
 use crate::{Evaluation, FindingKind, Scaling};
 use manycore_experiment::{
     Record,
-    record::{CounterDelta, Direction, Experiment, Method, Metric, Sample, Treatment, id},
+    record::{CounterDelta, Direction, Experiment, Method, Metric, Sample, Treatment, factor, id},
 };
 use manycore_testkit::SyntheticMachine;
 
@@ -176,4 +176,39 @@ fn copies_that_end_at_the_same_time_were_treated_alike() {
     }
     let unfair = scaling(&record).points[1].fairness.unwrap();
     assert!((unfair - 0.5).abs() < 1e-3, "one did all in the time: {unfair}");
+}
+
+/// Regression test: with `--place cpus=0`, two copies were compared with two CPUs, and other work on the CPU beside them
+/// was named as the limit.
+#[test]
+fn workers_are_compared_with_the_cpus_of_their_placement() {
+    let mut record = record(&[1, 2], |n| (n, n), 0.0, None);
+    let experiment = &mut record.experiments[0];
+    for treatment in &mut experiment.treatments {
+        treatment.factors.insert(factor::CPUS.to_owned(), "0".to_owned());
+    }
+    for sample in &mut experiment.samples {
+        let ticks = sample.wall_ns as f64 / 1e7;
+        sample.counters.busy_ticks = vec![ticks as u32, (0.64 * ticks) as u32];
+    }
+    let scaling = scaling(&record);
+    assert_eq!((scaling.cpus, scaling.placed_on.map(|cpus| cpus.to_string())), (1, Some("0".to_owned())));
+    assert!((scaling.points[1].linear - 1.0).abs() < 0.01, "{:?}", scaling.points[1]);
+    let texts = texts(&record);
+    let has = |words: &str| texts.iter().any(|text| text.contains(words));
+    assert!(has("2 workers do 1.00 times the work of one on CPU 0: "), "{texts:?}");
+    assert!(has("What limits scaling here: the placement: 1 CPU for 2 workers."), "{texts:?}");
+    assert!(!has("other work uses"), "{texts:?}");
+}
+
+/// Regression test: the list of results and the page of `scale` began with a warning or with the noise floor.
+#[test]
+fn how_the_work_scales_is_the_answer_of_scale_only() {
+    let scale = record(&[1, 2], COMPUTES, 0.0, None);
+    let kinds = |record: &Record| -> Vec<FindingKind> {
+        Evaluation::from_record(record).findings.into_iter().map(|finding| finding.kind).collect()
+    };
+    assert_eq!(kinds(&scale)[0], FindingKind::Answer);
+    let eval = Record { subcommand: "eval".to_owned(), ..scale };
+    assert!(!kinds(&eval).contains(&FindingKind::Answer));
 }

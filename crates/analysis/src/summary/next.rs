@@ -16,6 +16,22 @@ pub(super) const AGAIN: &str = "manycore eval --standard --only ";
 /// Share of CPU time of other work from which it is worth a look what it is.
 const OTHER_WORK: f64 = 0.05;
 
+/// Returns what a command does, as a phrase that follows it.
+pub(super) fn purpose(command: &str) -> &'static str {
+    match command.split(' ').nth(1).unwrap_or_default() {
+        "audit" => "finds processes that compete for the same CPUs",
+        "eval" => "measures these sections again, for narrower intervals",
+        "compare" => "measures more pairs, for an answer",
+        "scale" => "measures how a command of yours scales over workers",
+        "tune" => "searches the best placement of a command",
+        "falseshare" => "finds the cache lines that threads share",
+        "topo" => "shows CPUs, caches and memory nodes",
+        "run" => "runs the command with this placement",
+        "qos" => "checks the limits again",
+        _ => "",
+    }
+}
+
 /// Returns the command that shows what else runs on the machine, where that took CPU time.
 pub(super) fn audit(disturbance: &Disturbance) -> Option<String> {
     disturbance.other_work.filter(|share| *share > OTHER_WORK).map(|_| "manycore audit".to_owned())

@@ -260,5 +260,6 @@ fn sections_to_measure_again_are_one_command_and_attention_comes_first() {
     ]);
     let commands: Vec<&str> = steps.iter().map(|step| step.command.as_str()).collect();
     assert_eq!(commands, ["manycore tune -- COMMAND", "manycore eval --standard --only noise,modes"]);
+    assert_eq!(steps[0].why, "searches the best placement of a command");
     assert_eq!(steps[0].questions, [question("affinity").unwrap(), question("stream").unwrap()]);
 }

@@ -3,7 +3,7 @@
 use super::{Line, SummaryMark, found, next, ratio, workers};
 use crate::{
     Evaluation, FindingKind, MetricByWorkers, ParallelMode, ParallelModes, ScalingPoint,
-    findings::{GOOD_EFFICIENCY, most_telling_point, program_name},
+    findings::{GOOD_EFFICIENCY, most_telling_point, on_placement, program_name},
     wording::{percent, times},
 };
 use manycore_experiment::{Record, record::id};
@@ -22,7 +22,12 @@ pub(super) fn scaling(record: &Record, evaluation: &Evaluation) -> Option<Line> 
         );
     }
     let full = most_telling_point(scaling)?;
-    let done = format!("{} do {} the work of one", workers(full.workers), times(&full.speedup));
+    let done = format!(
+        "{} do {} the work of one{}",
+        workers(full.workers),
+        times(&full.speedup),
+        on_placement(scaling)
+    );
     let share = percent(full.efficiency.median);
     let own = |options| next::for_command(options, record);
     Some(match full.efficiency.interval {

@@ -17,10 +17,19 @@ impl Record {
         }
         match (self.profile.as_str(), self.subject.as_str()) {
             ("", "") => self.subcommand.clone(),
-            ("", subject) => format!("{} -- {subject}", self.subcommand),
+            ("", subject) => format!("{}{} -- {subject}", self.subcommand, self.scale_options()),
             (profile, subject) if !subject.is_empty() => format!("{} {subject} --{profile}", self.subcommand),
             (profile, _) => format!("{} --{profile}", self.subcommand),
         }
+    }
+
+    /// Returns the options of `scale` that decide what its workers are and where they run.
+    fn scale_options(&self) -> String {
+        let experiment = self.experiment(id::SCALING).filter(|_| self.subcommand == "scale");
+        let option = |name: &str| experiment.and_then(|experiment| experiment.parameters.get(name));
+        let copies = option("counted").filter(|counted| *counted == "copies").map(|_| " --copies".to_owned());
+        let place = option("place").filter(|place| *place != "free").map(|place| format!(" --place {place}"));
+        copies.into_iter().chain(place).collect()
     }
 
     /// Returns what the variants of a comparison were, each with its label: `A` and `B`, or `A and B` where both are
@@ -117,6 +126,21 @@ mod tests {
                 ("B", "nginx -c n.conf (cpus=0), load: wrk -d 1s (CPUs 1)".to_owned()),
             ]
         );
+    }
+
+    /// Regression test: `cpus=0` was shown nowhere.
+    #[test]
+    fn the_placement_of_scale_is_named() {
+        let mut record = comparison(["1 copy", "2 copies"], &factors(["cpus=0", "cpus=0"]), &[]);
+        record.subcommand = "scale".to_owned();
+        record.experiments[0].id = id::SCALING.to_owned();
+        let mut set = |name: &str, value: &str| {
+            record.experiments[0].parameters.insert(name.to_owned(), value.to_owned());
+            record.command()
+        };
+        assert_eq!(set("place", "free"), "scale -- gzip -1 big.log");
+        assert_eq!(set("place", "cpus=0"), "scale --place cpus=0 -- gzip -1 big.log");
+        assert_eq!(set("counted", "copies"), "scale --copies --place cpus=0 -- gzip -1 big.log");
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub const SIZE: &str = "size";
 pub const ALL_CORES: &str = "all";
 /// The busy CPU, or `all`.
 pub const CPU: &str = "cpu";
-/// The CPUs that two tasks were pinned to, as a list.
+/// The CPUs that two tasks were pinned to, or those of a placement, as a list.
 pub const CPUS: &str = "cpus";
 /// One CPU of a pair.
 pub const FIRST_CPU: &str = "a";

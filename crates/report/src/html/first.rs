@@ -67,7 +67,7 @@ fn next(summaries: &[SectionSummary]) -> Markup {
                 h2.label id="next-heading" { "What to do next" }
                 ul {
                     @for step in steps.iter().take(MAX_COMMANDS) {
-                        li { code { (step.command) } span.why { (step.questions.join(" ")) } }
+                        li { code { (step.command) } span.why { (step.why) } }
                     }
                 }
             }
@@ -152,7 +152,7 @@ mod tests {
             };
         }
         let (text, page) = both(record);
-        let taken = "other work took 75 % of the CPU time (limit 10 %)";
+        let taken = "other work took 75 % of the CPU time (limit for advice 10 %)";
         assert!(text.contains("ANSWER   B is faster than A") && text.contains(taken), "{text}");
         assert!(page.contains("<p>B is faster than A"), "{page}");
         for rendered in [&text, &page] {

@@ -174,8 +174,14 @@ pub fn sections(all: &[NamedEvaluation]) -> Vec<Section> {
     let mut sections = all_sections(all);
     let evaluated = all.iter().any(|named| named.record.subcommand == "eval");
     sections.retain(|section| !section.tables.is_empty() || evaluated && !NOT_IN_EVAL.contains(&section.id));
-    // What differs comes first, conditions last, after what was found under them.
-    sections.sort_by_key(|section| (section.id != "differences", section.id == "conditions"));
+    // What differs comes first, conditions last, after what was found under them. An evaluation begins with its noise;
+    // in other records, that of their runs follows the answer.
+    sections.sort_by_key(|section| match section.id {
+        "differences" => 0,
+        "noise" if !evaluated => 2,
+        "conditions" => 3,
+        _ => 1,
+    });
     sections
 }
 

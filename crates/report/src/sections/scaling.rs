@@ -101,12 +101,18 @@ fn speedup(scaling: &Scaling) -> Table {
     table.notes.extend(scaling.points.iter().filter_map(superlinear));
     table.notes.extend(scaling.usl.as_ref().map(law));
     table.notes.extend(demand_note(scaling));
-    if scaling.usl.is_none() && scaling.is_cpu_bound() {
-        let note =
-            "No scalability law is fitted: that needs five numbers of workers up to the number of CPUs.";
-        table.notes.push(note.to_owned());
-    }
+    table.notes.push(speedup_note(scaling));
     table
+}
+
+/// Explains the columns of the speed-up.
+fn speedup_note(scaling: &Scaling) -> String {
+    let share = if scaling.is_cpu_bound() {
+        "Efficiency is the speed-up per worker, or per CPU where there are fewer CPUs than workers."
+    } else {
+        "Of linear is the share of the largest speed-up that is possible."
+    };
+    format!("Speed-up is the work per second relative to one worker, from pairs of the same round. {share}")
 }
 
 fn event_times(scaling: &Scaling) -> Table {
@@ -172,7 +178,7 @@ fn law(fit: &UslFit) -> String {
 /// machine.
 fn busy_shares(scaling: &Scaling) -> Table {
     let columns = ["CPUs", "least busy", "median", "most busy", "busy above 50 %"];
-    points("Share of time in which CPUs were busy", scaling, &columns, |point| {
+    let table = points("Share of time in which CPUs were busy", scaling, &columns, |point| {
         let shares: Vec<f64> = point.cpu_share.iter().map(|&(_, share)| share).collect();
         vec![
             shares.len().to_string(),
@@ -181,7 +187,8 @@ fn busy_shares(scaling: &Scaling) -> Table {
             optional(quantile(&shares, 1.0), percent),
             shares.iter().filter(|&&share| share > 0.5).count().to_string(),
         ]
-    })
+    });
+    Table { is_detail: true, ..table }
 }
 
 fn of_clock(clock: &Clock) -> Table {

@@ -7,56 +7,109 @@ use manycore_render::{
     table::Align,
 };
 
-/// Header of a column, the format of its figure, and the figure.
-type Column = (&'static str, fn(f64) -> String, fn(&SchedulerCounters) -> Option<f64>);
+/// A column of the table.
+struct Column {
+    head: &'static str,
+    show: fn(f64) -> String,
+    pick: fn(&SchedulerCounters) -> Option<f64>,
+    /// What the figure is.
+    meaning: &'static str,
+}
 
 const COLUMNS: [Column; 11] = [
-    ("used", percent, |counters| counters.cpu_time),
-    ("steal", percent, |counters| counters.steal),
-    ("other", percent, |counters| counters.other_work),
-    ("run delay", percent, |counters| counters.run_delay),
-    ("throttled", percent, |counters| counters.throttled),
-    ("PSI some", percent, |counters| counters.cpu_pressure),
-    ("GHz", |khz| factor(khz / 1e6), |counters| counters.frequency_khz),
-    ("migr/s", number, |counters| counters.migrations_per_second),
-    ("preempt/s", number, |counters| counters.preemptions_per_second),
-    ("events/CPU s", number, |counters| counters.rate_per_cpu_second),
-    (
-        "thermal",
-        |events| format!("{events:.0}"),
-        |counters| counters.thermal_events.map(|events| events as f64),
-    ),
+    Column {
+        head: "used",
+        show: percent,
+        pick: |counters| counters.cpu_time,
+        meaning: "the share of the time that the workers could have had",
+    },
+    Column {
+        head: "steal",
+        show: percent,
+        pick: |counters| counters.steal,
+        meaning: "the share of the CPUs' busy time that the hypervisor took",
+    },
+    Column {
+        head: "other",
+        show: percent,
+        pick: |counters| counters.other_work,
+        meaning: "the share of the CPUs' time that other work used",
+    },
+    Column {
+        head: "run delay",
+        show: percent,
+        pick: |counters| counters.run_delay,
+        meaning: "the share of the workers' time in which they were runnable and waited for a CPU",
+    },
+    Column {
+        head: "throttled",
+        show: percent,
+        pick: |counters| counters.throttled,
+        meaning: "the share of the time that the workers could have had in which a quota stopped them",
+    },
+    Column {
+        head: "PSI some",
+        show: percent,
+        pick: |counters| counters.cpu_pressure,
+        meaning: "the share of time in which at least one task waited for a CPU",
+    },
+    Column {
+        head: "GHz",
+        show: |khz| factor(khz / 1e6),
+        pick: |counters| counters.frequency_khz,
+        meaning: "the mean clock of the CPUs",
+    },
+    Column {
+        head: "migr/s",
+        show: number,
+        pick: |counters| counters.migrations_per_second,
+        meaning: "migrations between CPUs, per second and worker",
+    },
+    Column {
+        head: "preempt/s",
+        show: number,
+        pick: |counters| counters.preemptions_per_second,
+        meaning: "involuntary context switches, per second and worker",
+    },
+    Column {
+        head: "events/CPU s",
+        show: number,
+        pick: |counters| counters.rate_per_cpu_second,
+        meaning: "work per second of CPU time",
+    },
+    Column {
+        head: "thermal",
+        show: |events| format!("{events:.0}"),
+        pick: |counters| counters.thermal_events.map(|events| events as f64),
+        meaning: "how often CPUs were slowed down because they were too hot",
+    },
 ];
 
 pub(super) fn single(named: &NamedEvaluation) -> Vec<Table> {
     let Some(scaling) = &named.evaluation.scaling else { return Vec::new() };
-    // A column without any figure is omitted.
+    // A column without any figure is omitted, and so is its explanation.
     let columns: Vec<&Column> = COLUMNS
         .iter()
-        .filter(|(_, _, pick)| scaling.points.iter().any(|point| pick(&point.counters).is_some()))
+        .filter(|column| scaling.points.iter().any(|point| (column.pick)(&point.counters).is_some()))
         .collect();
-    let heads: Vec<&str> = columns.iter().map(|column| column.0).collect();
+    let heads: Vec<&str> = columns.iter().map(|column| column.head).collect();
     let mut table = Table::numeric("By number of workers", ("workers", Align::Right), &heads);
     for point in &scaling.points {
-        let cells = columns.iter().map(|(_, show, pick)| optional(pick(&point.counters), *show));
+        let cells = columns.iter().map(|column| optional((column.pick)(&point.counters), column.show));
         table.rows.push(std::iter::once(point.workers.to_string()).chain(cells).collect());
     }
-    table.notes.push(
-        "Used and throttled are shares of the time that the workers could have had, steal of the time in which CPUs \
-         were busy. Run delay is the share of the workers' time in which they were runnable and waited for a CPU. \
-         Other is the share of the whole machine's time that other work used. Migrations and preemptions are \
-         per second and worker."
-            .to_owned(),
-    );
+    let meanings: Vec<String> =
+        columns.iter().map(|column| format!("{}: {}", column.head, column.meaning)).collect();
+    table.notes.push(format!("{}.", meanings.join("; ")));
     if columns.is_empty() { Vec::new() } else { vec![table] }
 }
 
 pub(super) fn side_by_side(all: &[NamedEvaluation]) -> Vec<Table> {
     let column = |title: &str, index: usize| {
-        let (_, show, pick) = COLUMNS[index];
+        let Column { show, pick, .. } = &COLUMNS[index];
         by_workers(title, all, |named| {
             let points = named.evaluation.scaling.iter().flat_map(|scaling| &scaling.points);
-            points.map(|point| (point.workers, optional(pick(&point.counters), show))).collect()
+            points.map(|point| (point.workers, optional(pick(&point.counters), *show))).collect()
         })
     };
     vec![

@@ -4,6 +4,7 @@ use crate::{NamedEvaluation, html::charts::ChartFigure};
 use manycore_analysis::{EventTimeSummary, Scaling, ScalingPoint};
 use manycore_render::chart::{Axis, LineChart, Mark, Point, Series, Style, legend_sample};
 use manycore_stats::Estimate;
+use manycore_text::units::counted;
 
 /// Number of points with which a fitted law is drawn.
 const CURVE_POINTS: usize = 64;
@@ -232,7 +233,10 @@ fn lines(id: &str, label: &str, y_name: &str, y: Axis, runs: &[Run], series: Vec
 }
 
 fn all_cpus(scaling: &Scaling) -> (f64, String) {
-    (scaling.cpus as f64, format!("all {} CPUs", scaling.cpus))
+    let cpus = counted(scaling.cpus, "CPU");
+    let label =
+        if scaling.placed_on.is_some() { format!("{cpus} of the placement") } else { format!("all {cpus}") };
+    (scaling.cpus as f64, label)
 }
 
 /// Returns an axis with ticks at the measured numbers of workers. The most important ticks are kept where

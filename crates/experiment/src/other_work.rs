@@ -1,0 +1,85 @@
+//! Which other processes used CPU time during a run.
+
+use crate::record::BusyProcess;
+use manycore_linux::tasks::{self, Usage};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Maximum number of processes that are named.
+const MAX_NAMED: usize = 3;
+
+/// Use of CPU time, in CPUs, below which a process is not named.
+const MIN_CPUS: f64 = 0.02;
+
+/// CPU time of all processes at one moment.
+#[derive(Debug)]
+pub(crate) struct OtherWork(BTreeMap<u32, Usage>);
+
+impl OtherWork {
+    /// Reads the CPU time of all processes.
+    pub fn now() -> Self {
+        Self(tasks::all().into_iter().filter_map(|pid| Some((pid, tasks::usage(pid)?))).collect())
+    }
+
+    /// Returns the processes that used most CPU time since, `seconds` ago, without this one and its descendants.
+    pub fn busiest(&self, seconds: f64) -> Vec<BusyProcess> {
+        let own = tasks::with_descendants(&[std::process::id()]);
+        let named = |(pid, cpus)| Some(BusyProcess { pid, name: tasks::name(pid)?, cpus });
+        most(&self.0, &Self::now().0, &own, seconds).into_iter().filter_map(named).collect()
+    }
+}
+
+/// Returns the processes with most CPU time between two readings, in CPUs. The time of a process includes that of
+/// children that it has waited for, so a build counts for the program that started its compilers.
+fn most(
+    before: &BTreeMap<u32, Usage>,
+    after: &BTreeMap<u32, Usage>,
+    own: &BTreeSet<u32>,
+    seconds: f64,
+) -> Vec<(u32, f64)> {
+    let used = |(pid, now): (&u32, &Usage)| {
+        // A process that was started since, perhaps with the id of another one, has used all its time since.
+        let earlier = before.get(pid).filter(|then| then.start == now.start).map_or(0, |then| then.cpu_ns);
+        (*pid, now.cpu_ns.saturating_sub(earlier) as f64 / 1e9 / seconds)
+    };
+    let mut found: Vec<(u32, f64)> = after
+        .iter()
+        .filter(|(pid, _)| !own.contains(pid))
+        .map(used)
+        .filter(|(_, cpus)| cpus.is_finite() && *cpus >= MIN_CPUS)
+        .collect();
+    found.sort_by(|a, b| b.1.total_cmp(&a.1));
+    found.truncate(MAX_NAMED);
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usage(start: u64, seconds: f64) -> Usage {
+        Usage { parent: 1, start, cpu_ns: (seconds * 1e9) as u64 }
+    }
+
+    #[test]
+    fn processes_are_compared_by_what_they_used_during_the_run() {
+        let before = BTreeMap::from([(1, usage(1, 500.0)), (2, usage(2, 3.0)), (3, usage(3, 9.0))]);
+        let after = BTreeMap::from([
+            (1, usage(1, 500.0)),
+            (2, usage(2, 8.0)),
+            // Another process with the id of an earlier one.
+            (3, usage(30, 2.0)),
+            (4, usage(4, 7.0)),
+            (5, usage(5, 1.0)),
+            (6, usage(6, 9.0)),
+        ]);
+        assert_eq!(most(&before, &after, &BTreeSet::from([6]), 10.0), [(4, 0.7), (2, 0.5), (3, 0.2)]);
+        assert!(most(&before, &before, &BTreeSet::new(), 10.0).is_empty());
+        assert!(most(&before, &after, &BTreeSet::new(), 0.0).is_empty());
+    }
+
+    #[test]
+    fn this_process_is_not_other_work() {
+        let busiest = OtherWork(BTreeMap::new()).busiest(1e-3);
+        assert!(busiest.iter().all(|process| process.pid != std::process::id()), "{busiest:?}");
+    }
+}
