@@ -33,7 +33,7 @@ fn check<'a>(diagnosis: &'a Value, name: &str) -> &'a Value {
 fn this_machine_is_examined_and_the_text_names_every_check() {
     let json = manycore().args(["doctor", "--format", "json"]).assert().success();
     let diagnosis = parse("doctor", &json.get_output().stdout);
-    let shown = manycore().arg("doctor").assert().success();
+    let shown = manycore().args(["doctor", "--verbose"]).assert().success();
     let shown = text(&shown.get_output().stdout);
     assert!(text(&json.get_output().stderr).is_empty());
     for check in diagnosis["checks"].as_array().unwrap() {

@@ -11,12 +11,17 @@ use crate::{
     },
     probe, text,
 };
-use manycore_render::terminal::Terminal;
+use manycore_render::{document::Extent, terminal::Terminal};
 use manycore_topology::{SysTree, capture::Capture};
 
 /// Returns the text on a terminal of 80 columns.
 fn shown(diagnosis: &Diagnosis) -> String {
-    text::render(diagnosis).text(Terminal::new(80, false))
+    text::render(diagnosis, Extent::Full).text(Terminal::new(80, false))
+}
+
+/// Returns the text without `--verbose`.
+fn shown_briefly(diagnosis: &Diagnosis) -> String {
+    text::render(diagnosis, Extent::Brief { hint: "--verbose" }).text(Terminal::new(80, false))
 }
 
 const ALL_CAPABILITIES: u64 = 0x1ff_ffff_ffff;
@@ -32,7 +37,6 @@ fn runtimes(there: bool) -> Vec<RuntimeFacts> {
 
 /// A large server without a hypervisor, with everything.
 fn server() -> Facts {
-    let found = |version: &str| ProgramFacts::Found(version.to_owned());
     Facts {
         system: SystemFacts {
             version: "0.1.0".to_owned(),
@@ -73,16 +77,21 @@ fn server() -> Facts {
             huge_pages: vec![(2048, 512), (1_048_576, 0)],
             kvm: KvmAccess::Usable,
         },
-        features: FeatureFacts {
-            emulator: EmulatorFacts::Usable("qemu-x86_64 version 8.2.0".to_owned()),
-            memory_events: vec!["cpu/mem-loads,ldlat=30/P".to_owned()],
-            virsh: found("9.10.0"),
-            qemu_system: found("8.2.0"),
-            runtimes: runtimes(true),
-            sysbench: found("sysbench 1.0.20"),
-            stress_ng: found("stress-ng 0.17.4"),
-            numpy: found("1.24.4 with libopenblas.so.0"),
-        },
+        features: all_features(),
+    }
+}
+
+fn all_features() -> FeatureFacts {
+    let found = |version: &str| ProgramFacts::Found(version.to_owned());
+    FeatureFacts {
+        emulator: EmulatorFacts::Usable("qemu-x86_64 version 8.2.0".to_owned()),
+        memory_events: vec!["cpu/mem-loads,ldlat=30/P".to_owned()],
+        virsh: found("9.10.0"),
+        qemu_system: found("8.2.0"),
+        runtimes: runtimes(true),
+        sysbench: found("sysbench 1.0.20"),
+        stress_ng: found("stress-ng 0.17.4"),
+        numpy: found("1.24.4 with libopenblas.so.0"),
     }
 }
 
@@ -158,6 +167,20 @@ fn a_container_lacks_much() {
 }
 
 #[test]
+fn what_matters_most_comes_first_and_fits_on_a_screen() {
+    let container = diagnose(&container());
+    let text = shown_briefly(&container);
+    assert!(text.lines().count() <= 50, "{text}");
+    // What no subcommand uses is not listed.
+    assert!(!text.contains("sched_ext") && !text.contains("no subcommand uses it"), "{text}");
+    let named = |text: &str| container.checks.iter().filter(|check| text.contains(&check.name)).count();
+    assert_eq!(named(&text), container.checks.iter().filter(|check| !check.used_by.is_empty()).count());
+    assert_eq!(named(&shown(&container)), container.checks.len());
+    insta::assert_snapshot!(text);
+    assert!(shown_briefly(&diagnose(&server())).lines().count() < 10);
+}
+
+#[test]
 fn what_is_lost_has_a_cost_and_a_fix_and_only_that() {
     for facts in [server(), container(), Facts::default()] {
         for check in diagnose(&facts).checks {
@@ -227,6 +250,11 @@ fn root_without_capabilities_is_partial_and_they_are_named() {
     let root = check(&diagnosis, "root");
     assert_eq!(root.state, State::Partial);
     assert!(root.cost.as_ref().unwrap().contains("CAP_SYS_ADMIN, CAP_SYS_NICE"), "{root:?}");
+    assert_eq!(root.found, "root without CAP_SYS_ADMIN, CAP_SYS_NICE");
+    facts.rights.capabilities = 0;
+    let diagnosis = diagnose(&facts);
+    assert_eq!(check(&diagnosis, "root").found, "root without CAP_DAC_OVERRIDE and 7 more");
+    facts.rights.capabilities = ALL_CAPABILITIES & !(1 << 23 | 1 << 21);
     // The level of paranoia applies without CAP_SYS_ADMIN.
     assert_eq!(fix(&facts, "perf events"), Some(command("sysctl kernel.perf_event_paranoid=1")));
 }

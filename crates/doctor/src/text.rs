@@ -1,9 +1,8 @@
-//! A diagnosis for reading: the result in one line, one line for each check, then what is missing with its cost and
-//! what brings it.
+//! A diagnosis for reading. What no subcommand uses is only in the table of all checks.
 
 use crate::{Check, Diagnosis, Fix, State, Topic};
 use manycore_render::{
-    document::{Document, Item},
+    document::{Document, Extent, Item},
     table::{Align, Table},
     terminal::Mark,
 };
@@ -11,20 +10,23 @@ use manycore_render::{
 /// Width of the column of states.
 const STATE_COLUMNS: usize = 7;
 
-/// Returns the diagnosis.
-pub fn render(diagnosis: &Diagnosis) -> Document {
+/// Returns the diagnosis: what is missing with its cost and its fix, the most important first, then the rest by name. In
+/// full it has a table of all checks, and the cost of what this machine does not have.
+pub fn render(diagnosis: &Diagnosis, extent: Extent) -> Document {
     let mut document = Document::new();
-    document.strong(totals(&diagnosis.checks));
+    let used: Vec<&Check> = diagnosis.checks.iter().filter(|check| !check.used_by.is_empty()).collect();
+    document.strong(totals(&used));
     document.paragraph(format!("manycore {} on {}", diagnosis.version, diagnosis.system));
-    for topic in [Topic::Rights, Topic::Kernel, Topic::Hardware, Topic::Programs] {
-        document.gap();
-        document.table(table(topic, &diagnosis.checks));
-    }
-    for (heading, states) in [
-        ("What is missing", &[State::Partial, State::Missing][..]),
-        ("What this machine does not have", &[State::Absent][..]),
-    ] {
-        details(heading, states, &diagnosis.checks, &mut document);
+    match extent {
+        Extent::Full => {
+            for topic in [Topic::Rights, Topic::Kernel, Topic::Hardware, Topic::Programs] {
+                document.gap();
+                document.table(table(topic, &diagnosis.checks));
+            }
+            details("What is missing", &of(&used, &MISSING), &mut document);
+            details("What this machine does not have", &of(&used, &[State::Absent]), &mut document);
+        }
+        Extent::Brief { hint } => brief(&used, hint, extent.findings(), &mut document),
     }
     if let Some(command) = &diagnosis.install_all {
         document.gap();
@@ -34,7 +36,34 @@ pub fn render(diagnosis: &Diagnosis) -> Document {
     document
 }
 
-fn totals(checks: &[Check]) -> String {
+/// States of what is missing, in whole or in part.
+const MISSING: [State; 2] = [State::Partial, State::Missing];
+
+/// Returns the checks in one of these states.
+fn of<'a>(checks: &[&'a Check], states: &[State]) -> Vec<&'a Check> {
+    checks.iter().copied().filter(|check| states.contains(&check.state)).collect()
+}
+
+/// Adds the first `most` of the missing things, and the names of all others.
+fn brief(used: &[&Check], hint: &str, most: usize, document: &mut Document) {
+    let missing = of(used, &MISSING);
+    let (first, rest) = missing.split_at(missing.len().min(most));
+    details("What is missing", first, document);
+    document.gap();
+    for (label, checks) in [
+        ("also missing:", rest.to_vec()),
+        ("not on this machine:", of(used, &[State::Absent])),
+        ("available:", of(used, &[State::Available])),
+    ] {
+        if !checks.is_empty() {
+            let names: Vec<&str> = checks.iter().map(|check| check.name.as_str()).collect();
+            document.item(Item::new(label, None, names.join(", ")));
+        }
+    }
+    document.paragraph(format!("what each check found, and what each missing thing costs: {hint}"));
+}
+
+fn totals(checks: &[&Check]) -> String {
     let count = |state| checks.iter().filter(|check| check.state == state).count();
     let mut parts = vec![format!("{} of {} available", count(State::Available), checks.len())];
     let others = [
@@ -70,17 +99,14 @@ fn word(state: State) -> &'static str {
     }
 }
 
-/// Adds the checks in some states, with what is lost and what brings it.
-fn details(heading: &str, states: &[State], checks: &[Check], document: &mut Document) {
-    let mut lacking = checks.iter().filter(|check| states.contains(&check.state)).peekable();
-    if lacking.peek().is_some() {
+/// Adds checks with what was found, what is lost and what brings it.
+fn details(heading: &str, lacking: &[&Check], document: &mut Document) {
+    if !lacking.is_empty() {
         document.gap();
         document.heading(heading);
     }
     for check in lacking {
-        let used_by = check.used_by.join(", ");
-        let words =
-            if used_by.is_empty() { check.name.clone() } else { format!("{} (for {used_by})", check.name) };
+        let words = format!("{}: {} (for {})", check.name, check.found, check.used_by.join(", "));
         let mark = (check.state != State::Absent).then_some(Mark::Warning);
         let mut item = Item::new(word(check.state), mark, words);
         item.label_columns = STATE_COLUMNS;

@@ -82,6 +82,8 @@ pub struct Doctor {
     /// How to print the result
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
+    #[command(flatten)]
+    pub extent: ExtentArgs,
 }
 
 /// Print the JSON Schema of a kind of JSON

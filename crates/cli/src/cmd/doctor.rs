@@ -35,7 +35,7 @@ pub fn run(args: &Doctor, terminal: Terminal) -> Outcome {
     let machine = manycore_topology::read(&tree).map_err(Failure::input)?;
     let facts = probe::read(&tree, &machine, env!("CARGO_PKG_VERSION"), features());
     let diagnosis = diagnose(&facts);
-    output::result(args.format, terminal, &diagnosis, || text::render(&diagnosis))
+    output::result(args.format, terminal, &diagnosis, || text::render(&diagnosis, args.extent.extent()))
 }
 
 /// Runs the probes of the features, all at once.

@@ -3,65 +3,78 @@
 use super::Maker;
 use crate::{
     Check, Facts, Fix, State, Topic,
-    facts::{EmulatorFacts, ProgramFacts, RuntimeFacts},
+    facts::{EmulatorFacts, FeatureFacts, ProgramFacts, RuntimeFacts},
     install::Wanted,
 };
 
 const MAKER: Maker = Maker(Topic::Programs);
 
+/// A program whose version was read.
+struct Program {
+    name: &'static str,
+    used_by: &'static [&'static str],
+    wanted: Wanted,
+    /// What is lost without it.
+    cost: &'static str,
+    found: fn(&FeatureFacts) -> &ProgramFacts,
+}
+
+const PROGRAMS: [Program; 5] = [
+    Program {
+        name: "sysbench",
+        used_by: &["eval"],
+        wanted: Wanted::Sysbench,
+        cost: "eval has no figures of sysbench beside its own",
+        found: |features| &features.sysbench,
+    },
+    Program {
+        name: "NumPy",
+        used_by: &["eval"],
+        wanted: Wanted::NumPy,
+        cost: "eval leaves out threads and processes of Python",
+        found: |features| &features.numpy,
+    },
+    Program {
+        name: "stress-ng",
+        used_by: &["bench", "eval"],
+        wanted: Wanted::StressNg,
+        cost: "semaphores and messages have no figures of stress-ng beside them",
+        found: |features| &features.stress_ng,
+    },
+    Program {
+        name: "libvirt",
+        used_by: &["vm"],
+        wanted: Wanted::Libvirt,
+        cost: "vm plan and vm check read domains from files only, and assume a version of libvirt",
+        found: |features| &features.virsh,
+    },
+    Program {
+        name: "QEMU",
+        used_by: &["vm"],
+        wanted: Wanted::QemuSystem,
+        cost: "vm plan assumes a version of QEMU; virtual machines cannot run here",
+        found: |features| &features.qemu_system,
+    },
+];
+
 pub(super) fn checks(facts: &Facts) -> Vec<Check> {
-    let features = &facts.features;
-    let program = |name, used_by: &[&str], program: &ProgramFacts, wanted, cost| match program {
-        ProgramFacts::Found(version) => MAKER.available(name, used_by, version),
-        ProgramFacts::Missing => {
-            MAKER.available(name, used_by, "not installed").not_installed(facts, wanted, cost)
-        }
-        ProgramFacts::Broken(why) => MAKER.available(name, used_by, why).lacking(
+    let runtimes = facts.features.runtimes.iter().map(|runtime| runtime_check(facts, runtime));
+    let programs = PROGRAMS.iter().map(|program| program_check(facts, program));
+    std::iter::once(emulator(facts)).chain(runtimes).chain(programs).collect()
+}
+
+fn program_check(facts: &Facts, program: &Program) -> Check {
+    let Program { name, used_by, wanted, cost, found } = program;
+    let check = |found: &str| MAKER.available(name, used_by, found);
+    match found(&facts.features) {
+        ProgramFacts::Found(version) => check(version),
+        ProgramFacts::Missing => check("not installed").not_installed(facts, *wanted, cost),
+        ProgramFacts::Broken(why) => check(why).lacking(
             State::Missing,
-            cost,
+            *cost,
             Fix::Advice("run it by hand to see what is wrong, and reinstall it".to_owned()),
         ),
-    };
-    let mut checks = vec![emulator(facts)];
-    checks.extend(features.runtimes.iter().map(|runtime| runtime_check(facts, runtime)));
-    checks.extend([
-        program(
-            "sysbench",
-            &["eval"],
-            &features.sysbench,
-            Wanted::Sysbench,
-            "eval has no figures of sysbench beside its own",
-        ),
-        program(
-            "NumPy",
-            &["eval"],
-            &features.numpy,
-            Wanted::NumPy,
-            "eval leaves out threads and processes of Python",
-        ),
-        program(
-            "stress-ng",
-            &["bench", "eval"],
-            &features.stress_ng,
-            Wanted::StressNg,
-            "semaphores and messages have no figures of stress-ng beside them",
-        ),
-        program(
-            "libvirt",
-            &["vm"],
-            &features.virsh,
-            Wanted::Libvirt,
-            "vm plan and vm check read domains from files only, and assume a version of libvirt",
-        ),
-        program(
-            "QEMU",
-            &["vm"],
-            &features.qemu_system,
-            Wanted::QemuSystem,
-            "vm plan assumes a version of QEMU; virtual machines cannot run here",
-        ),
-    ]);
-    checks
+    }
 }
 
 fn emulator(facts: &Facts) -> Check {

@@ -42,13 +42,21 @@ fn missing_capabilities(rights: &RightsFacts) -> Vec<&'static str> {
     CAPABILITIES.iter().filter(|(_, bit)| lacks(*bit)).map(|(name, _)| *name).collect()
 }
 
+/// Returns two capabilities, or one of more and how many there are, so that they fit into a table.
+fn named(capabilities: &[&str]) -> String {
+    match capabilities {
+        [first, _, rest @ ..] if !rest.is_empty() => format!("{first} and {} more", rest.len() + 1),
+        few => few.join(", "),
+    }
+}
+
 fn root(rights: &RightsFacts) -> Check {
     let missing = missing_capabilities(rights);
     let used_by = ["run", "pin", "audit", "irq", "qos", "vm", "guard", "falseshare"];
     let check = |found: &str| MAKER.available("root", &used_by, found);
     match (rights.is_root, missing.is_empty()) {
         (true, true) => check("root with all needed capabilities"),
-        (true, false) => check(&format!("root without {} of {} capabilities", missing.len(), CAPABILITIES.len()))
+        (true, false) => check(&format!("root without {}", named(&missing)))
             .lacking(
                 State::Partial,
                 format!("what needs {} is refused", missing.join(", ")),
