@@ -65,13 +65,14 @@ fn once_stays_until_undone() {
     let (home, shell) = (TestHome::new(), KillOnDrop::shell());
     let (pid, place) = (shell.pid().to_string(), format!("cpus={}", last(&cpus)));
     let said = home.stderr_of(0, &["pin", "--pid", &pid, "--place", &place, "--workers", "1", "--once"]);
-    assert!(said.contains("1 task moved") && said.contains("'manycore undo pin-"), "{said}");
+    let moved = format!("1 task moved to CPU {}, held by ", last(&cpus));
+    assert!(said.contains(&moved) && said.contains("'manycore undo pin-"), "{said}");
     assert!(is_on(shell.pid(), &last(&cpus)));
     let listed = home.run(&["undo", "--list"]);
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
     assert!(listed.contains("stays until undone"), "{listed}");
     let name = listed.split_whitespace().next().unwrap();
-    assert!(home.stderr_of(2, &["undo", "pin-0"]).contains("no journal named pin-0"));
+    assert!(home.stderr_of(2, &["undo", "pin-0"]).contains("no change named pin-0 is in force"));
     let undone = home.run(&["undo", name, "--format", "json"]);
     let undone: Value = serde_json::from_slice(&undone.stdout).unwrap();
     assert_eq!(undone["undone"][0]["restored"]["tasks"], 1);
@@ -121,7 +122,9 @@ fn unprivileged_user_places_own_processes() {
         .output()
         .unwrap();
     assert_eq!(run.status.code(), Some(3));
-    assert!(String::from_utf8_lossy(&run.stderr).contains("cannot be moved: Operation not permitted"));
+    let said = String::from_utf8_lossy(&run.stderr).into_owned();
+    let named = format!("sh (pid {}) cannot be moved: Operation not permitted", foreign.pid());
+    assert!(said.contains(&named) && said.contains("run manycore as root"), "{said}");
     assert_eq!(fs::read_dir(&journals).unwrap().count(), 0);
 }
 
@@ -179,4 +182,29 @@ fn kernel_threads_and_zombies_are_not_pinned() {
     assert!(home.stderr_of(2, &["pin", "--pid", &pid.to_string(), "--once"]).contains("has ended"));
     child.wait().unwrap();
     assert!(home.is_clean());
+}
+
+#[test]
+fn pin_and_undo_count_the_same_tasks() {
+    let Some(cpus) = two_cpus() else { return };
+    let (home, mut shell) = (TestHome::new(), KillOnDrop::shell());
+    let there = shell.child();
+    manycore_linux::affinity::restrict(there, &last(&cpus)).unwrap();
+    let (pid, place) = (shell.pid().to_string(), format!("cpus={}", last(&cpus)));
+    let said = home.stderr_of(0, &["pin", "--pid", &pid, "--place", &place, "--once"]);
+    let moved = format!("1 of 2 tasks moved to CPU {} (the other one was there already)", last(&cpus));
+    assert!(said.contains(&moved), "{said}");
+    let undone = home.run(&["undo"]);
+    let undone = String::from_utf8_lossy(&undone.stdout).into_owned();
+    assert!(undone.contains("1 task: CPUs restored"), "{undone}");
+    assert!(is_on(shell.pid(), &cpus) && is_on(there, &last(&cpus)));
+    let nothing = home.run(&["undo"]);
+    assert_eq!(nothing.stdout, home.run(&["undo", "--list"]).stdout);
+    assert_eq!(String::from_utf8_lossy(&nothing.stdout).trim(), "no changes are in force");
+}
+
+#[test]
+fn a_name_instead_of_a_process_id_is_answered_with_the_command_that_finds_it() {
+    let said = TestHome::new().stderr_of(2, &["pin", "--pid", "redis-server", "--place", "close"]);
+    assert!(said.contains("--pid $(pgrep -d, -x redis-server)"), "{said}");
 }

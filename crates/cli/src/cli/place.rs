@@ -1,7 +1,10 @@
 //! Arguments of the subcommands that place commands and processes and undo placements: `run`, `pin`, `undo` and
 //! `probe`.
 
-use super::{Format, value::percentage};
+use super::{
+    Format,
+    value::{percentage, process_id},
+};
 use clap::{Args, ValueEnum};
 use manycore_placement::{MemoryPlacement, Policy, Reserve};
 use std::path::PathBuf;
@@ -94,7 +97,7 @@ Examples:
 Threads and children created later are pinned when they appear. With --once they only inherit their affinity.")]
 pub struct PinArgs {
     /// Ids of the processes; their descendants are moved as well
-    #[arg(long, required = true, value_name = "PID", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
+    #[arg(long, required = true, value_name = "PID", value_delimiter = ',', value_parser = process_id)]
     pub pid: Vec<u32>,
     /// Move the existing tasks and exit; `undo` restores their CPUs
     #[arg(long)]

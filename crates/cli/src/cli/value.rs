@@ -66,6 +66,22 @@ pub fn percentage(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "expected a percentage from 0% to 100%, such as 90%".to_owned())
 }
 
+/// Parses the id of a process. A name may be that of several processes, so it is not looked up.
+pub fn process_id(text: &str) -> Result<u32, String> {
+    let is_plain = |name: &str| {
+        name.starts_with(|c: char| c.is_ascii_alphabetic())
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+    };
+    match text.parse::<i32>() {
+        Ok(pid) if pid > 0 => Ok(pid.unsigned_abs()),
+        Ok(_) => Err("a process id is a number above zero".to_owned()),
+        Err(_) if is_plain(text) => {
+            Err(format!("expected the number of a process, not a name: --pid $(pgrep -d, -x {text})"))
+        }
+        Err(_) => Err(format!("expected the number of a process, from 1 to {}", i32::MAX)),
+    }
+}
+
 /// Parses a whole percentage from `LEAST` to 100, such as `40%` or `40`, as libvirt has them.
 pub fn whole_percent<const LEAST: u8>(text: &str) -> Result<u8, String> {
     let wrong = || format!("expected a whole percentage from {LEAST}% to 100%, such as 40%");
@@ -147,6 +163,18 @@ mod tests {
             ("1e12", MAX_COUNT),
         ] {
             assert_eq!(count(text), Ok(value), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_not_a_process_id_and_the_command_that_finds_it_is_printed() {
+        assert_eq!(process_id("812"), Ok(812));
+        let refused = |text: &str| process_id(text).unwrap_err();
+        assert!(refused("redis-server").ends_with("--pid $(pgrep -d, -x redis-server)"));
+        assert_eq!(refused("0"), "a process id is a number above zero");
+        // Nothing that a shell would run is printed as a command.
+        for text in ["$(reboot)", "a;b", "-x", "1x", "99999999999", ""] {
+            assert!(refused(text).starts_with("expected the number of a process, from 1"), "{text}");
         }
     }
 

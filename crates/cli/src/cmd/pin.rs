@@ -8,7 +8,7 @@ use crate::{
 };
 use manycore_control::placement::{PinnedProcesses, RunningProcesses};
 use manycore_linux::tasks;
-use manycore_text::units;
+use manycore_topology::CpuSet;
 
 /// Moves the processes to the planned CPUs and enforces the placement until all of them have ended or a
 /// signal arrives. Then restores their former CPUs.
@@ -31,15 +31,16 @@ pub fn run(args: &PinArgs) -> Outcome {
             output::note(&format!("manycore: {text}"));
         }
     };
-    let pinned = PinnedProcesses::pin(processes, placement, &what, args.once)?;
+    let cpus = CpuSet::union_of(placement.plan.workers.iter().map(|worker| &worker.cpus));
+    let mut pinned = PinnedProcesses::pin(processes, placement, &what, args.once)?;
+    let moved = pinned.moved().words(&cpus);
     if args.once {
         let id = pinned.journal_id();
-        let trace = pinned.leave();
-        let (tasks, held_by) = (units::counted(trace.tasks.len(), "task"), &trace.held_by);
-        note(format!("{tasks} moved, held by {held_by}; 'manycore undo {id}' restores their CPUs"));
+        let held_by = pinned.leave().held_by;
+        note(format!("{moved}, held by {held_by}; 'manycore undo {id}' restores their CPUs"));
         return Ok(());
     }
-    note(format!("{what}: until all processes have ended or Ctrl-C"));
+    note(format!("{what}: {moved}, until all processes have ended or Ctrl-C"));
     let end = pinned.enforce(&signals)?;
     placement_args::report_restored(&end.restored, &end.journal, args.placing.quiet)?;
     placement_args::report_trace(&end.trace, &args.placing)

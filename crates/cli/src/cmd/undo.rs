@@ -25,12 +25,12 @@ pub fn run(args: &Undo, terminal: Terminal) -> Outcome {
         Failure::missing(format!("cannot read the journals in {}: {error}", folder.display()))
     })?;
     for problem in &problems {
-        output::note(&format!("manycore: not a journal, remove it by hand: {problem}"));
+        output::note(&format!("manycore: not a journal of changes, remove it by hand: {problem}"));
     }
     let chosen = chosen(pending, &args.names)?;
     if args.list {
         return output::result(args.format, terminal, &report::pending_json(&chosen), || {
-            document(report::pending_words(&chosen), "nothing is pending")
+            document(report::pending_words(&chosen))
         });
     }
     let mut undone = Vec::new();
@@ -53,7 +53,7 @@ pub fn run(args: &Undo, terminal: Terminal) -> Outcome {
 /// [`Failure::Missing`] if a change could not be undone.
 pub(super) fn print(undone: &[Undone], format: Format, terminal: Terminal, others: usize) -> Outcome {
     output::result(format, terminal, &report::undone_json(undone), || {
-        document(report::undone_words(undone), "nothing to undo")
+        document(report::undone_words(undone))
     })?;
     match Undone::failures(undone) + others {
         0 => Ok(()),
@@ -61,11 +61,11 @@ pub(super) fn print(undone: &[Undone], format: Format, terminal: Terminal, other
     }
 }
 
-/// Returns journals for reading; `none` where there are none.
-fn document(journals: Vec<JournalWords>, none: &str) -> Document {
+/// Returns changes for reading.
+fn document(journals: Vec<JournalWords>) -> Document {
     let mut document = Document::new();
     if journals.is_empty() {
-        document.paragraph(none);
+        document.paragraph("no changes are in force");
     }
     for JournalWords { name, words, details } in journals {
         let details = details.into_iter().map(|detail| ("", detail)).collect();
@@ -77,7 +77,7 @@ fn document(journals: Vec<JournalWords>, none: &str) -> Document {
 fn chosen(pending: Vec<Pending>, names: &[String]) -> Outcome<Vec<Pending>> {
     if let Some(name) = names.iter().find(|name| !pending.iter().any(|pending| pending.id() == **name)) {
         return Err(Failure::input(format!(
-            "no journal named {name} is pending: see 'manycore undo --list'"
+            "no change named {name} is in force: see 'manycore undo --list'"
         )));
     }
     Ok(pending.into_iter().filter(|pending| names.is_empty() || names.contains(&pending.id())).collect())

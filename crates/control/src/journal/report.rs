@@ -197,8 +197,8 @@ fn restored(journal: &Pending, result: &UndoResult) -> String {
     }
 }
 
-/// Counts problems: `2 problems: some changes could not be undone; their journals are kept`.
+/// Counts problems: `2 problems: some changes could not be undone; run 'manycore undo' to try again`.
 pub fn problems(count: usize) -> String {
     let what = units::counted(count, "problem");
-    format!("{what}: some changes could not be undone; their journals are kept")
+    format!("{what}: some changes could not be undone; run 'manycore undo' to try again")
 }

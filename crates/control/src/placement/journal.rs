@@ -11,7 +11,7 @@ use manycore_linux::{
 use manycore_placement::{PlacementPlan, PlacementTrace, TaskReading};
 use manycore_topology::{CpuSet, Machine};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io,
     path::Path,
     sync::Arc,
@@ -28,6 +28,8 @@ pub struct PlacementJournal {
     originals: BTreeMap<u32, CpuSet>,
     /// The affinity to restore for processes whose original affinity is unknown.
     own_cpus: CpuSet,
+    /// Tasks whose affinity was changed.
+    moved: BTreeSet<u32>,
     trace: PlacementTrace,
     /// Index in `trace` of each running task.
     trace_index: BTreeMap<u32, usize>,
@@ -59,6 +61,7 @@ impl PlacementJournal {
             journal,
             originals: BTreeMap::new(),
             own_cpus,
+            moved: BTreeSet::new(),
             near_memory: plan.workers.iter().map(|worker| near(&worker.memory_nodes)).collect(),
             trace: PlacementTrace::for_plan(plan, subject),
             trace_index: BTreeMap::new(),
@@ -121,8 +124,14 @@ impl PlacementJournal {
         if old == new {
             return Ok(());
         }
+        self.moved.insert(tid);
         let old = if created_while_observed { process } else { old.clone() };
         self.note(&Change::Affinity { pid, tid, old, new: new.clone() })
+    }
+
+    /// Returns the number of tasks whose affinity was changed; those that had it before do not count.
+    pub(super) fn moved(&self) -> usize {
+        self.moved.len()
     }
 
     /// Records that a task is pinned for the first time, with the delay since its creation if that is

@@ -19,7 +19,7 @@ mod switched;
 mod worker_cpus;
 
 pub use enforcer::AffinityEnforcer;
-pub use pin::{PinEnd, PinnedProcesses, RunningProcesses};
+pub use pin::{MovedTasks, PinEnd, PinnedProcesses, RunningProcesses};
 pub use request::{Enforcement, PlacementRequest, ResolvedPlacement};
 pub use run::{CommandEnd, LeftRunning, PlacedCommand, run};
 pub use signals::SignalSource;

@@ -7,6 +7,8 @@ use crate::{
 };
 use manycore_linux::tasks;
 use manycore_placement::{MemoryPlacement, PlacementTrace};
+use manycore_text::units::counted;
+use manycore_topology::CpuSet;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
@@ -24,6 +26,29 @@ pub struct RunningProcesses(Vec<(u32, OwnedFd)>);
 pub struct PinnedProcesses {
     processes: RunningProcesses,
     session: PlacementSession,
+}
+
+/// Tasks of processes that were moved to planned CPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MovedTasks {
+    /// Tasks whose affinity was changed. Undo restores these.
+    pub moved: usize,
+    /// All tasks of the processes.
+    pub all: usize,
+}
+
+impl MovedTasks {
+    /// Describes the move to `cpus`: `3 of 5 tasks moved to CPUs 0-1 (the others were there already)`.
+    pub fn words(self, cpus: &CpuSet) -> String {
+        let Self { moved, all } = self;
+        let to = format!("{} {}", if cpus.len() == 1 { "CPU" } else { "CPUs" }, cpus.brief());
+        match (moved, all - moved.min(all)) {
+            (_, 0) => format!("{} moved to {to}", counted(all, "task")),
+            (0, _) => format!("{} already on {to}", counted(all, "task")),
+            (_, 1) => format!("{moved} of {all} tasks moved to {to} (the other one was there already)"),
+            _ => format!("{moved} of {all} tasks moved to {to} (the others were there already)"),
+        }
+    }
 }
 
 /// How the placement of running processes ended.
@@ -115,10 +140,18 @@ impl PinnedProcesses {
         self.session.journal_id()
     }
 
-    /// Leaves the tasks where they are. Returns where they were moved.
+    /// Leaves the tasks where they are. Returns where they are.
     pub fn leave(mut self) -> PlacementTrace {
         let pids = self.processes.ids();
         self.session.finish(&pids)
+    }
+
+    /// Returns how many tasks were moved so far, and how many are held in place.
+    pub fn moved(&mut self) -> MovedTasks {
+        let journal = self.session.enforcer().journal();
+        journal
+            .map(|journal| MovedTasks { moved: journal.moved(), all: journal.trace().tasks.len() })
+            .unwrap_or_default()
     }
 
     /// Enforces the placement until all processes have ended or a signal is received. Then restores what was
@@ -150,5 +183,20 @@ impl PinnedProcesses {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_moved_tasks_is_that_which_undo_restores() {
+        let words = |moved, all, cpus: &str| MovedTasks { moved, all }.words(&cpus.parse().unwrap());
+        assert_eq!(words(1, 1, "3"), "1 task moved to CPU 3");
+        assert_eq!(words(5, 5, "0-1"), "5 tasks moved to CPUs 0-1");
+        assert_eq!(words(3, 5, "0-1"), "3 of 5 tasks moved to CPUs 0-1 (the others were there already)");
+        assert_eq!(words(4, 5, "0"), "4 of 5 tasks moved to CPU 0 (the other one was there already)");
+        assert_eq!(words(0, 2, "0"), "2 tasks already on CPU 0");
     }
 }

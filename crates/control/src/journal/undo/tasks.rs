@@ -45,6 +45,7 @@ impl Pending {
     pub(super) fn restore_tasks(&self, restored: &mut UndoResult) {
         // Read before control groups are left, since kernels before 6.2 then reset affinities.
         let mut members = self.members();
+        let before = self.current_affinities(&members);
         let (mut ours, others): (Vec<Task>, Vec<Task>) =
             self.tasks(&members).into_iter().partition(|task| task.ours);
         self.record_in_newer(others, restored);
@@ -75,12 +76,21 @@ impl Pending {
                 task.restore(restored);
             }
         }
+        if restored.failed.is_empty() {
+            keep(before.into_iter().filter(|(tid, _)| !done.contains_key(tid)));
+        }
         restored.tasks = done.len();
         if !ours.is_empty() && restored.failed.is_empty() {
             restored
                 .failed
                 .push(format!("{} tasks keep creating new tasks on the CPUs of the journal", ours.len()));
         }
+    }
+
+    /// Returns the affinity of each task of the journal.
+    fn current_affinities(&self, members: &BTreeMap<u32, u64>) -> Vec<(u32, CpuSet)> {
+        let tids = self.processes(members).into_keys().flat_map(tasks::threads);
+        tids.filter_map(|tid| Some((tid, affinity::of_thread(tid).ok()?))).collect()
     }
 
     /// Handles tasks whose affinity was changed after us: records the original affinity in the newer journal
@@ -243,6 +253,17 @@ impl Pending {
             if let Err(error) = result {
                 restored.failed.push(format!("cannot move a process out of its control group: {error}"));
             }
+        }
+    }
+}
+
+/// Gives tasks that are not restored the affinity that they had: leaving a group of version 1, or of version 2 before
+/// Linux 6.2, resets the affinity of all its tasks.
+fn keep(tasks: impl Iterator<Item = (u32, CpuSet)>) {
+    for (tid, cpus) in tasks {
+        if affinity::of_thread(tid).is_ok_and(|now| now != cpus) {
+            // It may have ended.
+            let _ = affinity::restrict(tid, &cpus);
         }
     }
 }

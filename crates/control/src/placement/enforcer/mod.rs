@@ -150,7 +150,7 @@ impl AffinityEnforcer {
         &self.own_affinities
     }
 
-    /// Returns the tasks that could not be moved: name and reason.
+    /// Returns the processes with tasks that could not be moved: name with id, and reason.
     pub fn refused(&self) -> &BTreeMap<String, String> {
         &self.refused
     }

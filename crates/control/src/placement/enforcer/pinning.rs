@@ -95,6 +95,11 @@ impl AffinityEnforcer {
             Err(error) if error.kind() == ErrorKind::NotFound || is(&error, Errno::SRCH) => {
                 self.assignment.remove(tid);
             }
+            Err(error) if is(&error, Errno::PERM) => self.refuse(
+                pid,
+                tid,
+                &format!("{error}: run manycore as root, or as the user of the process"),
+            ),
             Err(error) => self.refuse(pid, tid, &error.to_string()),
         }
     }
@@ -118,7 +123,7 @@ impl AffinityEnforcer {
     pub(super) fn refuse(&mut self, pid: u32, tid: u32, why: &str) {
         self.assignment.remove(tid);
         self.register_task(pid, tid);
-        self.refused.insert(name(tid), why.to_owned());
+        self.refused.insert(format!("{} (pid {pid})", name(pid)), why.to_owned());
     }
 
     /// Moves a known task to another worker.
