@@ -33,6 +33,10 @@ pub struct Process {
     pub parent: u32,
     /// Its name (`comm`, at most 15 bytes).
     pub name: String,
+    /// Whether it was forked and has not started a program since (`PF_FORKNOEXEC` of its flags in `stat`).
+    pub forked: bool,
+    /// Present if manycore has pinned it.
+    pub pinned_by: Option<ManycorePin>,
     /// The limits set by its control groups.
     pub limits: GroupLimits,
     /// Its threads, the main one first.
@@ -45,6 +49,15 @@ pub struct Process {
     pub program: Option<Program>,
     /// Bytes of its memory by NUMA node; read only for pinned processes of machines with several nodes.
     pub memory: Option<BTreeMap<u32, u64>>,
+}
+
+/// A change of manycore that pinned a process and is still in force.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ManycorePin {
+    /// Its name, as `manycore undo` takes it.
+    pub change: String,
+    /// The process that enforces it, and undoes it at its end; absent if it stays until it is undone.
+    pub owner: Option<u32>,
 }
 
 /// One thread.
@@ -182,6 +195,17 @@ impl Process {
         thread.limits.as_ref().unwrap_or(&self.limits)
     }
 
+    /// Returns whether it runs the same program as this parent: it was forked from it, and kept its name or has a
+    /// longer one. Process 1 adopts processes of all programs.
+    pub fn is_part_of(&self, parent: &Self) -> bool {
+        self.forked && parent.pid == self.parent && parent.pid != 1 && self.name.starts_with(&parent.name)
+    }
+
+    /// Returns the number of its threads that were busy, among those whose CPU time was read.
+    pub fn busy_threads(&self) -> usize {
+        self.threads.iter().filter(|thread| thread.is_busy()).count()
+    }
+
     /// Returns the online CPUs on which any of its threads may run.
     pub fn allowed_cpus(&self, online: &CpuSet) -> CpuSet {
         CpuSet::union_of(self.threads.iter().map(|thread| &thread.cpus)).intersection(online)
@@ -202,6 +226,11 @@ impl GroupLimits {
 }
 
 impl Thread {
+    /// Returns whether it was busy in the interval.
+    pub fn is_busy(&self) -> bool {
+        self.busy_cpus.is_some_and(|busy| busy >= super::BUSY)
+    }
+
     /// Returns the CPU to which it is pinned, if it is pinned to a single one.
     pub fn only_cpu(&self, online: &CpuSet) -> Option<CpuId> {
         let cpus = self.cpus.intersection(online);

@@ -18,11 +18,13 @@ pub mod text;
 
 mod facts;
 mod interrupts;
+mod manycore_pins;
 mod memory;
 mod offline_or_isolated;
 mod outside_cpuset;
 mod overlap;
 mod oversubscribed;
+mod pinned;
 mod tenant;
 #[cfg(test)]
 mod tests;
@@ -32,13 +34,15 @@ mod words;
 
 pub use error::{Error, Result};
 pub use facts::{
-    AuditFacts, Go, GroupLimits, Interrupt, Process, ProcessRef, Program, Thread, Throttling, UnexaminedKind,
+    AuditFacts, Go, GroupLimits, Interrupt, ManycorePin, Process, ProcessRef, Program, Thread, Throttling,
+    UnexaminedKind,
 };
+pub use pinned::{PinnedTenant, find as find_pinned};
 pub use threads::{LIBRARIES, VARIABLES, clearly_more};
 
 use manycore_topology::{CpuId, CpuSet};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Value of `schema` in the JSON that this version writes.
 pub const AUDIT_SCHEMA: &str = "manycore/audit/1";
@@ -55,6 +59,8 @@ pub struct Audit {
     pub schema: String,
     /// The problems, the worst first.
     pub findings: Vec<Finding>,
+    /// Busy tenants whose pinning is no problem, and why.
+    pub pinned: Vec<PinnedTenant>,
     /// What was examined.
     pub examined: Examined,
     /// What could not be examined, by kind.
@@ -123,13 +129,15 @@ pub enum FindingKind {
         /// The claims of the tenants.
         claims: Vec<Claim>,
     },
-    /// Busy threads of one process share a CPU while other CPUs of the process are unused.
+    /// Busy threads of one program share a CPU while other CPUs of the program are unused.
     OversubscribedCpu {
-        /// The process.
+        /// The process of the program that forked the others.
         process: ProcessRef,
+        /// The processes with these threads.
+        processes: Vec<ProcessRef>,
         /// The CPU that the threads share.
         cpu: CpuId,
-        /// CPUs that the process could use but does not.
+        /// CPUs that the program could use but does not.
         unused: CpuSet,
     },
     /// Threads may run on CPUs outside of their control group's cpuset.
@@ -233,6 +241,44 @@ pub struct Claim {
     pub cpu_seconds: f64,
     /// CPU time that its processes used in the interval, as a number of CPUs.
     pub busy_cpus: f64,
+    /// Number of its threads that were busy in the interval, among those whose CPU time was read.
+    pub busy_threads: usize,
+    /// The change of manycore that pinned it, as `undo` takes it; absent if another program pinned it.
+    pub change: Option<String>,
+}
+
+impl Claim {
+    /// Returns whether one of these processes is part of it.
+    pub fn is_about(&self, pids: &BTreeSet<u32>) -> bool {
+        self.processes.iter().any(|process| pids.contains(&process.pid))
+    }
+}
+
+impl Finding {
+    /// Returns whether it is about one of these processes, or about no process at all.
+    pub fn is_about(&self, pids: &BTreeSet<u32>) -> bool {
+        let processes = self.subject.processes();
+        processes.is_empty() || processes.iter().any(|process| pids.contains(&process.pid))
+    }
+}
+
+impl FindingKind {
+    /// Returns the processes that it is about.
+    fn processes(&self) -> Vec<&ProcessRef> {
+        match self {
+            Self::OverlappingPins { claims, .. } => {
+                claims.iter().flat_map(|claim| &claim.processes).collect()
+            }
+            Self::OversubscribedCpu { processes, .. }
+            | Self::OfflineCpus { processes, .. }
+            | Self::IsolatedCpus { processes, .. }
+            | Self::Throttled { processes, .. } => processes.iter().collect(),
+            Self::OutsideCpuset { process, .. }
+            | Self::FarMemory { process, .. }
+            | Self::TooManyThreads { process, .. }
+            | Self::Interrupts { process, .. } => vec![process],
+        }
+    }
 }
 
 /// A device that interrupts a CPU.

@@ -2,9 +2,9 @@
 
 use super::{
     BUSY, Claim, Finding, FindingKind,
-    facts::{AuditFacts, ProcessRef},
+    facts::AuditFacts,
     severity,
-    tenant::{ClaimKind, CpuClaim, Tenant, are_nested, cpu_claims},
+    tenant::{ClaimKind, CpuClaim, Tenant, are_nested, claim, cpu_claims, unclaimed},
     words,
 };
 use manycore_topology::{CpuId, CpuSet};
@@ -24,9 +24,8 @@ pub(super) fn find(facts: &AuditFacts) -> Vec<Finding> {
             conflicts.entry(tenants).or_default().insert(*cpu);
         }
     }
-    let claimed = CpuSet::union_of(cpu_claims.iter().map(|cpu_claim| &cpu_claim.cpus));
-    let free = facts.online.difference(&claimed).difference(&facts.isolated);
-    conflicts.into_iter().map(|(tenants, cpus)| finding(&cpu_claims, &tenants, cpus, &free)).collect()
+    let free = unclaimed(facts, &cpu_claims);
+    conflicts.into_iter().map(|(tenants, cpus)| finding(facts, &cpu_claims, &tenants, cpus, &free)).collect()
 }
 
 /// Returns the tenants on one CPU that conflict with an unrelated tenant there.
@@ -62,73 +61,79 @@ fn conflicting_tenants(present: &[&CpuClaim]) -> Vec<Tenant> {
     tenants.into_iter().collect()
 }
 
-fn finding(cpu_claims: &[CpuClaim], tenants: &[Tenant], cpus: CpuSet, free: &CpuSet) -> Finding {
+fn finding(
+    facts: &AuditFacts,
+    cpu_claims: &[CpuClaim],
+    tenants: &[Tenant],
+    cpus: CpuSet,
+    free: &CpuSet,
+) -> Finding {
     let claims: Vec<Claim> = tenants.iter().map(|tenant| claim(cpu_claims, tenant, &cpus)).collect();
-    let names: Vec<String> = claims.iter().map(claim_owner).collect();
+    let names: Vec<String> = claims.iter().map(words::owner).collect();
     let headline =
         format!("{} have overlapping pinning on {}", manycore_text::names::list(&names), words::cpus(&cpus));
-    let evidence = claims.iter().map(|claim| {
-        let threads = claim.processes.iter().map(|reference| reference.threads).sum();
-        let of = match &claim.group {
-            Some(_) => words::processes(&claim.processes),
-            None => words::count(threads, "pinned thread", "pinned threads"),
-        };
-        let used = words::use_of_cpu(claim.busy_cpus, claim.cpu_seconds);
-        format!("{} is pinned to {}: {of}; used {used}", claim_owner(claim), words::cpus(&claim.cpus))
-    });
     let at_work = claims.iter().filter(|claim| claim.busy_cpus >= BUSY).count() > 1;
     Finding {
         severity: severity(at_work),
         headline,
-        evidence: evidence.collect(),
-        fix: fix(&claims, free),
+        evidence: claims.iter().map(evidence).collect(),
+        fix: fix(facts, &claims, free),
         subject: FindingKind::OverlappingPins { cpus, claims },
     }
 }
 
-/// Returns the claim of one tenant, with the CPU time of its threads on the shared CPUs.
-fn claim(cpu_claims: &[CpuClaim], tenant: &Tenant, shared: &CpuSet) -> Claim {
-    let of_tenant = || cpu_claims.iter().filter(|cpu_claim| cpu_claim.tenant == *tenant);
-    let cpus = CpuSet::union_of(of_tenant().map(|cpu_claim| &cpu_claim.cpus));
-    let mut references: BTreeMap<u32, ProcessRef> = BTreeMap::new();
-    let (mut cpu_seconds, mut busy_cpus) = (0.0, 0.0);
-    for cpu_claim in of_tenant().filter(|cpu_claim| cpu_claim.cpus.intersects(shared)) {
-        let process = cpu_claim.part.process;
-        let reference = references.entry(process.pid).or_insert_with(|| process.reference(0));
-        let whole = matches!(tenant, Tenant::Group(_));
-        if whole && reference.threads > 0 {
-            continue;
-        }
-        reference.threads = if whole { process.threads.len() } else { reference.threads + 1 };
-        let thread = cpu_claim.part.thread.filter(|_| !whole);
-        cpu_seconds += thread.map_or(process.cpu_seconds, |thread| thread.cpu_seconds.unwrap_or(0.0));
-        busy_cpus += thread.map_or(process.busy_cpus, |thread| thread.busy_cpus).unwrap_or(0.0);
-    }
-    let group = match tenant {
-        Tenant::Group(name) => Some(name.clone()),
-        Tenant::Processes(_) => None,
+fn evidence(claim: &Claim) -> String {
+    let threads = claim.processes.iter().map(|reference| reference.threads).sum();
+    let of = match &claim.group {
+        Some(_) if claim.processes.len() > 1 => words::processes(&claim.processes),
+        Some(_) => words::count(threads, "thread", "threads"),
+        None => words::count(threads, "pinned thread", "pinned threads"),
     };
-    Claim { group, processes: references.into_values().collect(), cpus, cpu_seconds, busy_cpus }
+    format!(
+        "{} {} pinned to {}: {of}; used {}",
+        words::owner(claim),
+        if claim.processes.len() == 1 { "is" } else { "are" },
+        words::cpus(&claim.cpus),
+        words::use_of_cpu(claim.busy_cpus, claim.cpu_seconds)
+    )
 }
 
-fn claim_owner(claim: &Claim) -> String {
-    match &claim.group {
-        Some(name) => format!("group {name}"),
-        None => words::processes(&claim.processes),
+/// Returns the tenant that should move: one that manycore has pinned, because that can be undone; else one that is
+/// busy. A tenant that is idle stays where it is, unless all are.
+fn to_move(claims: &[Claim]) -> Option<&Claim> {
+    let busy = |claim: &&Claim| claim.busy_cpus >= BUSY;
+    let by_manycore = |claim: &&Claim| claim.change.is_some();
+    claims
+        .iter()
+        .rfind(|claim| by_manycore(claim) && busy(claim))
+        .or_else(|| claims.iter().rfind(by_manycore))
+        .or_else(|| claims.iter().rfind(busy))
+        .or_else(|| claims.iter().max_by(|a, b| a.cpu_seconds.total_cmp(&b.cpu_seconds)))
+}
+
+/// Suggests to move one tenant with all its processes, to CPUs without claims if there are any.
+fn fix(facts: &AuditFacts, claims: &[Claim], free: &CpuSet) -> String {
+    let Some(claim) = to_move(claims) else { return String::new() };
+    if let Some(undo) = words::undo(facts, &claim.processes) {
+        return undo;
     }
-}
-
-/// Suggests to move the last tenant, to CPUs without claims if there are any.
-fn fix(claims: &[Claim], free: &CpuSet) -> String {
-    let Some(last) = claims.last() else { return String::new() };
+    let usable = words::usable(facts, &claim.processes);
+    let free = if claim.group.is_some() { free.clone() } else { free.intersection(&usable) };
     if free.is_empty() {
-        return "every CPU has pinned tasks: stop one of them, or remove the pinning so that they share the CPUs"
-            .to_owned();
+        return format!(
+            "every CPU that {} may use has pinned tasks: stop one of them, or remove the pinning so that they share \
+             the CPUs: {}",
+            words::owner(claim),
+            words::taskset(&usable, &words::whole(&claim.processes))
+        );
     }
-    let place = free.to_string();
-    let unclaimed = if free.len() == 1 { "no pinning on this CPU" } else { "no pinning on these CPUs" };
-    let command = match (&last.group, last.processes.first()) {
-        (Some(name), _) if name.contains("docker") => format!(
+    let place: CpuSet = match &claim.group {
+        Some(_) => free,
+        None => free.iter().take(claim.busy_threads.max(1)).collect(),
+    };
+    let unclaimed = if place.len() == 1 { "no pinning on this CPU" } else { "no pinning on these CPUs" };
+    let command = match &claim.group {
+        Some(name) if name.contains("docker") => format!(
             "docker update --cpuset-cpus {place} {}",
             name.rsplit('/')
                 .next()
@@ -136,9 +141,8 @@ fn fix(claims: &[Claim], free: &CpuSet) -> String {
                 .trim_start_matches("docker-")
                 .trim_end_matches(".scope")
         ),
-        (Some(name), _) => format!("give group {name} other CPUs in its cpuset.cpus, such as {place}"),
-        (None, Some(reference)) => format!("taskset -acp {place} {}", reference.pid),
-        (None, None) => String::new(),
+        Some(name) => format!("give group {name} other CPUs in its cpuset.cpus, such as {place}"),
+        None => words::pin(facts, &claim.processes, &place),
     };
     format!("separate them: {command} ({unclaimed})")
 }

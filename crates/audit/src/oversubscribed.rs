@@ -1,9 +1,9 @@
-//! Oversubscribed CPUs: busy threads of one process on the same CPU, while other CPUs of the process are
-//! unused.
+//! Oversubscribed CPUs: busy threads of one program on the same CPU, while other CPUs of the program are unused.
 
 use super::{
-    Finding, FindingKind, Severity,
+    Finding, FindingKind, ProcessRef, Severity,
     facts::{AuditFacts, Process, Thread},
+    tenant::programs,
     words,
 };
 use manycore_topology::{CpuId, CpuSet};
@@ -14,58 +14,91 @@ const BUSY_SHARE: f64 = 0.25;
 /// If the busy threads together use this share of the CPU, it has next to no idle time.
 const FULL_SHARE: f64 = 0.9;
 
-/// Returns a finding for each CPU that busy threads of a process share.
+/// A thread with its process.
+type Pinned<'a> = (&'a Process, &'a Thread);
+
+/// Returns a finding for each CPU that busy threads of a program share.
 pub(super) fn find(facts: &AuditFacts) -> Vec<Finding> {
-    facts.processes.iter().flat_map(|process| of_process(facts, process)).collect()
+    programs(facts).iter().flat_map(|program| of_program(facts, program)).collect()
 }
 
-fn of_process(facts: &AuditFacts, process: &Process) -> Vec<Finding> {
-    let mut pinned: BTreeMap<CpuId, Vec<&Thread>> = BTreeMap::new();
-    for thread in &process.threads {
+fn of_program(facts: &AuditFacts, program: &[&Process]) -> Vec<Finding> {
+    let Some(first) = program.first() else { return Vec::new() };
+    let threads =
+        || program.iter().flat_map(|process| process.threads.iter().map(|thread| (*process, thread)));
+    let mut pinned: BTreeMap<CpuId, Vec<Pinned>> = BTreeMap::new();
+    for (process, thread) in threads() {
         if let Some(cpu) = thread.only_cpu(&facts.online) {
-            pinned.entry(cpu).or_default().push(thread);
+            pinned.entry(cpu).or_default().push((process, thread));
         }
     }
-    // A process that pins its threads to different CPUs may use all CPUs of its group. If all its threads
-    // have the same CPU, the process was pinned there as a whole.
-    let allowed_cpus = process.allowed_cpus(&facts.online);
-    let own = if pinned.len() > 1 { process.limits.usable(&facts.online) } else { allowed_cpus };
+    // A program that pins its threads to different CPUs may use all CPUs of its group. If all its threads
+    // have the same CPU, the program was pinned there as a whole.
+    let allowed_cpus =
+        CpuSet::union_of(threads().map(|(_, thread)| &thread.cpus)).intersection(&facts.online);
+    let own = if pinned.len() > 1 { first.limits.usable(&facts.online) } else { allowed_cpus };
     let taken: CpuSet = pinned.keys().copied().collect();
     let unused = own.difference(&taken).difference(&facts.isolated);
     if unused.is_empty() {
         return Vec::new();
     }
-    pinned.iter().filter_map(|(&cpu, threads)| finding(process, cpu, threads, &unused)).collect()
+    pinned.iter().filter_map(|(&cpu, threads)| finding(first, cpu, threads, &unused)).collect()
 }
 
-fn finding(process: &Process, cpu: CpuId, threads: &[&Thread], unused: &CpuSet) -> Option<Finding> {
-    let busy: Vec<(&Thread, f64)> = threads
+fn finding(first: &Process, cpu: CpuId, threads: &[Pinned], unused: &CpuSet) -> Option<Finding> {
+    let busy: Vec<(&Process, &Thread, f64)> = threads
         .iter()
-        .filter_map(|thread| Some((*thread, thread.busy_cpus.filter(|&busy| busy >= BUSY_SHARE)?)))
+        .filter_map(|(process, thread)| {
+            Some((*process, *thread, thread.busy_cpus.filter(|&busy| busy >= BUSY_SHARE)?))
+        })
         .collect();
-    if busy.len() < 2 || busy.iter().map(|(_, busy)| busy).sum::<f64>() < FULL_SHARE {
+    if busy.len() < 2 || busy.iter().map(|(.., busy)| busy).sum::<f64>() < FULL_SHARE {
         return None;
     }
-    let reference = process.reference(busy.len());
-    let second = busy.last().map(|(thread, _)| thread.tid)?;
+    let mut processes: Vec<ProcessRef> = Vec::new();
+    for (process, ..) in &busy {
+        match processes.iter_mut().find(|known| known.pid == process.pid) {
+            Some(known) => known.threads += 1,
+            None => processes.push(process.reference(1)),
+        }
+    }
+    let reference = first.reference(busy.len());
     Some(Finding {
         severity: Severity::Problem,
         headline: format!(
-            "{} busy threads of {} share CPU {cpu} while its {} are unused",
+            "{} busy threads of {} share CPU {cpu} while its {} unused",
             busy.len(),
             words::process(&reference),
-            words::cpus(unused)
+            words::cpus_are(unused)
         ),
         evidence: busy
             .iter()
-            .map(|(thread, busy)| {
+            .map(|(_, thread, busy)| {
                 format!(
                     "thread {} ({}) is pinned to CPU {cpu} and got {busy:.2} of it",
                     thread.tid, thread.name
                 )
             })
             .collect(),
-        fix: format!("move one of them to an unused CPU: taskset -cp {} {second}", unused.first()?),
-        subject: FindingKind::OversubscribedCpu { process: reference, cpu, unused: unused.clone() },
+        fix: fix(&busy, unused),
+        subject: FindingKind::OversubscribedCpu {
+            process: reference,
+            processes,
+            cpu,
+            unused: unused.clone(),
+        },
     })
+}
+
+/// Suggests to move all threads but the first to unused CPUs, each to another one as long as there are enough.
+fn fix(busy: &[(&Process, &Thread, f64)], unused: &CpuSet) -> String {
+    let unused: Vec<CpuId> = unused.iter().collect();
+    let moved = busy.iter().skip(1).zip(unused.iter().cycle());
+    let commands: Vec<String> =
+        moved.map(|((_, thread, _), cpu)| format!("taskset -cp {cpu} {}", thread.tid)).collect();
+    let what = match commands.len() {
+        1 => "move one of them to an unused CPU",
+        _ => "move all but one of them to unused CPUs",
+    };
+    format!("{what}: {}", words::commands_of(&commands))
 }

@@ -2,31 +2,35 @@
 
 use crate::{
     AUDIT_SCHEMA, Audit, AuditFacts, Examined, Interrupt, Unexamined,
-    error::{Error, Result},
-    find,
+    error::Result,
+    find, manycore_pins, pinned,
     process_scan::{ScanScope, enter_cpu_use, scan_processes, times},
 };
+use manycore_control::journal::Pending;
 use manycore_linux::interrupts::{
     affinity,
     counts::{self, InterruptCounts},
 };
 use manycore_topology::{Machine, SysTree};
 use std::{
+    collections::BTreeSet,
     thread,
     time::{Duration, Instant},
 };
 
-/// Scans a tree twice, `interval` apart, and evaluates the facts.
+/// Scans a tree twice, `interval` apart, and evaluates the facts. `journals` are the changes of manycore that are in
+/// force. Findings are those about processes of `scope`.
 ///
 /// # Errors
 /// There is no such process, or a file of the tree cannot be parsed.
-pub fn audit(tree: &SysTree, scope: ScanScope, interval: Duration) -> Result<Audit> {
+pub fn audit(tree: &SysTree, scope: &ScanScope, interval: Duration, journals: &[Pending]) -> Result<Audit> {
     let machine = manycore_topology::read(tree)?;
-    let Some(scan) = scan_processes(tree, &machine, scope) else {
-        return Err(Error::NoProcess(scope.only.unwrap_or_default()));
-    };
-    let threads = scan.threads();
+    let scan = scan_processes(tree, &machine, scope)?;
+    let (threads, examined) = (scan.threads(), scan.processes.len());
+    let in_scope: BTreeSet<u32> = scan.processes.iter().map(|process| process.pid).collect();
     let (mut processes, mut groups) = (scan.processes, scan.groups);
+    processes.extend(scan.others);
+    manycore_pins::enter(&mut processes, journals);
     let began = Instant::now();
     groups.read_baseline(tree);
     let before = (counts(tree)?, times(tree, &machine.online, &processes));
@@ -36,7 +40,7 @@ pub fn audit(tree: &SysTree, scope: ScanScope, interval: Duration) -> Result<Aud
     let throttling = groups.since(tree);
     enter_cpu_use(&mut processes, &before.1, &after.1, seconds);
     let interrupts = with_devices(tree, &machine, rates(&before.0, &after.0, seconds))?;
-    let examined = Examined { processes: processes.len(), threads, seconds };
+    let examined = Examined { processes: examined, threads, seconds };
     let facts = AuditFacts {
         online: machine.online,
         offline: machine.offline,
@@ -46,8 +50,13 @@ pub fn audit(tree: &SysTree, scope: ScanScope, interval: Duration) -> Result<Aud
         interrupts,
         throttling,
     };
+    let mut findings = find(&facts);
+    let mut pinned = pinned::find(&facts, &findings);
+    // A finding about a group without processes is one about the machine.
+    findings.retain(|finding| finding.is_about(&in_scope));
+    pinned.retain(|tenant| tenant.claim.is_about(&in_scope));
     let unexamined = scan.unexamined.into_iter().map(|(what, count)| Unexamined { what, count }).collect();
-    Ok(Audit { schema: AUDIT_SCHEMA.to_owned(), findings: find(&facts), examined, unexamined })
+    Ok(Audit { schema: AUDIT_SCHEMA.to_owned(), findings, pinned, examined, unexamined })
 }
 
 /// Returns the interrupt counters; empty if the kernel does not show them, as in some containers.

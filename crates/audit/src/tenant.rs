@@ -1,9 +1,18 @@
 //! Claims on CPUs, and which claims belong to the same tenant.
 //!
-//! A tenant is a control group or a tree of processes. A process that inherits a pin shares it on purpose: a
-//! pinned shell and all its descendants are one tenant, and so is everything in one container.
+//! A tenant is the first of these that applies to a pinned thread:
+//!
+//! 1. a container, a virtual machine, a partition, or a service that was pinned as a whole;
+//! 2. a tree of processes: a process belongs to its parent's tenant if the parent is pinned to the same CPU, because
+//!    it inherited that pin, or if the parent forked it without starting another program, wherever the parent runs.
+//!
+//! So a pinned shell and all its descendants are one tenant, a server and its workers are one tenant however each of
+//! them is pinned, and two programs that one shell has pinned one by one are two.
 
-use super::facts::{AuditFacts, GroupLimits, Process, Thread};
+use super::{
+    Claim,
+    facts::{AuditFacts, GroupLimits, Process, ProcessRef, Thread},
+};
 use manycore_topology::{CpuId, CpuSet};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -73,12 +82,20 @@ pub(super) fn cpu_claims(facts: &AuditFacts) -> Vec<CpuClaim<'_>> {
         for thread in &process.threads {
             let own = thread.limits.as_ref();
             cpu_claims.extend(own.and_then(|own| of_group(facts, process, own, Some(thread))));
+            // What manycore has pinned is not a helper: on a machine of two CPUs, few threads cover all CPUs.
+            let helper = helper && process.pinned_by.is_none();
             let idle = helper && thread.busy_cpus.is_some_and(|busy| busy < IDLE);
             cpu_claims.extend(inheritance.thread(facts, process, thread).filter(|_| !idle));
         }
     }
     mark_shared_pools(&mut cpu_claims);
     cpu_claims
+}
+
+/// Returns the CPUs that no tenant claims and on which the scheduler balances work.
+pub(super) fn unclaimed(facts: &AuditFacts, cpu_claims: &[CpuClaim]) -> CpuSet {
+    let claimed = CpuSet::union_of(cpu_claims.iter().map(|cpu_claim| &cpu_claim.cpus));
+    facts.online.difference(&claimed).difference(&facts.isolated)
 }
 
 /// Whether one tenant is part of the other: a process of a group, or a group below another one.
@@ -181,7 +198,7 @@ impl<'a> PinInheritance<'a> {
             Tenant::Group(owner(own))
         } else {
             self.inherited(&process.limits, cpu)
-                .unwrap_or_else(|| Tenant::Processes(self.oldest_pinned_ancestor(facts, process, cpu)))
+                .unwrap_or_else(|| Tenant::Processes(self.root(facts, process, cpu)))
         };
         let part = Part { process, thread: Some(thread) };
         Some(CpuClaim { tenant, kind: ClaimKind::Exclusive, cpus: CpuSet::single(cpu), part })
@@ -195,21 +212,78 @@ impl<'a> PinInheritance<'a> {
         whole.then(|| Tenant::Group(service.clone()))
     }
 
-    /// Returns the most distant ancestor in an unbroken line of processes that are pinned to the same CPU.
-    fn oldest_pinned_ancestor(&self, facts: &AuditFacts, process: &Process, cpu: CpuId) -> u32 {
-        let (mut pid, mut parent) = (process.pid, process.parent);
-        // The line has at most as many members as there are processes, even if ids were reused during the
-        // scan.
-        for _ in 0..self.by_pid.len() {
-            let above = self.by_pid.get(&parent);
-            let pinned = above.filter(|above| {
-                above.threads.iter().any(|thread| thread.only_cpu(&facts.online) == Some(cpu))
-            });
-            let Some(above) = pinned else { break };
-            (pid, parent) = (above.pid, above.parent);
-        }
-        pid
+    /// Returns the process at the root of the tenant to which a process that is pinned to `cpu` belongs.
+    fn root(&self, facts: &AuditFacts, process: &Process, cpu: CpuId) -> u32 {
+        let pinned = |process: &Process| {
+            process.threads.iter().any(|thread| thread.only_cpu(&facts.online) == Some(cpu))
+        };
+        oldest(&self.by_pid, process, |child, parent| pinned(parent) || child.is_part_of(parent)).pid
     }
+}
+
+/// Returns the most distant ancestor in an unbroken line of processes that belong together.
+fn oldest<'a>(
+    by_pid: &BTreeMap<u32, &'a Process>,
+    process: &'a Process,
+    together: impl Fn(&Process, &Process) -> bool,
+) -> &'a Process {
+    let mut oldest = process;
+    // The line has at most as many members as there are processes, even if ids were reused during the scan.
+    for _ in 0..by_pid.len() {
+        match by_pid.get(&oldest.parent).copied() {
+            Some(parent) if together(oldest, parent) => oldest = parent,
+            _ => break,
+        }
+    }
+    oldest
+}
+
+/// Returns the processes of each program: one that was started, and those that it has forked. They are sorted by id.
+pub(super) fn programs(facts: &AuditFacts) -> Vec<Vec<&Process>> {
+    let by_pid: BTreeMap<u32, &Process> =
+        facts.processes.iter().map(|process| (process.pid, process)).collect();
+    let mut programs: BTreeMap<u32, Vec<&Process>> = BTreeMap::new();
+    for &process in by_pid.values() {
+        let root = oldest(&by_pid, process, Process::is_part_of).pid;
+        programs.entry(root).or_default().push(process);
+    }
+    programs.into_values().collect()
+}
+
+/// Returns the claim of one tenant, with the CPU time of its threads on the `shared` CPUs.
+pub(super) fn claim(cpu_claims: &[CpuClaim], tenant: &Tenant, shared: &CpuSet) -> Claim {
+    let of_tenant = || cpu_claims.iter().filter(|cpu_claim| cpu_claim.tenant == *tenant);
+    let cpus = CpuSet::union_of(of_tenant().map(|cpu_claim| &cpu_claim.cpus));
+    let mut references: BTreeMap<u32, ProcessRef> = BTreeMap::new();
+    let (mut cpu_seconds, mut busy_cpus, mut busy_threads, mut change) = (0.0, 0.0, 0, None);
+    for cpu_claim in of_tenant().filter(|cpu_claim| cpu_claim.cpus.intersects(shared)) {
+        let process = cpu_claim.part.process;
+        change = change.or_else(|| process.pinned_by.as_ref().map(|pin| pin.change.clone()));
+        let reference = references.entry(process.pid).or_insert_with(|| process.reference(0));
+        // A claim of the group covers the whole process, which is counted once.
+        let thread = cpu_claim.part.thread.filter(|_| matches!(tenant, Tenant::Processes(_)));
+        match thread {
+            Some(thread) => {
+                reference.threads += 1;
+                cpu_seconds += thread.cpu_seconds.unwrap_or(0.0);
+                busy_cpus += thread.busy_cpus.unwrap_or(0.0);
+                busy_threads += usize::from(thread.is_busy());
+            }
+            None if reference.threads == 0 => {
+                reference.threads = process.threads.len();
+                cpu_seconds += process.cpu_seconds;
+                busy_cpus += process.busy_cpus.unwrap_or(0.0);
+                busy_threads += process.busy_threads();
+            }
+            None => {}
+        }
+    }
+    let group = match tenant {
+        Tenant::Group(name) => Some(name.clone()),
+        Tenant::Processes(_) => None,
+    };
+    let processes = references.into_values().collect();
+    Claim { group, processes, cpus, cpu_seconds, busy_cpus, busy_threads, change }
 }
 
 /// Whether the group belongs to a container. The service that starts containers does not.

@@ -1,6 +1,6 @@
 //! An audit for reading: how many findings there are, each with its evidence and its fix, then what was examined.
 
-use crate::{Audit, Finding, Severity, Unexamined, UnexaminedKind};
+use crate::{Audit, Finding, PinnedTenant, Severity, Unexamined, UnexaminedKind, words};
 use manycore_render::{
     document::{Document, Extent, Item},
     terminal::Mark,
@@ -34,6 +34,12 @@ pub fn render(audit: &Audit, extent: Extent) -> Document {
         document.item(item(finding));
     }
     document.left_out(findings.len(), extent);
+    if !audit.pinned.is_empty() {
+        document.gap();
+    }
+    for tenant in audit.pinned.iter().take(extent.findings()) {
+        document.item(pinned_item(tenant));
+    }
     if !audit.unexamined.is_empty() {
         document.gap();
     }
@@ -64,6 +70,19 @@ fn item(finding: &Finding) -> Item {
     let mut item = Item { label_columns: LABEL_COLUMNS, ..Item::new(label, Some(mark), &finding.headline) };
     item.details.extend(finding.evidence.iter().map(|evidence| ("", evidence.clone())));
     item.with_detail("fix", &finding.fix)
+}
+
+fn pinned_item(tenant: &PinnedTenant) -> Item {
+    let PinnedTenant { claim, why, more } = tenant;
+    let words = format!(
+        "{} to {}, used {:.2} CPUs: {why}",
+        words::owner(claim),
+        words::cpus(&claim.cpus),
+        claim.busy_cpus
+    );
+    let mut item = Item::new("pinned:", None, words);
+    item.details.extend(more.iter().map(|more| ("", more.clone())));
+    item
 }
 
 fn unexamined_text(unexamined: &Unexamined) -> String {

@@ -65,7 +65,7 @@ impl SyntheticFiles {
     fn audit(self, only: Option<u32>) -> (ProcessScan, Vec<Finding>) {
         let tree = SysTree::from_capture(self.0);
         let machine = manycore_topology::read(&tree).unwrap();
-        let scan = scan_processes(&tree, &machine, ScanScope { only, exclude: None }).unwrap();
+        let scan = scan_processes(&tree, &machine, &scope(only)).unwrap();
         let mut processes = scan.processes.clone();
         let baseline = times(&tree, &machine.online, &processes);
         enter_cpu_use(&mut processes, &baseline, &baseline, 1.0);
@@ -82,6 +82,10 @@ impl SyntheticFiles {
     }
 }
 
+fn scope(only: Option<u32>) -> ScanScope {
+    ScanScope { only: only.into_iter().collect(), exclude: None }
+}
+
 #[test]
 fn offline_cpus_of_a_pin_are_seen() {
     let mut world = SyntheticFiles::new("0-5", "6-7", 1);
@@ -96,6 +100,17 @@ fn offline_cpus_of_a_pin_are_seen() {
         ("odd) name", 1, "6-7")
     );
     assert_eq!(findings.len(), 1);
+}
+
+#[test]
+fn processes_that_were_forked_without_a_program_of_their_own_are_recognized() {
+    let mut world = SyntheticFiles::new("0-3", "", 1);
+    world.process(20, 1, "server", &["0-3"]);
+    world.process(21, 20, "server", &["0-3"]);
+    world.stat("21", 20, "server", 0x0040_0040);
+    let (scan, _) = world.audit(None);
+    let forked: Vec<bool> = scan.processes.iter().map(|process| process.forked).collect();
+    assert_eq!(forked, [false, false, true]);
 }
 
 #[test]
@@ -154,7 +169,8 @@ fn groups_and_quotas_of_processes_are_followed() {
     assert_eq!(
         headlines,
         [
-            "group /docker/one and group /docker/two have overlapping pinning on CPU 3",
+            "web (pid 20, group /docker/one) and beam.smp (pid 30, group /docker/two) have overlapping pinning on \
+             CPU 3",
             "Erlang of beam.smp (pid 30) runs 8 workers on 1 CPU",
         ]
     );
@@ -179,5 +195,9 @@ fn a_scope_includes_all_descendants() {
     assert_eq!(pids(None), [1, 20, 30, 40, 50]);
     let tree = SysTree::from_capture(descendants().0);
     let machine = manycore_topology::read(&tree).unwrap();
-    assert!(scan_processes(&tree, &machine, ScanScope { only: Some(99), exclude: None }).is_none());
+    let missing = scan_processes(&tree, &machine, &scope(Some(99))).unwrap_err();
+    assert_eq!(missing.to_string(), "there is no process 99");
+    // What is outside of the scope is read as well, but is not examined itself.
+    let others = scan_processes(&tree, &machine, &scope(Some(20))).unwrap().others;
+    assert_eq!(others.iter().map(|process| process.pid).collect::<Vec<_>>(), [1, 50]);
 }

@@ -4,88 +4,27 @@
 mod common;
 
 use common::{
+    audit::{Running, alone, asleep, audit, kinds, kinds_of_its_own, two_cpus},
     manycore,
-    study::{has, running, signal, unique, until},
+    study::{has, signal, unique, until},
 };
 use manycore_audit::{
     AUDIT_SCHEMA, Audit, AuditFacts, Examined, Interrupt, Process, Thread, Unexamined, UnexaminedKind, find,
-    text,
+    find_pinned, text,
 };
-use manycore_linux::affinity;
 use manycore_render::document::Extent;
 use manycore_topology::{CpuId, CpuSet, SysTree, cgroup};
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
     fs,
-    os::unix::process::CommandExt,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::Command,
 };
-
-/// A process that is killed with all its descendants when the value is dropped.
-struct Running(Child);
-
-impl Running {
-    fn start(command: &mut Command) -> Self {
-        Self(command.stdin(Stdio::null()).stdout(Stdio::null()).process_group(0).spawn().unwrap())
-    }
-
-    fn shell(script: &str) -> Self {
-        Self::start(Command::new("sh").args(["-c", script]))
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = Command::new("kill").args(["-KILL", "--", &format!("-{}", self.0.id())]).status();
-        let _ = self.0.wait();
-    }
-}
-
-/// Returns two CPUs that the test may use; reports it if there is only one.
-fn two_cpus() -> Option<[CpuId; 2]> {
-    let allowed: Vec<CpuId> = affinity::allowed().unwrap().iter().collect();
-    if allowed.len() < 2 {
-        eprintln!("SKIPPED: there is only one CPU, which all processes share");
-    }
-    Some([*allowed.first()?, *allowed.get(1)?])
-}
-
-/// Audits one process and its descendants; returns the exit code and the result.
-fn audit(pid: u32) -> (Option<i32>, Value) {
-    let run = manycore()
-        .args(["audit", "--budget", "300ms", "--format", "json", "--pid", &pid.to_string()])
-        .output()
-        .unwrap();
-    (run.status.code(), common::schema::parse("audit", &run.stdout))
-}
-
-fn kinds(audit: &Value) -> Vec<&str> {
-    audit["findings"].as_array().unwrap().iter().map(|finding| finding["kind"].as_str().unwrap()).collect()
-}
-
-/// As [`kinds`] without findings that depend on the machine: a group with a small quota may be throttled at
-/// the start, and devices may interrupt the only CPU that the tests may use.
-fn kinds_of_its_own(audit: &Value) -> Vec<&str> {
-    kinds(audit).into_iter().filter(|kind| !["throttled", "interrupts"].contains(kind)).collect()
-}
-
-/// Waits until `count` processes with this argument sleep; returns their ids in ascending order.
-fn asleep(argument: &str, count: usize) -> Vec<u32> {
-    let mut found = Vec::new();
-    until("sleeping processes", || {
-        found = running(argument);
-        let name = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        found.retain(|pid| name(pid) == "sleep\n");
-        found.len() == count
-    });
-    found.sort_unstable();
-    found
-}
 
 #[test]
 fn two_processes_on_one_cpu_are_found_and_named() {
+    let _alone = alone();
     let Some([cpu, other]) = two_cpus() else { return };
     let time = unique();
     let both = |second: CpuId| {
@@ -100,7 +39,8 @@ fn two_processes_on_one_cpu_are_found_and_named() {
         (0..2).map(|at| finding["claims"][at]["processes"][0]["pid"].as_u64().unwrap()).collect();
     assert_eq!(named, pids.iter().map(|&pid| u64::from(pid)).collect::<Vec<_>>());
     assert_eq!(finding["cpus"], cpu.to_string());
-    assert!(finding["fix"].as_str().unwrap().contains("taskset"));
+    let fix = finding["fix"].as_str().unwrap();
+    assert!(fix.contains("manycore pin --pid ") || fix.contains("taskset -acp "), "{fix}");
     drop(same);
     let apart = both(other);
     asleep(&time, 2);
@@ -110,6 +50,7 @@ fn two_processes_on_one_cpu_are_found_and_named() {
 
 #[test]
 fn processes_started_by_a_pinned_shell_belong_to_its_tenant() {
+    let _alone = alone();
     let Some([cpu, _]) = two_cpus() else { return };
     let time = unique();
     let shell =
@@ -121,17 +62,31 @@ fn processes_started_by_a_pinned_shell_belong_to_its_tenant() {
 }
 
 #[test]
-fn pid_limits_what_is_examined() {
+fn pid_limits_what_is_examined_and_keeps_findings_with_other_processes() {
+    let _alone = alone();
     let Some([cpu, _]) = two_cpus() else { return };
     let time = unique();
     let script = format!("exec taskset -c {cpu} sleep {time}");
-    let (one, _two) = (Running::shell(&script), Running::shell(&script));
+    let (one, two) = (Running::shell(&script), Running::shell(&script));
     asleep(&time, 2);
-    let (code, audit) = audit(one.0.id());
+    let audit = |pids: &[&str]| -> Value {
+        let run =
+            manycore().args(["audit", "--budget", "100ms", "--format", "json"]).args(pids).output().unwrap();
+        assert_eq!(run.status.code(), Some(1));
+        serde_json::from_slice(&run.stdout).unwrap()
+    };
+    let [one, two] = [one, two].map(|process| (process.0.id().to_string(), process));
+    let seen = audit(&["--pid", &one.0]);
     assert_eq!(
-        (code, &audit["examined"]["processes"], &audit["examined"]["threads"]),
-        (Some(0), &1.into(), &1.into())
+        (&seen["examined"]["processes"], &seen["examined"]["threads"], kinds(&seen)),
+        (&1.into(), &1.into(), vec!["overlapping_pins"])
     );
+    assert!(seen["findings"][0]["headline"].as_str().unwrap().contains(&format!("pid {}", two.0)));
+    assert_eq!(audit(&["--pid", &one.0, "--pid", &two.0])["examined"]["processes"], 2);
+    // A process that is not pinned has no part in it.
+    let free = Running::start(Command::new("sleep").arg(unique()));
+    let run = manycore().args(["audit", "--budget", "100ms", "--pid", &free.0.id().to_string()]).output();
+    assert_eq!(run.unwrap().status.code(), Some(0));
 }
 
 #[test]
@@ -140,6 +95,9 @@ fn a_missing_process_is_reported() {
         let run = manycore().arg("audit").args(wrong).output().unwrap();
         assert_eq!(run.status.code(), Some(2), "{wrong:?}");
     }
+    let run = manycore().args(["audit", "--pid", "redis-server"]).output().unwrap();
+    let said = String::from_utf8(run.stderr).unwrap();
+    assert!(said.contains("not a name: --pid $(pgrep -d, -x redis-server)"), "{said}");
     let run = manycore().args(["audit", "--pid", "4194304"]).output().unwrap();
     let said = String::from_utf8(run.stderr).unwrap();
     assert!(run.status.code() == Some(2) && said.contains("no process 4194304"), "{said}");
@@ -281,6 +239,7 @@ fn erlang_with_more_schedulers_than_its_quota_is_found() {
 
 #[test]
 fn containers_with_the_same_cpu_are_found() {
+    let _alone = alone();
     let Some([cpu, _]) = two_cpus() else { return };
     let cpu = cpu.to_string();
     let files = [("cpuset.cpus", cpu.as_str()), ("cpuset.mems", "0")];
@@ -371,6 +330,7 @@ fn findings_read_well() {
     let audit = Audit {
         schema: AUDIT_SCHEMA.to_owned(),
         findings: find(&overlapping_programs()),
+        pinned: find_pinned(&overlapping_programs(), &[]),
         examined: Examined { processes: 213, threads: 1904, seconds: 1.0 },
         unexamined: vec![
             Unexamined { what: UnexaminedKind::Environment, count: 2 },

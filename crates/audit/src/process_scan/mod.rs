@@ -13,21 +13,26 @@ mod times;
 pub use throttling::QuotaGroups;
 pub use times::{Times, enter_cpu_use, times};
 
-use crate::{Process, Thread, UnexaminedKind};
+use crate::{
+    Process, Thread, UnexaminedKind,
+    error::{Error, Result},
+};
 use group_limits::Groups;
 use manycore_topology::{CpuSet, Machine, cgroup, sys_tree::SysTree};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// `PF_KTHREAD` of `include/linux/sched.h`: a kernel thread.
 const KERNEL_THREAD: u64 = 0x0020_0000;
+/// `PF_FORKNOEXEC`: forked, and no program started since.
+const FORKED: u64 = 0x0000_0040;
 /// Maximum size of `status` or `stat` in bytes: a mask of 8,192 CPUs takes 2 kB.
 const MAX_BYTES: usize = 64 << 10;
 
-/// The processes that are scanned.
-#[derive(Clone, Copy, Debug, Default)]
+/// The processes that are examined.
+#[derive(Clone, Debug, Default)]
 pub struct ScanScope {
-    /// Only this process and its descendants.
-    pub only: Option<u32>,
+    /// Only these processes and their descendants; all if there are none.
+    pub only: Vec<u32>,
     /// All but this process: the audit itself.
     pub exclude: Option<u32>,
 }
@@ -35,29 +40,34 @@ pub struct ScanScope {
 /// The result of a scan, and what could not be examined.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProcessScan {
-    /// Processes by id.
+    /// Processes of the scope, by id.
     pub processes: Vec<Process>,
+    /// Processes outside of the scope, by id: a process of the scope may share its CPUs with them.
+    pub others: Vec<Process>,
     /// Number of things that could not be examined, by kind.
     pub unexamined: BTreeMap<UnexaminedKind, usize>,
     /// Control groups with a quota of CPU time.
     pub groups: QuotaGroups,
 }
 
-/// Scans all processes of `scope`. Absent if [`ScanScope::only`] is not a process.
-pub fn scan_processes(tree: &SysTree, machine: &Machine, scope: ScanScope) -> Option<ProcessScan> {
+/// Scans all processes. What can be read only with privileges or at a price is read of those in `scope`.
+///
+/// # Errors
+/// [`Error::NoProcess`] for an id of [`ScanScope::only`].
+pub fn scan_processes(tree: &SysTree, machine: &Machine, scope: &ScanScope) -> Result<ProcessScan> {
     let mut stats: BTreeMap<u32, Stat> = tree
         .numbered_entries("proc", "")
         .iter()
         .filter_map(|pid| Some((pid, stat(tree, &pid.to_string())?)))
         .collect();
-    if let Some(root) = scope.only {
-        let descendants = descendants(&stats, root)?;
-        stats.retain(|pid, _| descendants.contains(pid));
-    }
+    let examined = with_descendants(&stats, &scope.only)?;
     stats.retain(|pid, stat| stat.is_user && scope.exclude != Some(*pid));
+    let (own, others): (Vec<_>, Vec<_>) = stats
+        .into_iter()
+        .partition(|(pid, _)| examined.as_ref().is_none_or(|examined| examined.contains(pid)));
     let mut groups = Groups::read(tree);
     let mut scan = ProcessScan::default();
-    for (pid, stat) in stats {
+    for (pid, stat) in own {
         let was_zombie = stat.has_ended;
         match process(tree, &mut groups, pid, stat) {
             Some(process) => scan.processes.push(process),
@@ -65,6 +75,9 @@ pub fn scan_processes(tree: &SysTree, machine: &Machine, scope: ScanScope) -> Op
             None => scan.miss(UnexaminedKind::Ended),
         }
     }
+    let unknown_groups = groups.unknown;
+    let read = |(pid, stat)| process(tree, &mut groups, pid, stat);
+    scan.others = others.into_iter().filter_map(read).collect();
     scan.fill_unknown_groups(tree, machine);
     for process in &mut scan.processes {
         program::read(tree, machine, process, &mut scan.unexamined);
@@ -74,14 +87,14 @@ pub fn scan_processes(tree: &SysTree, machine: &Machine, scope: ScanScope) -> Op
     if is_hiding(tree) {
         scan.unexamined.insert(UnexaminedKind::Hidden, 1);
     }
-    if groups.unknown > 0 {
-        scan.unexamined.insert(UnexaminedKind::Groups, groups.unknown);
+    if unknown_groups > 0 {
+        scan.unexamined.insert(UnexaminedKind::Groups, unknown_groups);
     }
-    Some(scan)
+    Ok(scan)
 }
 
 impl ProcessScan {
-    /// Returns the number of threads that were scanned.
+    /// Returns the number of threads in the scope.
     pub fn threads(&self) -> usize {
         self.processes.iter().map(|process| process.threads.len()).sum()
     }
@@ -94,12 +107,14 @@ impl ProcessScan {
     /// as the CPUs of the container, so that a thread with all of them does not count as pinned.
     fn fill_unknown_groups(&mut self, tree: &SysTree, machine: &Machine) {
         let first = status(tree, "1").map(|(_, cpus)| cpus);
-        let threads = self.processes.iter().flat_map(|process| &process.threads).map(|thread| &thread.cpus);
+        let processes = self.processes.iter().chain(&self.others);
+        let threads = processes.flat_map(|process| &process.threads).map(|thread| &thread.cpus);
         let all = CpuSet::union_of(threads.chain(&first)).intersection(&machine.online);
         if all == machine.online {
             return;
         }
-        for process in self.processes.iter_mut().filter(|process| process.limits.cpus.is_none()) {
+        let processes = self.processes.iter_mut().chain(&mut self.others);
+        for process in processes.filter(|process| process.limits.cpus.is_none()) {
             process.limits.cpus = Some(all.clone());
             "the affinity masks of all processes".clone_into(&mut process.limits.cpus_file);
         }
@@ -161,6 +176,7 @@ fn process(tree: &SysTree, groups: &mut Groups, pid: u32, stat: Stat) -> Option<
         pid,
         parent: stat.parent,
         name: stat.name,
+        forked: stat.forked,
         limits,
         threads,
         cpu_seconds,
@@ -168,21 +184,29 @@ fn process(tree: &SysTree, groups: &mut Groups, pid: u32, stat: Stat) -> Option<
     })
 }
 
-/// Returns `root` and all its descendants; absent if there is no such process.
-fn descendants(stats: &BTreeMap<u32, Stat>, root: u32) -> Option<BTreeSet<u32>> {
-    stats.get(&root)?;
+/// Returns `roots` and all their descendants; absent if there are no roots.
+///
+/// # Errors
+/// [`Error::NoProcess`] if a root is not a process.
+fn with_descendants(stats: &BTreeMap<u32, Stat>, roots: &[u32]) -> Result<Option<BTreeSet<u32>>> {
+    if roots.is_empty() {
+        return Ok(None);
+    }
+    if let Some(missing) = roots.iter().find(|pid| !stats.contains_key(pid)) {
+        return Err(Error::NoProcess(*missing));
+    }
     let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for (&pid, stat) in stats {
         children.entry(stat.parent).or_default().push(pid);
     }
     let mut found = BTreeSet::new();
-    let mut open = vec![root];
+    let mut open = roots.to_vec();
     while let Some(pid) = open.pop() {
         if found.insert(pid) {
             open.extend(children.get(&pid).into_iter().flatten());
         }
     }
-    Some(found)
+    Ok(Some(found))
 }
 
 /// The contents of `stat`.
@@ -192,6 +216,8 @@ struct Stat {
     parent: u32,
     /// Whether it is not a kernel thread.
     is_user: bool,
+    /// Whether it was forked and has not started a program since.
+    forked: bool,
     /// Whether its main thread has ended; other threads may still run.
     has_ended: bool,
     cpu_seconds: f64,
@@ -208,11 +234,12 @@ fn parse_stat(text: &str) -> Option<Stat> {
     let (before, rest) = text.rsplit_once(')')?;
     let fields: Vec<&str> = rest.split_ascii_whitespace().take(13).collect();
     let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
-    let ticks = number(11)?.checked_add(number(12)?)?;
+    let (flags, ticks) = (number(6)?, number(11)?.checked_add(number(12)?)?);
     Some(Stat {
         name: before.split_once('(')?.1.to_owned(),
         parent: fields.get(1)?.parse().ok()?,
-        is_user: number(6)? & KERNEL_THREAD == 0,
+        is_user: flags & KERNEL_THREAD == 0,
+        forked: flags & FORKED != 0,
         has_ended: fields[0].starts_with(['Z', 'X']),
         cpu_seconds: ticks as f64 / manycore_linux::counters::ticks_per_second() as f64,
     })

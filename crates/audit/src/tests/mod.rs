@@ -5,7 +5,7 @@ mod overlap;
 mod pins;
 mod threads;
 
-use super::{AuditFacts, Finding, FindingKind, GroupLimits, Process, Severity, Thread, find};
+use super::{AuditFacts, Finding, FindingKind, GroupLimits, ManycorePin, Process, Severity, Thread, find};
 use manycore_topology::CpuSet;
 
 fn set(list: &str) -> CpuSet {

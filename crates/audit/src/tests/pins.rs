@@ -18,6 +18,33 @@ fn busy_threads_on_one_cpu_beside_unused_ones_are_oversubscribed() {
 }
 
 #[test]
+fn a_fix_moves_all_threads_but_one() {
+    let finding = only(&eight(vec![busy(process(10, "solver", &["2", "2", "2", "3"]), 0.33)]));
+    assert_eq!(finding.fix, "move all but one of them to unused CPUs: taskset -cp 0 11; taskset -cp 1 12");
+    // One CPU is left.
+    let pair =
+        AuditFacts { online: set("0-2"), ..eight(vec![busy(process(10, "solver", &["0", "0", "1"]), 0.5)]) };
+    assert!(only(&pair).headline.ends_with("share CPU 0 while its CPU 2 is unused"));
+}
+
+#[test]
+fn workers_of_a_program_on_one_cpu_beside_unused_ones_are_oversubscribed() {
+    let worker =
+        |pid, name: &str| Process { parent: 10, forked: true, ..busy(process(pid, name, &["2"]), 0.5) };
+    let server = process(10, "nginx", &["0-7"]);
+    let finding = only(&eight(vec![server.clone(), worker(11, "nginx"), worker(12, "nginx")]));
+    assert_eq!(
+        finding.headline,
+        "2 busy threads of nginx (pid 10) share CPU 2 while its CPUs 0-1,3-7 are unused"
+    );
+    let pids = std::collections::BTreeSet::from([12]);
+    assert!(finding.is_about(&pids), "a worker is part of it");
+    // Another program that it has started is not part of it.
+    let started = Process { forked: false, ..worker(12, "nginx") };
+    assert_eq!(find(&eight(vec![server, worker(11, "nginx"), started])).len(), 1);
+}
+
+#[test]
 fn a_process_with_a_single_cpu_is_not_oversubscribed() {
     assert!(find(&eight(vec![busy(process(10, "solver", &["2", "2", "2"]), 0.33)])).is_empty());
 }

@@ -1,6 +1,9 @@
 //! The subcommand `audit`, which finds wrong pins.
 
-use super::{ExtentArgs, Format, value::interval};
+use super::{
+    ExtentArgs, Format,
+    value::{interval, process_id},
+};
 use clap::Args;
 use std::time::Duration;
 
@@ -18,7 +21,7 @@ use std::time::Duration;
 Examples:
   manycore audit                                   everything on this machine
   sudo manycore audit                              also the environment and the memory of other users' processes
-  manycore audit --pid $(pgrep -o qemu)            one process and its descendants
+  manycore audit --pid $(pgrep -o qemu)            what concerns one process and its descendants
   manycore audit --budget 10s                      count interrupts and CPU time for longer
   manycore audit --format json | jq '.findings[] | {kind, fix}'
 
@@ -29,9 +32,9 @@ pub struct Audit {
     pub format: Format,
     #[command(flatten)]
     pub extent: ExtentArgs,
-    /// Examine only this process and its descendants
-    #[arg(long, value_name = "PID")]
-    pub pid: Option<u32>,
+    /// Report only what concerns these processes and their descendants
+    #[arg(long, value_name = "PID", value_delimiter = ',', value_parser = process_id)]
+    pub pid: Vec<u32>,
     /// How long to count interrupts and CPU time, at least 100ms
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = interval)]
     pub budget: Duration,

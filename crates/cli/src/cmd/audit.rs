@@ -6,6 +6,7 @@ use crate::{
     output,
 };
 use manycore_audit::{process_scan::ScanScope, scan, text};
+use manycore_control::journal;
 use manycore_render::terminal::Terminal;
 use manycore_topology::SysTree;
 use std::path::Path;
@@ -17,8 +18,10 @@ use std::path::Path;
 /// cannot be read.
 pub fn run(args: &Args, terminal: Terminal) -> Outcome {
     let tree = SysTree::open(Path::new("/")).map_err(Failure::input)?;
-    let scope = ScanScope { only: args.pid, exclude: Some(std::process::id()) };
-    let audit = scan::audit(&tree, scope, args.budget)?;
+    let scope = ScanScope { only: args.pid.clone(), exclude: Some(std::process::id()) };
+    // Pins of another user's manycore are fixed like those of any other program.
+    let (journals, _) = journal::pending(&journal::folder()).unwrap_or_default();
+    let audit = scan::audit(&tree, &scope, args.budget, &journals)?;
     let extent = args.extent.extent();
     output::result(args.format, terminal, &audit, || text::render(&audit, extent))?;
     match audit.findings.len() {

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub mod audit;
 pub mod markdown;
 pub mod memory_group;
 pub mod place;
