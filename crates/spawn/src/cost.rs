@@ -2,6 +2,9 @@
 
 use manycore_experiment::spawning::Runtime;
 
+/// Light processes that take longer than this are threads or processes of the system.
+const THREAD_SECONDS: f64 = 1e-4;
+
 /// The seconds that a runtime takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct RunCost {
@@ -19,7 +22,7 @@ impl RunCost {
         let (prepare, start, each) = match runtime {
             Runtime::Beam => (0.3, 0.5, 5e-6),
             Runtime::Go => (0.3, 0.1, 5e-6),
-            Runtime::Jvm => (0.6, 0.7, 8e-4),
+            Runtime::Jvm => (0.6, 0.7, 14e-4),
             Runtime::Tokio => (0.0, 0.1, 3e-6),
             Runtime::Threads => (0.0, 0.1, 8e-5),
             Runtime::Processes => (0.0, 0.1, 6e-4),
@@ -38,8 +41,10 @@ impl RunCost {
         if many <= few {
             return self;
         }
-        let each = ((long - short) / (many - few) as f64).max(0.0);
-        Self { start: (short - each * few as f64).max(0.0), each, ..self }
+        let seen = ((long - short) / (many - few) as f64).max(0.0);
+        // Each thread of the system takes longer the more there are: few of them show the least.
+        let each = if seen > THREAD_SECONDS { seen.max(self.each) } else { seen };
+        Self { start: (short - seen * few as f64).max(0.0), each, ..self }
     }
 }
 
@@ -52,8 +57,11 @@ mod tests {
         let typical = RunCost::typical(Runtime::Jvm);
         assert_eq!(typical.of_runs(&[]), typical);
         assert_eq!(typical.of_runs(&[(100, 1.0)]), typical);
-        let seen = typical.of_runs(&[(100, 1.0), (1000, 1.9)]);
-        assert!((seen.seconds(10_000) - 10.9).abs() < 1e-9, "{seen:?}");
+        let seen = typical.of_runs(&[(1000, 1.0), (10_000, 1.9)]);
+        assert!((seen.seconds(100_000) - 10.9).abs() < 1e-9, "{seen:?}");
+        // Threads of the system: fewer of them than later cost less each.
+        let seen = typical.of_runs(&[(100, 0.8), (1000, 1.2)]);
+        assert_eq!(seen.each, typical.each);
         // The second run was faster by chance.
         let seen = typical.of_runs(&[(100, 1.0), (1000, 0.9)]);
         assert_eq!((seen.each, seen.start), (0.0, 1.0));
