@@ -83,7 +83,7 @@ fn one(command: &[&str], folder: &Path) {
         today: None,
     };
     let machine = common::machine();
-    let field = candidates::candidates(&search, false, &machine, &machine.allowed.cpus).expect("candidates");
+    let field = candidates::candidates(&search, None, &machine, &machine.allowed.cpus).expect("candidates");
     let answer =
         tuning.winner.map_or(field[0].name.as_str(), |winner| tuning.finalists[winner].name.as_str());
     exhaustive(command[0], answer, &tuning, &field);

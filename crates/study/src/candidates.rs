@@ -3,6 +3,7 @@
 use crate::{
     error::{Error, Result},
     format_command,
+    service::ServiceSource,
     subject::Variant,
     tune::Search,
     with_workers,
@@ -26,7 +27,8 @@ pub struct Candidate {
     pub variant: Variant,
     /// The plan of the placement; `None` if the scheduler places the command.
     pub plan: Option<PlacementPlan>,
-    /// An equivalent command line with standard tools: `taskset -c 0-3 COMMAND`.
+    /// A command line that does the same outside of the measurement: `taskset -c 0-3 COMMAND` where all workers have
+    /// the same CPUs, `manycore run --place close --workers 4 -- COMMAND` where each has its own.
     pub command_line: String,
 }
 
@@ -37,18 +39,19 @@ pub struct Candidate {
 /// [`Error::TooManyCandidates`].
 pub fn candidates(
     search: &Search,
-    service: bool,
+    service: Option<&ServiceSource>,
     machine: &Machine,
     usable: &CpuSet,
 ) -> Result<Vec<Candidate>> {
     let today_workers = search.today.unwrap_or(usable.len());
     let free = Policy::new(PolicyKind::Free, false);
-    let mut candidates = vec![candidate(search, machine, &free, &MemoryPlacement::Default, today_workers)?];
+    let mut candidates =
+        vec![candidate(search, service, machine, (&free, &MemoryPlacement::Default, today_workers))?];
     let mut seen = HashSet::from([key(&candidates[0], machine, &MemoryPlacement::Default)]);
     for workers in worker_counts(search, machine, usable) {
         for policy in policies(search, machine) {
-            for memory in memories(search, service, machine) {
-                let found = candidate(search, machine, &policy, &memory, workers);
+            for memory in memories(search, service.is_some(), machine) {
+                let found = candidate(search, service, machine, (&policy, &memory, workers));
                 let candidate = match found {
                     Ok(candidate) => candidate,
                     // A default placement that is not possible on this machine is left out.
@@ -83,10 +86,9 @@ fn key(candidate: &Candidate, machine: &Machine, memory: &MemoryPlacement) -> St
 
 fn candidate(
     search: &Search,
+    service: Option<&ServiceSource>,
     machine: &Machine,
-    policy: &Policy,
-    memory: &MemoryPlacement,
-    workers: usize,
+    (policy, memory, workers): (&Policy, &MemoryPlacement, usize),
 ) -> Result<Candidate> {
     let (command, has_placeholder) = with_workers(&search.command, workers);
     let (place, plan) = place_workers(machine, Some(policy), memory, workers)?;
@@ -99,18 +101,39 @@ fn candidate(
     if *memory != MemoryPlacement::Default {
         name = format!("{name}, {memory}");
     }
-    let prefix = match (free, memory) {
-        (true, MemoryPlacement::Default) => String::new(),
-        (false, MemoryPlacement::Default) => format!("{} ", plan.taskset()),
-        _ => format!("{} ", plan.numactl(memory)),
+    let prefix = prefix(policy, memory, &plan, free);
+    let command_line = match service {
+        None => prefix + &format_command(&command),
+        Some(ServiceSource::Command(service, _)) => prefix + &format_command(service),
+        Some(ServiceSource::Running(_)) if free => String::new(),
+        Some(ServiceSource::Running(pids)) => {
+            let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
+            format!("manycore pin --pid {} --place {policy} --workers {}", pids.join(","), plan.workers.len())
+        }
     };
     Ok(Candidate {
         name,
         workers,
-        command_line: format!("{prefix}{}", format_command(&command)),
+        command_line,
         variant: Variant { command, env: Vec::new(), copies: 1, place },
         plan: (!free).then_some(plan),
     })
+}
+
+/// Returns what precedes a command that is placed as its candidate was. The standard tools restrict all threads of a
+/// command to the same CPUs; only `run` gives each worker its own.
+fn prefix(policy: &Policy, memory: &MemoryPlacement, plan: &PlacementPlan, free: bool) -> String {
+    let is_default = *memory == MemoryPlacement::Default;
+    let have_own_cpus = plan.workers.iter().any(|worker| worker.cpus != plan.cpus());
+    match (free, is_default) {
+        (true, true) => String::new(),
+        (false, _) if have_own_cpus => {
+            let memory = if is_default { String::new() } else { format!(" --memory {memory}") };
+            format!("manycore run --place {policy} --workers {}{memory} -- ", plan.workers.len())
+        }
+        (false, true) => format!("{} ", plan.taskset()),
+        (_, false) => format!("{} ", plan.numactl(memory)),
+    }
 }
 
 /// Returns the numbers of workers: the requested ones, or powers of two, all cores, all CPUs and twice as
@@ -151,5 +174,42 @@ fn memories(search: &Search, service: bool, machine: &Machine) -> Vec<MemoryPlac
             ]
         }
         _ => vec![MemoryPlacement::Default],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use manycore_topology::CpuSet;
+
+    fn plan(workers: &[&str]) -> PlacementPlan {
+        let worker = |cpus: &&str| manycore_placement::PlannedWorker {
+            cpus: cpus.parse::<CpuSet>().unwrap(),
+            memory_nodes: Vec::new(),
+            why: String::new(),
+        };
+        PlacementPlan {
+            schema: String::new(),
+            machine_fingerprint: String::new(),
+            policy: "close".to_owned(),
+            workers: workers.iter().map(worker).collect(),
+        }
+    }
+
+    /// Regression test: `taskset -c 0-1`, which is no restriction on two CPUs, was advised for threads that had been
+    /// pinned to one CPU each.
+    #[test]
+    fn the_command_of_a_winner_does_what_was_measured() {
+        let (close, default) = (Policy::new(PolicyKind::Close, false), MemoryPlacement::Default);
+        let local = MemoryPlacement::Local;
+        let apart = plan(&["0", "1"]);
+        assert_eq!(prefix(&close, &default, &apart, false), "manycore run --place close --workers 2 -- ");
+        assert_eq!(
+            prefix(&close, &local, &apart, false),
+            "manycore run --place close --workers 2 --memory local -- "
+        );
+        let together = plan(&["0-1", "0-1"]);
+        assert_eq!(prefix(&close, &default, &together, false), "taskset -c 0-1 ");
+        assert_eq!(prefix(&close, &default, &together, true), "");
     }
 }

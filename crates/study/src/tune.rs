@@ -59,7 +59,7 @@ pub fn run(
     search: &Search,
     listener: &mut dyn Listener,
 ) -> Result<(Tuned, Result)> {
-    let candidates = candidates::candidates(search, options.service.is_some(), &machine, &machine.usable())?;
+    let candidates = candidates::candidates(search, options.service.as_ref(), &machine, &machine.usable())?;
     let variants = candidates.iter().map(|candidate| candidate.variant.clone()).collect();
     let mut study = Study::begin("tune", machine, options, &search.command, variants, listener)?;
     let ending = race(options, &mut study, &candidates);

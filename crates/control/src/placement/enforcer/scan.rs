@@ -60,7 +60,9 @@ impl AffinityEnforcer {
     pub fn process_ended(&mut self, pid: u32) {
         let tids: Vec<u32> =
             self.tasks.iter().filter(|(_, known)| known.pid == pid).map(|(tid, _)| *tid).collect();
-        if tids.is_empty() {
+        // A process that was pinned and whose tasks are forgotten already, because a scan saw its end, has the CPUs of its
+        // worker.
+        if tids.is_empty() && !self.processes.contains_key(&pid) {
             self.check_affinity(pid);
         }
         for tid in tids {
@@ -190,5 +192,36 @@ impl AffinityEnforcer {
             journal.record_own_affinity(known.pid, tid, &cpus);
         }
         self.own_affinities.insert(name(tid), cpus);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::placement::WorkerCpus;
+    use manycore_linux::memory_policy::MemoryPolicy;
+    use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+    use std::process::Command;
+
+    /// Regression test: `sysbench set its own affinity to CPUs 0` was reported of a program that does not.
+    #[test]
+    fn a_pinned_process_whose_end_a_scan_has_seen_has_no_affinity_of_its_own() {
+        let own = affinity::of_thread(0).unwrap();
+        let workers: Vec<CpuSet> = own.iter().take(2).map(CpuSet::single).collect();
+        if workers.len() < 2 {
+            return println!("SKIPPED: it needs two CPUs");
+        }
+        let place = WorkerCpus { workers, memory: MemoryPolicy::Default };
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let mut enforcer = AffinityEnforcer::new(&place, &own);
+        enforcer.take_over(&[child.id()]);
+        child.kill().unwrap();
+        let zombie = WaitId::Pid(Pid::from_child(&child));
+        waitid(zombie, WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).unwrap();
+        enforcer.tasks.clear();
+        enforcer.assignment.retain(|_| false);
+        enforcer.process_ended(child.id());
+        assert!(enforcer.own_affinities().is_empty(), "{:?}", enforcer.own_affinities());
+        child.wait().unwrap();
     }
 }
