@@ -47,8 +47,7 @@ pub struct MetricComparison {
     /// Values of B.
     pub b: Estimate,
     /// Value of B over value of A, from pairs of the same block: 0.625 where B takes that part of the time of A. The
-    /// interval of the primary metric is that
-    /// of the verdict. The other metrics have a 95 % interval each, not corrected for their number.
+    /// interval of the primary metric is that of the verdict. The other metrics have a 95 % interval each, not corrected for their number.
     pub ratio: Option<Estimate>,
     /// What the interval shows: B is better, worse or equivalent, or the result is inconclusive.
     pub answer: Answer,
@@ -63,6 +62,12 @@ impl MetricComparison {
         let is_visible = |end: f64| (ratio / end - 1.0).abs() > VISIBLE;
         (ratio.is_finite() && !(low..=high).contains(&ratio) && [low, high].into_iter().all(is_visible))
             .then_some(ratio)
+    }
+
+    /// Returns whether the whole interval of the ratio is within `margin`.
+    pub fn is_within(&self, margin: f64) -> bool {
+        let within = |end: f64| (1.0 / (1.0 + margin)..=1.0 + margin).contains(&end);
+        self.ratio.and_then(|ratio| ratio.interval).is_some_and(|(low, high)| within(low) && within(high))
     }
 }
 

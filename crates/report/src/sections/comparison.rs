@@ -3,11 +3,14 @@
 use crate::sections::{NamedEvaluation, Table, compare};
 use manycore_analysis::{Comparison, MetricComparison};
 use manycore_render::{
-    figure::{ABSENT, interval, number, unit_of_time, with_interval},
+    figure::{ABSENT, interval, number, percent, unit_of_time, with_interval},
     table::Align,
 };
 use manycore_stats::verdict::Answer;
 use manycore_text::units::{counted, decimals};
+
+/// How a difference is called that is shown and too small to matter.
+const SLIGHTLY: &str = "slightly";
 
 pub(super) fn single(named: &NamedEvaluation) -> Vec<Table> {
     named.evaluation.comparison.iter().map(of_comparison).collect()
@@ -20,17 +23,30 @@ fn of_comparison(comparison: &Comparison) -> Table {
         &["A", "95 % interval", "B", "95 % interval", "B over A", "95 % interval", "B is"],
     );
     table.verdict_column = Some(table.head.len() - 1);
-    let is = |compared: &MetricComparison| verdict(compared.answer, comparison.same_variants);
-    table.rows = comparison.metrics.iter().map(|compared| row(compared, is(compared))).collect();
+    table.rows =
+        comparison.metrics.iter().map(|compared| row(compared, verdict(compared, comparison))).collect();
     table.notes.push(pairs(comparison));
+    if comparison.metrics.iter().any(|compared| verdict(compared, comparison).starts_with(SLIGHTLY)) {
+        table.notes.push(format!(
+            "{SLIGHTLY}: the difference is real and within the margin of {}.",
+            percent(comparison.verdict.rule.margin)
+        ));
+    }
     table.notes.extend(differing_medians(&comparison.metrics));
     table
 }
 
 /// Says how B is. A difference of B from itself is neither better nor worse.
-fn verdict(answer: Answer, is_same: bool) -> &'static str {
+fn verdict(compared: &MetricComparison, comparison: &Comparison) -> &'static str {
+    let is_small = compared.is_within(comparison.verdict.rule.margin);
+    word(compared.answer, comparison.same_variants, is_small)
+}
+
+fn word(answer: Answer, is_same: bool, is_small: bool) -> &'static str {
     match answer {
         Answer::ABetter | Answer::BBetter if is_same => "chance",
+        Answer::BBetter if is_small => "slightly better",
+        Answer::ABetter if is_small => "slightly worse",
         Answer::BBetter => "better",
         Answer::ABetter => "worse",
         Answer::Equivalent => "equivalent",
@@ -89,9 +105,10 @@ fn row(compared: &MetricComparison, is: &str) -> Vec<String> {
 pub(super) fn side_by_side(all: &[NamedEvaluation]) -> Vec<Table> {
     let name = |(_, name): &(usize, String)| name.clone();
     let table = compare("B over A (95 % interval)", ("metric", Align::Left), all, name, |named| {
-        let compared = named.evaluation.comparison.iter().flat_map(|comparison| {
-            comparison.metrics.iter().map(move |one| (one, verdict(one.answer, comparison.same_variants)))
-        });
+        let compared =
+            named.evaluation.comparison.iter().flat_map(|comparison| {
+                comparison.metrics.iter().map(move |one| (one, verdict(one, comparison)))
+            });
         let cell = |(index, (one, is)): (usize, (&MetricComparison, &str))| {
             let ratio = one
                 .ratio
@@ -141,8 +158,20 @@ mod tests {
 
     #[test]
     fn a_variant_is_not_better_than_itself() {
-        assert_eq!(verdict(Answer::BBetter, false), "better");
-        assert_eq!([Answer::ABetter, Answer::BBetter].map(|answer| verdict(answer, true)), ["chance"; 2]);
-        assert_eq!(verdict(Answer::Equivalent, true), "equivalent");
+        assert_eq!(word(Answer::BBetter, false, false), "better");
+        assert_eq!([Answer::ABetter, Answer::BBetter].map(|answer| word(answer, true, true)), ["chance"; 2]);
+        assert_eq!(word(Answer::Equivalent, true, true), "equivalent");
+    }
+
+    /// Regression test: CPU time of 1.007 to 1.014 was "worse", with a margin of 2 % within which a difference does not
+    /// matter.
+    #[test]
+    fn a_difference_within_the_margin_is_slight() {
+        let ratio = |low, high| MetricComparison {
+            ratio: Some(Estimate { median: 1.01, interval: Some((low, high)), n: 9 }),
+            ..metric("cpu", "s", [1.0, 1.01, 1.01])
+        };
+        assert!(ratio(1.007, 1.014).is_within(0.02) && !ratio(1.007, 1.03).is_within(0.02));
+        assert_eq!(word(Answer::ABetter, false, true), "slightly worse");
     }
 }
