@@ -189,7 +189,7 @@ pub fn memory_left(tree: &SysTree) -> Option<u64> {
 }
 
 /// Reads the mounted hierarchies. `mountinfo` holds the group at each mount point; `mounts` is the older
-/// file.
+/// file. Of several mounts of the same groups, as in the root of a container, only the first is returned.
 fn mounts(tree: &SysTree) -> Vec<Mount> {
     let ours = |line: &&str| {
         let has_controller = ["cpu", "memory", "pids", "freezer"].iter().any(|name| line.contains(name));
@@ -198,10 +198,24 @@ fn mounts(tree: &SysTree) -> Vec<Mount> {
     let only_groups = |text: &str| text.lines().filter(ours).collect::<Vec<_>>().join("\n");
     let read = |path: &str| tree.read_part(path, 4 << 20, only_groups).filter(|text| !text.is_empty());
     if let Some(text) = read("proc/self/mountinfo") {
-        return text.lines().filter_map(mountinfo_line).collect();
+        return first_of_each(text.lines().filter_map(mountinfo_line));
     }
     let text = read("proc/self/mounts").or_else(|| read("proc/mounts")).unwrap_or_default();
-    text.lines().filter_map(mounts_line).collect()
+    first_of_each(text.lines().filter_map(mounts_line))
+}
+
+fn first_of_each(mounts: impl Iterator<Item = Mount>) -> Vec<Mount> {
+    let mut first: Vec<Mount> = Vec::new();
+    for mount in mounts {
+        let shows_same = |known: &Mount| {
+            (known.flavour, &known.controllers, &known.root)
+                == (mount.flavour, &mount.controllers, &mount.root)
+        };
+        if !first.iter().any(shows_same) {
+            first.push(mount);
+        }
+    }
+    first
 }
 
 /// Parses `34 31 0:31 / /sys/fs/cgroup/cpuset rw,relatime shared:9 - cgroup cgroup rw,cpuset`.
@@ -315,6 +329,24 @@ mod tests {
         ]);
         assert_eq!(paths(&tree, "cpu"), ["cg/cpu", "cg/cpu/a", "cg/cpu/a/b", "cg/unified", "cg/unified/d"]);
         assert_eq!(paths(&tree, "cpuset"), ["cg/set x", "cg/set x/c", "cg/unified", "cg/unified/d"]);
+    }
+
+    /// Regression test: with `/sys` bound into another root, the guard found no process of a group.
+    #[test]
+    fn groups_that_are_mounted_twice_are_found_once() {
+        let tree = tree(&[
+            ("proc/self/cgroup", "2:memory:/c\n0::/d"),
+            (
+                "proc/self/mountinfo",
+                "1 0 0:1 / /cg/memory rw - cgroup cgroup rw,memory\n2 0 0:2 / /cg/unified rw - cgroup2 cgroup2 rw\n\
+                 3 0 0:1 / /root/cg/memory rw - cgroup cgroup rw,memory\n4 0 0:2 / /root/cg rw - cgroup2 cgroup2 rw\n\
+                 5 0 0:2 /d /group rw - cgroup2 cgroup2 rw",
+            ),
+        ]);
+        assert_eq!(
+            paths(&tree, "memory"),
+            ["cg/memory", "cg/memory/c", "cg/unified", "cg/unified/d", "group"]
+        );
     }
 
     #[test]
