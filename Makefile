@@ -86,6 +86,7 @@ bench: build
 	cargo bench --locked --bench guard
 	cargo bench --locked --bench audit
 	cargo bench --locked --bench run
+	cargo bench --locked --bench settings
 	cargo bench --locked --manifest-path crates/percpu/peers/Cargo.toml --target-dir target/peers
 	cargo bench --locked --bench contention
 	cargo bench --locked --bench stream
@@ -95,6 +96,7 @@ bench: build
 calibrate: build
 	@scripts/need calibrate
 	cargo bench --locked --bench calibrate
+	cargo bench --locked -p manycore-stats --bench estimators
 	cargo bench --locked --bench tune
 
 man: build

@@ -1,30 +1,70 @@
-//! Compares two variants, as `manycore compare` does.
+//! Compares variants with a reference, as `manycore compare` does, and ranks them.
+//!
+//! Two families of comparisons hold jointly at 95 % each, by Holm's procedure: all variants against the reference, and
+//! all pairs for the ranking. Identical variants give a false claim in at most one of 20 runs, because a pair without
+//! the reference is ordered only where one of both is shown to differ from it.
 
-use super::{noise, power_analysis, with_factor};
-use manycore_experiment::record::{Direction, Experiment, Metric, SAME_NAME, Sample, factor, parameter};
+mod metrics;
+mod ranking;
+mod settling;
+
+pub use metrics::MetricComparison;
+pub use settling::settling;
+
+use super::{TradeOff, deciding::Compared, distribution, noise, power_analysis, trade_off};
+use manycore_experiment::record::{Experiment, SAME_NAME, parameter};
 use manycore_stats::{
-    Estimate,
+    Estimate, Estimator, holm_divisors,
     verdict::{Answer, DecisionRule, Verdict},
 };
 use serde::Serialize;
 
-/// Share by which two ratios differ visibly.
-const VISIBLE: f64 = 0.01;
-
-/// Variant B compared with variant A.
+/// Variants compared with one of them, the reference.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Comparison {
-    /// Name of A.
-    pub a: String,
-    /// Name of B.
-    pub b: String,
-    /// Whether A and B are the same: command, environment, CPUs and memory. Their true ratio is 1, and what the verdict
-    /// shows is chance.
+    /// All variants, in the order of the command line.
+    pub variants: Vec<VariantName>,
+    /// The variant with which the others are compared: an index into the treatments of the experiment.
+    pub reference: usize,
+    /// The other variants that were measured, each compared with the reference. They hold jointly (Holm).
+    pub others: Vec<VariantComparison>,
+    /// Treatments in groups, best first. The order of any two groups is proven, jointly for all pairs (Holm); within a
+    /// group it is not.
+    pub ranking: Vec<Vec<usize>>,
+    /// Whether all variants are the same: command, environment, CPUs and memory. Their true ratios are 1, and what the
+    /// verdicts show is chance.
     pub same_variants: bool,
-    /// B relative to A in the primary metric, as a ratio of rates. A ratio above 1 is better, whichever direction of the
-    /// metric is better: 1.6 where B takes 1 / 1.6 = 0.625 of the time of A.
+    /// Median seconds of one round, in which every variant runs once.
+    pub pair_seconds: f64,
+}
+
+/// What a variant is called.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct VariantName {
+    /// Index of its treatment.
+    pub treatment: usize,
+    /// The user's name, or the label: `A`, `B`.
+    pub title: String,
+    /// What it is: its command with the environment and the placement.
+    pub name: String,
+}
+
+/// One variant compared with the reference: B is the variant, and A the reference.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct VariantComparison {
+    /// The variant: an index into the treatments of the experiment.
+    pub treatment: usize,
+    /// The variant relative to the reference in the primary metric, as a ratio of rates. A ratio above 1 is better,
+    /// whichever direction of the metric is better: 1.6 where the variant takes 1 / 1.6 = 0.625 of the time. The level
+    /// is that of the interim analysis, divided among the variants (Holm).
     pub verdict: Verdict,
+    /// Another figure of the distributions that contradicts the verdict: typically faster, and slower on average. Where
+    /// the verdict would be a difference or an equivalence, its answer is then `trade_off`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trade_off: Option<TradeOff>,
     /// All metrics, the primary one first.
     pub metrics: Vec<MetricComparison>,
     /// Minimum detectable effect at 80 % power of a run with the planned number of pairs, as a share.
@@ -32,69 +72,126 @@ pub struct Comparison {
     /// Total number of pairs with which a new run gives an answer with a probability of 80 %. Present where
     /// the comparison is inconclusive.
     pub pairs_needed: Option<usize>,
-    /// Median seconds of one pair.
-    pub pair_seconds: f64,
 }
 
-/// One metric of both variants.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct MetricComparison {
-    /// The metric.
-    pub metric: Metric,
-    /// Values of A.
-    pub a: Estimate,
-    /// Values of B.
-    pub b: Estimate,
-    /// Value of B over value of A, from pairs of the same block: 0.625 where B takes that part of the time of A. The
-    /// interval of the primary metric is that of the verdict. The other metrics have a 95 % interval each, not corrected for their number.
-    pub ratio: Option<Estimate>,
-    /// What the interval shows: B is better, worse or equivalent, or the result is inconclusive.
-    pub answer: Answer,
-}
-
-impl MetricComparison {
-    /// Returns the ratio of the medians, B over A, where it is visibly outside of the interval of the ratio of pairs:
-    /// the machine was faster in some parts of the run than in others.
-    pub fn differing_medians(&self) -> Option<f64> {
-        let (low, high) = self.ratio?.interval?;
-        let ratio = self.b.median / self.a.median;
-        let is_visible = |end: f64| (ratio / end - 1.0).abs() > VISIBLE;
-        (ratio.is_finite() && !(low..=high).contains(&ratio) && [low, high].into_iter().all(is_visible))
-            .then_some(ratio)
+impl Comparison {
+    /// Returns what a treatment is called: `B`, or the user's name.
+    pub fn title(&self, treatment: usize) -> &str {
+        self.of(treatment).map_or("", |variant| &variant.title)
     }
 
-    /// Returns whether the whole interval of the ratio is within `margin`.
-    pub fn is_within(&self, margin: f64) -> bool {
-        let within = |end: f64| (1.0 / (1.0 + margin)..=1.0 + margin).contains(&end);
-        self.ratio.and_then(|ratio| ratio.interval).is_some_and(|(low, high)| within(low) && within(high))
+    /// Returns what a treatment is: its command with the environment and the placement.
+    pub fn name(&self, treatment: usize) -> &str {
+        self.of(treatment).map_or("", |variant| &variant.name)
+    }
+
+    fn of(&self, treatment: usize) -> Option<&VariantName> {
+        self.variants.iter().find(|variant| variant.treatment == treatment)
+    }
+
+    /// Returns the only other variant where two were compared.
+    pub fn only_other(&self) -> Option<&VariantComparison> {
+        match (self.variants.len(), self.others.as_slice()) {
+            (..=2, [other]) => Some(other),
+            _ => None,
+        }
+    }
+
+    /// Returns the estimator that decides.
+    pub fn estimator(&self) -> Estimator {
+        self.others.first().map(|other| other.verdict.estimator).unwrap_or_default()
+    }
+
+    /// Returns the pairs with which all comparisons have an answer with a probability of 80 %; `None` where all of
+    /// them have one.
+    pub fn pairs_needed(&self) -> Option<usize> {
+        self.others.iter().filter_map(|other| other.pairs_needed).max()
     }
 }
 
-/// Evaluates an experiment with the variants A and B. Returns `None` where one was not measured.
+/// Evaluates an experiment with variants. Returns `None` where the reference or all others were not measured.
 pub fn evaluate(experiment: &Experiment) -> Option<Comparison> {
-    let a = with_factor(experiment, factor::VARIANT, "A").next()?;
-    let b = with_factor(experiment, factor::VARIANT, "B").next()?;
-    let verdict = Verdict::new(
-        &experiment.log_ratios(a, b),
-        DecisionRule::from_parameters(&experiment.parameters),
-        noise_floor(experiment, &[a, b]),
-    )?;
-    let metrics = (0..experiment.metrics.len())
-        .filter_map(|index| compared(experiment, (a, b), index, (index == 0).then_some(&verdict)));
-    let name = |index: usize| experiment.treatments[index].name.clone();
+    let reference = experiment.reference()?;
+    let variants: Vec<usize> = experiment.variants().collect();
+    let others: Vec<VariantComparison> = against(experiment, reference, &variants)
+        .into_iter()
+        .map(|(treatment, verdict)| compared(experiment, reference, treatment, verdict))
+        .collect();
+    if others.is_empty() {
+        return None;
+    }
+    let name = |&treatment: &usize| VariantName {
+        treatment,
+        title: experiment.treatments[treatment].title().to_owned(),
+        name: experiment.treatments[treatment].name.clone(),
+    };
     Some(Comparison {
-        a: name(a),
-        b: name(b),
-        // Records of older versions have only the names.
-        same_variants: experiment.parameters.contains_key(parameter::SAME_VARIANTS)
-            || name(b).strip_suffix(SAME_NAME) == Some(name(a).as_str()),
-        metrics: metrics.collect(),
+        variants: variants.iter().map(name).collect(),
+        reference,
+        ranking: ranking::ranking(experiment, reference, &others),
+        others,
+        same_variants: are_same(experiment, &variants),
+        pair_seconds: pair_seconds(experiment),
+    })
+}
+
+fn compared(
+    experiment: &Experiment,
+    reference: usize,
+    treatment: usize,
+    mut verdict: Verdict,
+) -> VariantComparison {
+    let trade_off = trade_off_of(experiment, (reference, treatment), &verdict);
+    let is_shown = |found: TradeOff| verdict.answer != Answer::Inconclusive || found.median_pair.is_some();
+    if trade_off.is_some_and(is_shown) {
+        verdict.answer = Answer::TradeOff;
+    }
+    VariantComparison {
+        treatment,
+        trade_off,
+        metrics: metrics::compared(experiment, (reference, treatment), &verdict),
         minimum_detectable_effect: power_analysis::minimum_detectable_effect(&verdict),
         pairs_needed: power_analysis::pairs_needed(&verdict),
-        pair_seconds: pair_seconds(experiment),
         verdict,
+    }
+}
+
+fn trade_off_of(experiment: &Experiment, treatments: (usize, usize), verdict: &Verdict) -> Option<TradeOff> {
+    trade_off::find(experiment, treatments, verdict, |treatment| {
+        distribution::worse_runs(experiment, treatment)
     })
+}
+
+/// Returns whether all variants are the same. Records of older versions have only the names.
+fn are_same(experiment: &Experiment, variants: &[usize]) -> bool {
+    let name = |&index: &usize| experiment.treatments[index].name.as_str();
+    let same_names = || match variants {
+        [a, b] => name(b).strip_suffix(SAME_NAME) == Some(name(a)),
+        _ => false,
+    };
+    experiment.parameters.contains_key(parameter::SAME_VARIANTS) || same_names()
+}
+
+/// Returns the verdict of each of the `treatments` on the reference, jointly at the level of the analysis (Holm). The
+/// reference itself, and treatments that were not measured or always failed, have none.
+pub(crate) fn against(
+    experiment: &Experiment,
+    reference: usize,
+    treatments: &[usize],
+) -> Vec<(usize, Verdict)> {
+    let rule = DecisionRule::from_parameters(&experiment.parameters);
+    let others = treatments.iter().copied().filter(|&treatment| treatment != reference);
+    let ratios: Vec<(usize, Compared)> = others
+        .map(|treatment| (treatment, Compared::primary(experiment, reference, treatment)))
+        .filter(|(_, ratios)| !ratios.is_empty())
+        .collect();
+    let p_values: Vec<f64> = ratios.iter().map(|(_, ratios)| ratios.p()).collect();
+    let floor = noise_floor(experiment, treatments);
+    let divisors = holm_divisors(&p_values, rule.level);
+    let verdicts = ratios.into_iter().zip(divisors).filter_map(|((treatment, ratios), divisor)| {
+        Some((treatment, ratios.verdict(rule.divided_by(divisor), floor)?))
+    });
+    verdicts.collect()
 }
 
 /// Returns the noise floor of the compared variants: the ratio between consecutive runs of the same
@@ -107,17 +204,24 @@ pub(crate) fn noise_floor(experiment: &Experiment, treatments: &[usize]) -> Opti
     Some((high - low) / 2.0)
 }
 
-/// Returns whether the measurements suffice to stop at an interim analysis: there is an answer or, where a
-/// `precision` was requested, half of the interval is no wider than that share.
+/// Returns whether the measurements suffice to stop at an interim analysis: all comparisons with the reference have an
+/// answer or, where a `precision` was requested, half of each interval is no wider than that share. A trade-off that is
+/// likely and not proven is no answer yet.
 pub fn is_conclusive_enough(experiment: &Experiment, precision: Option<f64>) -> bool {
-    let Some(comparison) = evaluate(experiment) else { return false };
-    let verdict = &comparison.verdict;
-    match precision {
+    let Some(reference) = experiment.reference() else { return false };
+    let is_settled = |treatment: usize, verdict: &Verdict| {
+        let trade_off = trade_off_of(experiment, (reference, treatment), verdict);
+        trade_off.is_none_or(|trade_off| trade_off.is_proven)
+    };
+    let suffices = |&(treatment, ref verdict): &(usize, Verdict)| match precision {
         Some(precision) => {
             verdict.interval.is_some_and(|(low, high)| (high - low) / 2.0 <= precision * verdict.ratio)
         }
-        None => verdict.answer != Answer::Inconclusive,
-    }
+        None => verdict.answer != Answer::Inconclusive && is_settled(treatment, verdict),
+    };
+    let variants: Vec<usize> = experiment.variants().collect();
+    let all = against(experiment, reference, &variants);
+    !all.is_empty() && all.iter().all(suffices)
 }
 
 fn pair_seconds(experiment: &Experiment) -> f64 {
@@ -128,34 +232,5 @@ fn pair_seconds(experiment: &Experiment) -> f64 {
     })
 }
 
-fn compared(
-    experiment: &Experiment,
-    (a, b): (usize, usize),
-    index: usize,
-    primary: Option<&Verdict>,
-) -> Option<MetricComparison> {
-    let metric = &experiment.metrics[index];
-    let value = |sample: &Sample| sample.values.get(index).copied();
-    let values =
-        |treatment: usize| -> Vec<f64> { experiment.samples_of(treatment).filter_map(value).collect() };
-    let (a, b, ratios) = (values(a), values(b), experiment.log_ratios_of(a, b, value));
-    let better = |ratio: f64| if metric.better == Direction::Higher { ratio } else { 1.0 / ratio };
-    let rule = DecisionRule {
-        margin: DecisionRule::from_parameters(&experiment.parameters).margin,
-        ..DecisionRule::default()
-    };
-    let ratio = match primary {
-        Some(verdict) => {
-            Some(Estimate { median: verdict.ratio, interval: verdict.interval, n: verdict.pairs }.map(better))
-        }
-        None => Estimate::from_differences(&ratios, rule.level).map(|ratio| ratio.map(f64::exp)),
-    };
-    let evaluated = ratio.map(|ratio| rule.decide(ratio.map(better).interval));
-    Some(MetricComparison {
-        metric: metric.clone(),
-        a: Estimate::from_samples(&a)?,
-        b: Estimate::from_samples(&b)?,
-        ratio,
-        answer: primary.map(|verdict| verdict.answer).or(evaluated).unwrap_or(Answer::Inconclusive),
-    })
-}
+#[cfg(test)]
+mod tests;

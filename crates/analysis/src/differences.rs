@@ -1,45 +1,71 @@
-//! What differs between two records: a ratio with its interval and a verdict for each figure that both have.
+//! What differs between records of different sessions: a ratio with its interval and a verdict for each figure that both
+//! sides have.
 //!
-//! The records were not interleaved, so there are no pairs. Samples of one record that follow each other are not
-//! independent either: a neighbour that works for a second disturbs many of them. Each record's samples of a figure are
-//! therefore divided into at most [`STRETCHES`] stretches of consecutive samples. The medians of the stretches are
-//! compared by the rank-sum test ([`Estimate::from_independent`]). All figures are corrected with Holm's procedure:
-//! at most one comparison of two records in twenty shows a difference where there is none.
+//! A side is one record, or several of the same thing. The sides were not interleaved, so there are no pairs. A record
+//! gives one value of a figure: the median of its samples. Values scatter from session to session, and the interval
+//! includes that scatter ([`manycore_stats::sessions`]): from the records of a side with several, else from earlier
+//! records of the same work on the same machine, else from a stated assumption. The scatter within a record comes from
+//! the medians of at most [`STRETCHES`] stretches of consecutive samples, because samples that follow each other are not
+//! independent: a neighbour that works for a second disturbs many of them.
 //!
-//! A difference is one between the two runs. It includes all that changed in between: settings, other work, the
+//! The primary figures are corrected with Holm's procedure, and so are all others together: at most one comparison of
+//! two sides in twenty shows a difference in a primary figure where there is none.
+//!
+//! A difference is one between the sessions. It includes all that changed in between: settings, other work, the
 //! hypervisor's choice of cores. A result whose experiment was disturbed beyond the limits of advice is marked.
 
 mod figures;
+mod history;
+mod sentence;
 
 use crate::disturbance::Disturbance;
 use figures::{Figure, figures};
+use history::History;
 use manycore_experiment::{
     Record,
     record::{Direction, Experiment},
 };
 use manycore_stats::{
-    Estimate, FAMILY_LEVEL, holm_divisors, rank_sum_p,
+    FAMILY_LEVEL, holm_divisors,
+    sessions::{KnownSpread, SessionDifference, SessionValue, SpreadSource},
     verdict::{Answer, DecisionRule},
 };
 use serde::Serialize;
 
-/// Maximum number of stretches of consecutive samples. Their medians are the values that are compared.
+/// Maximum number of stretches of consecutive samples. Their medians show the scatter within a record.
 pub const STRETCHES: usize = 12;
 
 /// Largest absolute logarithm: where a median is 0, it ranks below all others.
 const MAX_LOG: f64 = 50.0;
 
-/// The differences of one record from another.
+/// What is compared.
+#[derive(Clone, Copy, Debug)]
+pub struct SessionSides<'a> {
+    /// The records of the baseline, at least one.
+    pub baseline: &'a [&'a Record],
+    /// The new records, at least one.
+    pub new: &'a [&'a Record],
+    /// Earlier records, of which those of the same work on the same machine show how sessions scatter.
+    pub earlier: &'a [&'a Record],
+    /// The difference that does not matter, as a share.
+    pub margin: f64,
+    /// Whether variants of different names are compared by their order: those of a command that has changed.
+    pub by_order: bool,
+}
+
+/// The differences between two sides.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RecordDifferences {
-    /// One entry for each figure that both records have: what is different first, the largest ratio first.
+    /// Numbers of records of the baseline and of the new side.
+    pub sessions: [usize; 2],
+    /// One entry for each figure that all records have: what is different first, the largest ratio first.
     pub figures: Vec<FigureDifference>,
-    /// Experiments that both records have but that measured different work, and how it differs.
+    /// What is not compared, and why: experiments that measured different work, metrics and variants of one side only.
     pub not_compared: Vec<String>,
 }
 
-/// How a figure of the second record differs from that of the first.
+/// How a figure of the new side differs from that of the baseline.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FigureDifference {
@@ -47,26 +73,46 @@ pub struct FigureDifference {
     pub topic: &'static str,
     /// What was measured: `scaling, 2 workers`.
     pub what: String,
+    /// Name of the metric; empty for the rate of the work.
+    pub metric: String,
+    /// Whether it is the metric that decides, as the first one of an experiment does.
+    pub is_primary: bool,
     /// Unit of the medians: `events/s`.
     pub unit: String,
     /// Which direction is better.
     pub better: Direction,
-    /// Medians of the first and the second record, in `unit`.
+    /// Medians of the baseline and the new side, in `unit`; of several records, the median of their medians.
     pub medians: [f64; 2],
-    /// The figure of the second record divided by that of the first (Hodges-Lehmann).
+    /// The new figure divided by that of the baseline.
     pub ratio: f64,
-    /// Interval of the ratio at the level of the decision. `None` where there are too few samples.
+    /// Interval of the ratio at the level of the decision, with the scatter between sessions. `None` where there are too
+    /// few samples, and for a metric that does not decide whose scatter between sessions is unknown: the assumed scatter
+    /// is that of the metric that decides.
     pub interval: Option<(f64, f64)>,
     /// What the interval shows.
     pub change: Change,
-    /// Numbers of independent values (stretches) in each record.
+    /// The scatter between sessions that the interval includes. `None` without an interval.
+    pub spread: Option<SessionSpread>,
+    /// Numbers of stretches in the records of each side.
     pub stretches: [usize; 2],
     /// Other work, steal time or a quota that was above the limit of advice in one of the records, in words.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub disturbed: Vec<String>,
 }
 
-/// What the interval of a ratio shows about the second record.
+/// The scatter between sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SessionSpread {
+    /// From what it is known.
+    pub source: SpreadSource,
+    /// Standard deviation of the logarithm of a session's median: 0.05 for about 5 %.
+    pub sd: f64,
+    /// Degrees of freedom of the interval. `None` where the scatter is assumed.
+    pub freedom: Option<f64>,
+}
+
+/// What the interval of a ratio shows about the new side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -82,27 +128,26 @@ pub enum Change {
 }
 
 impl RecordDifferences {
-    /// Compares `second` with `first`. `margin` is the difference that does not matter, as a share.
-    pub fn between(first: &Record, second: &Record, margin: f64) -> Self {
-        let mut differences = Self::default();
+    /// Compares two sides.
+    pub fn between(sides: &SessionSides) -> Self {
+        let mut differences = Self { sessions: [sides.baseline.len(), sides.new.len()], ..Self::default() };
         let mut compared: Vec<ComparedFigure> = Vec::new();
-        for old in &first.experiments {
-            let Some(new) = second.experiment(&old.id) else { continue };
-            match figures(old, first, new, second) {
-                Ok(figures) => {
-                    let disturbed = disturbance([(old, first), (new, second)]);
-                    compared
-                        .extend(figures.into_iter().map(|figure| ComparedFigure::new(figure, &disturbed)));
+        for old in sides.baseline.first().map_or(&[][..], |first| &first.experiments) {
+            let both = [sides.baseline, sides.new].map(|records| runs_of(&old.id, records));
+            let [Some(baseline), Some(new)] = both else { continue };
+            let runs = [baseline, new];
+            match figures(&runs, sides.by_order) {
+                Ok((figures, only_one)) => {
+                    let disturbed = disturbance(&runs);
+                    let history = History::of(old, sides);
+                    let one = |figure| ComparedFigure::new(figure, &history, &disturbed);
+                    compared.extend(figures.into_iter().map(one));
+                    differences.not_compared.extend(only_one);
                 }
                 Err(why) => differences.not_compared.push(format!("{}: {why}", old.id)),
             }
         }
-        let p: Vec<f64> = compared.iter().map(|one| one.p).collect();
-        let divisors = holm_divisors(&p, FAMILY_LEVEL);
-        let rule = DecisionRule { margin, ..DecisionRule::default() };
-        let decided = compared.into_iter().zip(divisors);
-        differences.figures =
-            decided.filter_map(|(one, divisor)| one.decide(rule.divided_by(divisor))).collect();
+        differences.figures = decided(compared, sides.margin);
         differences.figures.sort_by(|a, b| {
             let size = |one: &FigureDifference| one.ratio.ln().abs();
             rank(a.change).cmp(&rank(b.change)).then(size(b).total_cmp(&size(a)))
@@ -125,46 +170,100 @@ fn rank(change: Change) -> u8 {
     }
 }
 
-/// A figure of both records with its test.
+/// Decides all figures: the primary ones jointly, and the others jointly.
+fn decided(compared: Vec<ComparedFigure>, margin: f64) -> Vec<FigureDifference> {
+    let (primary, others): (Vec<_>, Vec<_>) = compared.into_iter().partition(|one| one.figure.is_primary);
+    let rule = DecisionRule { margin, ..DecisionRule::default() };
+    let of_family = |family: Vec<ComparedFigure>| {
+        let p: Vec<f64> = family.iter().map(ComparedFigure::p).collect();
+        let divisors = holm_divisors(&p, FAMILY_LEVEL);
+        let decide = |(one, divisor): (ComparedFigure, usize)| one.decide(rule.divided_by(divisor));
+        family.into_iter().zip(divisors).filter_map(decide).collect::<Vec<_>>()
+    };
+    [of_family(primary), of_family(others)].concat()
+}
+
+/// A figure of both sides with its test.
 struct ComparedFigure {
     figure: Figure,
-    /// Logarithms of the medians of the stretches of each record.
-    logs: [Vec<f64>; 2],
-    p: f64,
+    /// The values of the records of each side.
+    sessions: [Vec<SessionValue>; 2],
+    difference: Option<SessionDifference>,
     disturbed: Vec<String>,
 }
 
 impl ComparedFigure {
-    fn new(figure: Figure, disturbed: &[String]) -> Self {
-        let logs = figure.values.each_ref().map(|values| stretch_medians(values));
-        let p = rank_sum_p(&logs[0], &logs[1]);
-        Self { figure, logs, p, disturbed: disturbed.to_vec() }
+    fn new(figure: Figure, history: &History, disturbed: &[String]) -> Self {
+        let values = |side: &Vec<Vec<f64>>| side.iter().filter_map(|values| session_value(values)).collect();
+        let sessions: [Vec<SessionValue>; 2] = figure.values.each_ref().map(values);
+        let known: Option<KnownSpread> = history.spread(&figure);
+        let difference = SessionDifference::between(&sessions[0], &sessions[1], known)
+            .filter(|found| figure.is_primary || found.source != SpreadSource::Assumed);
+        Self { figure, sessions, difference, disturbed: disturbed.to_vec() }
     }
 
-    /// `None` where a record has no usable value.
+    fn p(&self) -> f64 {
+        self.difference.map_or(1.0, |difference| difference.p())
+    }
+
+    /// `None` where a side has no usable value.
     fn decide(self, rule: DecisionRule) -> Option<FigureDifference> {
-        let [first, second] = &self.logs;
-        let ratio = Estimate::from_independent(first, second, rule.level)?.map(f64::exp);
-        let change = match (rule.decide(ratio.interval), self.figure.better) {
+        let side = |values: &Vec<Vec<f64>>| {
+            let medians: Vec<f64> =
+                values.iter().filter_map(|values| manycore_stats::median(values)).collect();
+            manycore_stats::median(&medians)
+        };
+        let [old, new] = self.figure.values.each_ref().map(side);
+        let mean =
+            |side: &[SessionValue]| side.iter().map(|session| session.value).sum::<f64>() / side.len() as f64;
+        let ratio = (mean(&self.sessions[1]) - mean(&self.sessions[0])).exp();
+        let interval = self.difference.map(|difference| {
+            let (low, high) = difference.interval(rule.level);
+            (low.exp(), high.exp())
+        });
+        let change = match (rule.decide(interval), self.figure.better) {
             (Answer::BBetter, Direction::Higher) | (Answer::ABetter, Direction::Lower) => Change::Better,
             (Answer::ABetter, Direction::Higher) | (Answer::BBetter, Direction::Lower) => Change::Worse,
             (Answer::Equivalent, _) => Change::Equivalent,
-            (Answer::Inconclusive, _) => Change::Inconclusive,
+            (Answer::Inconclusive | Answer::TradeOff, _) => Change::Inconclusive,
         };
-        let [old, new] = self.figure.values.each_ref().map(|values| manycore_stats::median(values));
+        let spread = self.difference.map(|difference| SessionSpread {
+            source: difference.source,
+            sd: difference.sd,
+            freedom: Some(difference.freedom).filter(|_| difference.source != SpreadSource::Assumed),
+        });
+        let count = |values: &Vec<Vec<f64>>| values.iter().map(|values| values.len().min(STRETCHES)).sum();
         Some(FigureDifference {
+            stretches: self.figure.values.each_ref().map(count),
             topic: self.figure.topic,
             what: self.figure.what,
+            metric: self.figure.metric,
+            is_primary: self.figure.is_primary,
             unit: self.figure.unit,
             better: self.figure.better,
             medians: [old?, new?],
-            ratio: ratio.median,
-            interval: ratio.interval,
+            ratio,
+            interval,
             change,
-            stretches: [first.len(), second.len()],
+            spread,
             disturbed: self.disturbed,
         })
     }
+}
+
+/// Returns the value of one record. `None` without samples.
+fn session_value(values: &[f64]) -> Option<SessionValue> {
+    let log = |median: f64| median.ln().max(-MAX_LOG);
+    let value = log(manycore_stats::median(values)?);
+    let stretches = stretch_medians(values);
+    let count = stretches.len() as f64;
+    let within = (stretches.len() > 1).then(|| {
+        let mean = stretches.iter().sum::<f64>() / count;
+        let variance = stretches.iter().map(|one| (one - mean).powi(2)).sum::<f64>() / (count - 1.0);
+        // The variance of a median is that of a mean times pi / 2.
+        (variance / count * std::f64::consts::FRAC_PI_2, count - 1.0)
+    });
+    Some(SessionValue { value, within })
 }
 
 /// Returns the median of each stretch of consecutive values, as a logarithm.
@@ -176,14 +275,25 @@ fn stretch_medians(values: &[f64]) -> Vec<f64> {
     medians.map(|median| median.ln().max(-MAX_LOG)).collect()
 }
 
-/// Returns what exceeded the limits of advice in one of the runs of an experiment.
-fn disturbance(runs: [(&Experiment, &Record); 2]) -> Vec<String> {
-    let names = ["first", "second"];
-    let of = |(name, (experiment, record)): (&str, (&Experiment, &Record))| {
-        let exceeded = Disturbance::of_experiments([experiment], record).exceeded_limits();
-        exceeded.into_iter().map(|what| format!("{name} record: {what}")).collect::<Vec<_>>()
-    };
-    names.into_iter().zip(runs).flat_map(of).collect()
+/// An experiment with its record, for each record of each side.
+type Runs<'a> = [Vec<(&'a Experiment, &'a Record)>; 2];
+
+/// Returns the experiment of each record. `None` where a record does not have it.
+fn runs_of<'a>(id: &str, records: &[&'a Record]) -> Option<Vec<(&'a Experiment, &'a Record)>> {
+    records.iter().map(|record| Some((record.experiment(id)?, *record))).collect()
+}
+
+/// Returns what exceeded the limits of advice in the runs of an experiment.
+fn disturbance(runs: &Runs) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for (name, side) in ["first", "second"].into_iter().zip(runs) {
+        for (experiment, record) in side {
+            let exceeded = Disturbance::of_experiments([*experiment], record).exceeded_limits();
+            found.extend(exceeded.into_iter().map(|what| format!("{name} record: {what}")));
+        }
+    }
+    found.dedup();
+    found
 }
 
 #[cfg(test)]

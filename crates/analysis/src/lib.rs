@@ -43,9 +43,12 @@
 mod affinity;
 mod comparison;
 mod contention;
+mod deciding;
 pub mod differences;
+mod distribution;
 mod disturbance;
 mod findings;
+pub mod gate;
 mod latency;
 pub mod limits;
 mod matrix;
@@ -59,12 +62,17 @@ mod scheduler_counters;
 mod spawning;
 mod stream;
 pub mod summary;
+mod trade_off;
 mod tuning;
 mod wording;
 
 pub use affinity::PinningComparison;
-pub use comparison::{Comparison, MetricComparison, evaluate as compare, is_conclusive_enough};
+pub use comparison::{
+    Comparison, MetricComparison, VariantComparison, VariantName, evaluate as compare, is_conclusive_enough,
+    settling,
+};
 pub use contention::{ContentionPair, ContentionPoint, LoadContention, UnixBench};
+pub use distribution::{Distribution, Shape, Statistic, TailQuantile, WorseRuns};
 pub use disturbance::{Disturbance, MAX_DISTURBANCE, MAX_THROTTLED};
 pub use findings::{Finding, FindingKind};
 pub use latency::{CoreLatency, CpuGrouping, DistanceLatency, DistantCpu, PairLatency};
@@ -80,6 +88,7 @@ pub use spawning::{
     PublishedFigure, SchedulerMismatch,
 };
 pub use stream::{MemoryBandwidth, NodeRoute, StreamPoint};
+pub use trade_off::TradeOff;
 pub use tuning::{BASELINE, Finalist, TuneCandidate, TuneResult, is_confirmed, rank_treatments};
 
 use limits::{LimitCheck, LimitProof};
@@ -122,8 +131,14 @@ pub struct Evaluation {
     pub sysbench: Vec<ProgramComparison>,
     /// Loads whose workers share something.
     pub contention: Vec<LoadContention>,
-    /// B against A.
+    /// Variants against their reference.
     pub comparison: Option<Comparison>,
+    /// The distribution of the primary metric of each variant of a comparison.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub distributions: Vec<Distribution>,
+    /// The race of many variants, of which the best ones were then compared; best first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub race: Vec<TuneCandidate>,
     /// A search for the best placement.
     pub tuning: Option<TuneResult>,
     /// Limits of memory bandwidth, enforced and not.
@@ -139,13 +154,7 @@ impl Evaluation {
     /// Evaluates a record.
     pub fn from_record(record: &Record) -> Self {
         let experiment = |id: &str| record.experiment(id);
-        // A run without an A/A experiment uses consecutive samples of the same treatment instead.
-        let noise = experiment(id::NOISE)
-            .map(noise::evaluate)
-            .or_else(|| {
-                experiment(id::SCALING).filter(|_| record.subcommand != "eval").map(noise::from_repeats)
-            })
-            .unwrap_or_default();
+        let noise = noise_floors(record);
         // The noise floor at the highest number of workers of the experiment.
         let floor = |experiment: &Experiment| {
             let most = experiment.treatments.iter().map(|treatment| treatment.workers).max();
@@ -177,6 +186,8 @@ impl Evaluation {
                 .unwrap_or_default(),
             contention: contention::evaluate(record, floor),
             comparison: experiment(id::COMPARE).and_then(comparison::evaluate),
+            distributions: experiment(id::COMPARE).map(distribution::evaluate).unwrap_or_default(),
+            race: tuning::race(record),
             tuning: tuning::evaluate(record),
             limits: limits(record),
             light_processes: spawning::evaluate(record),
@@ -187,6 +198,13 @@ impl Evaluation {
         evaluation.findings = findings::find(record, &evaluation);
         evaluation
     }
+}
+
+/// Returns the noise floors. A run without an A/A experiment uses consecutive samples of the same treatment instead.
+fn noise_floors(record: &Record) -> Vec<NoiseFloor> {
+    let repeats = || record.experiment(id::SCALING).filter(|_| record.subcommand != "eval");
+    let from_pairs = record.experiment(id::NOISE).map(noise::evaluate);
+    from_pairs.or_else(|| repeats().map(noise::from_repeats)).unwrap_or_default()
 }
 
 /// Evaluates the checks of limits in a record.

@@ -133,7 +133,9 @@ fn limited(verdict: &Verdict) -> LimitResult {
         }
         Answer::ABetter if verdict.is_worse_beyond_margin() => LimitResult::Holds,
         Answer::BBetter => LimitResult::Fails("the load is faster with the limit than without".to_owned()),
-        Answer::ABetter | Answer::Equivalent | Answer::Inconclusive => LimitResult::Inconclusive,
+        Answer::ABetter | Answer::Equivalent | Answer::Inconclusive | Answer::TradeOff => {
+            LimitResult::Inconclusive
+        }
     }
 }
 

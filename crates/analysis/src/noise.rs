@@ -1,9 +1,9 @@
 //! The noise floor: the difference that this machine shows between two identical variants.
 
 use super::{power_analysis, with_factor};
-use manycore_experiment::record::{Experiment, factor, log_ratio};
+use manycore_experiment::record::{Experiment, factor};
 use manycore_stats::{
-    Estimate,
+    Estimate, log_ratio,
     verdict::{DecisionRule, Verdict},
 };
 use serde::Serialize;

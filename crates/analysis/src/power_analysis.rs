@@ -6,7 +6,7 @@
 //! calibrate them.
 
 use manycore_stats::{
-    attained_level, interim_level, student_quantile, upper_quantile, upper_tail,
+    interim_level, student_quantile, upper_quantile, upper_tail,
     verdict::{Answer, DecisionRule, Verdict},
 };
 
@@ -25,10 +25,8 @@ const MAX_PAIRS: f64 = 1e7;
 pub(crate) fn minimum_detectable_effect(verdict: &Verdict) -> Option<f64> {
     let DecisionRule { analysis, analyses, .. } = verdict.rule;
     let planned = verdict.pairs as f64 * analyses as f64 / analysis.max(1) as f64;
-    let freedom = planned - 1.0;
     let last = verdict.rule.level * interim_level(analyses, analyses) / interim_level(analysis, analyses);
-    let level = attained_level(planned as usize, last)?;
-    let critical = student_quantile(level / 2.0, freedom);
+    let critical = verdict.estimator.standard_errors(planned as usize, last)?;
     // The scatter is an estimate, both here and in the planned run. Both errors widen what is needed.
     let needed = |errors: f64| {
         let spread = (critical.powi(2) + errors.powi(2)) / (2.0 * (verdict.pairs as f64 - 1.0));
@@ -51,7 +49,10 @@ pub(crate) fn pairs_needed(verdict: &Verdict) -> Option<usize> {
     }
     let scatter = pair_standard_deviation(verdict)?;
     let made = verdict.pairs as f64;
-    let z = upper_quantile(interim_level(ANALYSES, ANALYSES) / 2.0);
+    // The level of one of several comparisons (Holm) is a part of that of its analysis.
+    let DecisionRule { analysis, analyses, level, .. } = verdict.rule;
+    let part = level / interim_level(analysis, analyses);
+    let z = upper_quantile(part * interim_level(ANALYSES, ANALYSES) / 2.0);
     let whatever_is_true = (2.0 * z * scatter / verdict.rule.margin.ln_1p()).powi(2);
     let effect = verdict.ratio.ln().abs() / (scatter / made.sqrt());
     let leans = effect > student_quantile((1.0 - POWER) / 2.0, made - 1.0);
@@ -69,19 +70,12 @@ pub(crate) fn pairs_needed(verdict: &Verdict) -> Option<usize> {
     Some(pairs.clamp(made + 1.0, MAX_PAIRS).ceil() as usize)
 }
 
-/// Returns the smallest number of pairs with which a signed-rank test at this level gives an interval: its smallest
-/// two-sided p-value, 2 * 0.5^n, must not be above the level.
-pub(crate) fn pairs_for_interval(level: f64) -> usize {
-    (2.0 / level).log2().ceil() as usize
-}
-
 /// Returns the standard deviation of the logarithm of one pair's ratio, as implied by the interval of the
 /// verdict.
 fn pair_standard_deviation(verdict: &Verdict) -> Option<f64> {
     let (low, high) = verdict.interval?;
-    let level = attained_level(verdict.pairs, verdict.rule.level)?;
-    let pairs = verdict.pairs as f64;
-    Some((high / low).ln() / 2.0 * pairs.sqrt() / student_quantile(level / 2.0, pairs - 1.0))
+    let errors = verdict.estimator.standard_errors(verdict.pairs, verdict.rule.level)?;
+    Some((high / low).ln() / 2.0 * (verdict.pairs as f64).sqrt() / errors)
 }
 
 #[cfg(test)]

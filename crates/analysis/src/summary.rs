@@ -47,8 +47,8 @@ impl SummaryMark {
 pub struct SectionSummary {
     /// Id of the section in reports: `scaling`, `comparison`.
     pub section: &'static str,
-    /// The question that the section answers.
-    pub question: &'static str,
+    /// The question that the section answers. It may contain names from the record.
+    pub question: String,
     /// What the line means.
     pub mark: SummaryMark,
     /// The answer, with its figure and interval. It may contain names from the record.
@@ -71,15 +71,23 @@ const QUESTIONS: [(&str, &str); 15] = [
     ("stream", "How fast is memory?"),
     ("sysbench", "Do the figures agree with those of sysbench?"),
     ("contention", "How much work is lost when workers share something?"),
-    ("comparison", "Is B better than A?"),
+    ("comparison", "Which variant is better?"),
     ("tuning", "Which placement is best?"),
     ("limits", "Are the limits enforced?"),
     ("spawn", "How many light processes fit?"),
 ];
 
-/// Returns the question that a section answers. `None` for an unknown section.
-pub fn question(section: &str) -> Option<&'static str> {
-    QUESTIONS.iter().find(|(id, _)| *id == section).map(|(_, question)| *question)
+/// Returns the question that a section answers, of one record or of several side by side. `None` for an unknown section.
+pub fn question(section: &str, evaluations: &[&Evaluation]) -> Option<String> {
+    let (_, usual) = QUESTIONS.iter().find(|(id, _)| *id == section)?;
+    let comparisons = evaluations.iter().filter_map(|evaluation| evaluation.comparison.as_ref());
+    let mut own: Vec<String> =
+        comparisons.filter(|_| section == "comparison").map(findings::comparison_question).collect();
+    own.dedup();
+    match <[String; 1]>::try_from(own) {
+        Ok([question]) => Some(question),
+        Err(_) => Some((*usual).to_owned()),
+    }
 }
 
 /// A line before it belongs to a section.
@@ -124,8 +132,9 @@ pub fn summarize(record: &Record, evaluation: &Evaluation) -> Vec<SectionSummary
     };
     let mut summaries: Vec<SectionSummary> = QUESTIONS
         .iter()
-        .filter_map(|&(section, question)| {
+        .filter_map(|&(section, _)| {
             let Line { mark, text, next } = supported(line(section)?, section, record);
+            let question = question(section, &[evaluation])?;
             Some(SectionSummary { section, question, mark, line: text, next })
         })
         .collect();
@@ -141,7 +150,7 @@ pub struct NextStep {
     /// What it does, as a phrase behind it.
     pub why: &'static str,
     /// The questions of the sections.
-    pub questions: Vec<&'static str>,
+    pub questions: Vec<String>,
 }
 
 /// Returns the commands of all lines, each once: first those of sections that need attention. Sections that are to be
@@ -157,7 +166,7 @@ pub fn next_steps(summaries: &[SectionSummary]) -> Vec<NextStep> {
         match steps.iter_mut().find(|(_, step)| same(step)) {
             Some((mark, step)) => {
                 *mark = (*mark).max(summary.mark);
-                step.questions.push(summary.question);
+                step.questions.push(summary.question.clone());
                 if let Some(section) = again {
                     step.command = format!("{},{section}", step.command);
                 }
@@ -167,7 +176,7 @@ pub fn next_steps(summaries: &[SectionSummary]) -> Vec<NextStep> {
                 NextStep {
                     command: next.clone(),
                     why: next::purpose(next),
-                    questions: vec![summary.question],
+                    questions: vec![summary.question.clone()],
                 },
             )),
         }

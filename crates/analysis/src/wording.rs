@@ -1,7 +1,7 @@
 //! Formats figures in sentences.
 
 use manycore_experiment::record::{Direction, Metric};
-use manycore_stats::Estimate;
+use manycore_stats::{Estimate, Estimator};
 
 pub(crate) use manycore_text::units::{interval, percent};
 
@@ -53,6 +53,17 @@ impl ChangeWording {
         Self { verb, infinitive, more, less, comparatives, what, is_wall_time }
     }
 
+    /// Returns the words for a comparison by another figure than the typical pair: `takes 2.0 % longer by the mean`.
+    pub(crate) fn by(self, estimator: Estimator) -> Self {
+        let by = match estimator {
+            Estimator::Median => return self,
+            Estimator::Mean => " by the mean".to_owned(),
+            Estimator::Max => " by the worst of ten runs".to_owned(),
+            quantile => format!(" by {quantile}"),
+        };
+        Self { what: self.what + &by, ..self }
+    }
+
     /// Returns `faster`, `slower`, `better` or `worse`.
     pub(crate) fn comparative(&self, better: bool) -> &'static str {
         self.comparatives[usize::from(!better)]
@@ -64,8 +75,33 @@ impl ChangeWording {
     }
 
     /// `B may take 4.0 % longer than A`.
-    pub(crate) fn possible(&self, ratio: f64) -> String {
-        format!("B may {} {} than A{}", self.infinitive, self.size(ratio), self.what)
+    pub(crate) fn possible(&self, [a, b]: [&str; 2], ratio: f64) -> String {
+        format!("{b} may {} {} than {a}{}", self.infinitive, self.size(ratio), self.what)
+    }
+
+    /// `B takes 4.0 % longer than A`.
+    pub(crate) fn than(&self, [a, b]: [&str; 2], ratio: f64) -> String {
+        format!("{b} {} {} than {a}{}", self.verb, self.size(ratio), self.what)
+    }
+
+    /// Begins a ranking: `Fastest`, `Fastest by the mean`, `Best in p99`.
+    pub(crate) fn superlative(&self) -> String {
+        format!("{}{}", if self.is_of_speed() { "Fastest" } else { "Best" }, self.what)
+    }
+
+    /// Asks about two variants: `Is B faster than A?`
+    pub(crate) fn question(&self, [a, b]: [&str; 2]) -> String {
+        format!("Is {b} {} than {a}{}?", self.comparative(true), self.what)
+    }
+
+    /// Asks about several variants: `Which variant is fastest?`
+    pub(crate) fn question_of_several(&self) -> String {
+        let best = if self.is_of_speed() { "fastest" } else { "best" };
+        format!("Which variant is {best}{}?", self.what)
+    }
+
+    fn is_of_speed(&self) -> bool {
+        self.comparatives[0] == "faster"
     }
 
     /// ` and is 1.62 times as fast`, for a time that is clearly shorter; empty otherwise, where the share says as much.
@@ -100,8 +136,14 @@ impl ChangeWording {
     }
 }
 
+/// Names two variants, in their order: `A and B`.
+pub(crate) fn both(mut titles: [&str; 2]) -> String {
+    titles.sort_unstable();
+    format!("{} and {}", titles[0], titles[1])
+}
+
 /// Returns whether a metric is a time, by its unit.
-fn is_time(metric: &Metric) -> bool {
+pub(crate) fn is_time(metric: &Metric) -> bool {
     metric.name == "wall"
         || ["s", "ms", "us", "\u{b5}s", "ns", "sec", "secs", "seconds", "min"].contains(&metric.unit.as_str())
 }
@@ -125,11 +167,21 @@ mod tests {
         assert_eq!(requests.point(0.5), "does 50 % less in requests");
         assert_eq!(requests.comparative(false), "worse");
         assert_eq!(
-            change("p99", "ms", Direction::Lower).possible(1.04),
+            change("p99", "ms", Direction::Lower).possible(["A", "B"], 1.04),
             "B may take 4.0 % longer than A in p99"
         );
         assert_eq!(change("memory", "MiB", Direction::Lower).point(1.1), "has 10 % more in memory");
         assert_eq!(ChangeWording::for_metric(None).point(1.1), "does 10 % more");
+        assert_eq!(wall.than(["A", "C"], 0.5), "C takes 50 % less time than A");
+        assert_eq!(
+            (wall.superlative(), requests.superlative()),
+            ("Fastest".to_owned(), "Best in requests".to_owned())
+        );
+        assert_eq!(wall.question(["A", "C"]), "Is C faster than A?");
+        assert_eq!(requests.question(["A", "C"]), "Is C better than A in requests?");
+        let by_mean = wall.by(Estimator::Mean);
+        assert_eq!(by_mean.superlative(), "Fastest by the mean");
+        assert_eq!(by_mean.question_of_several(), "Which variant is fastest by the mean?");
     }
 
     #[test]

@@ -10,7 +10,7 @@
 mod common;
 
 use common::hyperfine;
-use manycore_analysis::{Comparison, compare, is_conclusive_enough};
+use manycore_analysis::{VariantComparison, compare, is_conclusive_enough};
 use manycore_experiment::{
     counters::CounterReader,
     engine::{Budget, ExperimentSpec, Rng, Subject, run},
@@ -120,7 +120,7 @@ fn subject(variants: Vec<Variant>) -> CommandSubject {
 }
 
 /// Runs what `manycore compare` runs with these commands and this budget.
-fn compare_commands(a: &str, b: &str, budget: Budget, seed: u64, early: bool) -> Comparison {
+fn compare_commands(a: &str, b: &str, budget: Budget, seed: u64, early: bool) -> VariantComparison {
     let variant = |line: &str| Variant {
         command: split_command(line).expect("a command"),
         copies: 1,
@@ -128,17 +128,21 @@ fn compare_commands(a: &str, b: &str, budget: Budget, seed: u64, early: bool) ->
     };
     let mut subject = subject(vec![variant(a), variant(b)]);
     let pair: f64 = (0..2).map(|side| subject.measure(side).expect("it runs").wall_ns as f64 / 1e9).sum();
-    let analyses = if early { analyses_for(budget.seconds / pair) } else { 1 };
+    let analyses = if early { analyses_for(budget.seconds / pair, 1) } else { 1 };
     judged(&mut subject, budget, analyses, seed)
 }
 
-fn judged(subject: &mut CommandSubject, budget: Budget, analyses: usize, seed: u64) -> Comparison {
+fn judged(subject: &mut CommandSubject, budget: Budget, analyses: usize, seed: u64) -> VariantComparison {
     let metrics = subject.metrics();
     let spec = ExperimentSpec { metrics, analyses, ..spec(budget, Method::WholeRun) };
     let mut stop = |experiment: &Experiment| is_conclusive_enough(experiment, None);
     let (experiment, ending) = run(spec, subject, &mut Rng::seed_from_u64(seed), &mut stop, &mut |_| {});
     ending.expect("it is measured to its end");
-    compare(&experiment).expect("both variants")
+    of_b(&experiment)
+}
+
+fn of_b(experiment: &Experiment) -> VariantComparison {
+    compare(experiment).expect("both variants").others.remove(0)
 }
 
 fn spec(budget: Budget, method: Method) -> ExperimentSpec {
@@ -218,7 +222,7 @@ fn power(slower: f64) {
 }
 
 /// Compares `pairs` pairs of a command and one that does `slower` more work, with three interim analyses.
-fn pairs_of(slower: f64, events: u64, pairs: usize, seed: u64) -> Comparison {
+fn pairs_of(slower: f64, events: u64, pairs: usize, seed: u64) -> VariantComparison {
     let more = events + (slower * events as f64).round() as u64;
     let variant = |events| Variant {
         command: split_command(&sysbench(events)).expect("a command"),
@@ -230,7 +234,7 @@ fn pairs_of(slower: f64, events: u64, pairs: usize, seed: u64) -> Comparison {
         subject.measure(side).expect("it runs");
     }
     let budget = Budget { seconds: f64::MAX, min_blocks: pairs, max_blocks: pairs };
-    judged(&mut subject, budget, analyses_for(pairs as f64), seed)
+    judged(&mut subject, budget, analyses_for(pairs as f64, 1), seed)
 }
 
 /// Measures how often commands that differ by more than the margin are called equivalent while other work
@@ -244,7 +248,7 @@ fn equivalence_errors() {
                 Answer::Equivalent => equivalent += 1,
                 Answer::ABetter => slower_found += 1,
                 Answer::BBetter => faster += 1,
-                Answer::Inconclusive => {}
+                Answer::Inconclusive | Answer::TradeOff => {}
             }
         }
         println!(
@@ -313,7 +317,7 @@ fn load() {
         let (experiment, ending) =
             run(spec(Budget::seconds(20.0), method), &mut live, &mut rng, &mut |_| false, &mut |_| {});
         ending.expect("it is measured to its end");
-        let comparison = compare(&experiment).expect("both variants");
+        let comparison = of_b(&experiment);
         found += usize::from(comparison.verdict.answer == Answer::ABetter);
         ratios.push(comparison.verdict.ratio);
     }

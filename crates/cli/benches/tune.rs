@@ -16,6 +16,7 @@ use manycore_linux::clock::now_ns;
 use manycore_stats::Estimate;
 use manycore_study::{
     candidates::{self, Candidate},
+    life::Hooks,
     subject::{CommandSubject, RunSettings},
     tune::Search,
 };
@@ -76,6 +77,8 @@ fn one(command: &[&str], folder: &Path) {
     let tuning = Evaluation::from_record(&record).tuning.expect("a search");
 
     let search = Search {
+        settings: Vec::new(),
+        hooks: Hooks::default(),
         command: command.iter().map(|&word| word.to_owned()).collect(),
         workers: WORKERS.split(',').filter_map(|count| count.parse().ok()).collect(),
         place: Vec::new(),

@@ -158,12 +158,16 @@ impl From<manycore_study::Error> for Failure {
                 Self::input(format!("{error}: use --budget {needed_seconds}s"))
             }
             E::TooManyCandidates { .. } => {
-                Self::input(format!("{error}; give fewer with --workers, --place and --memory"))
+                Self::input(format!("{error}; give fewer with --workers, --place, --memory and --settings"))
             }
             E::NoCandidates => Self::input(format!("{error}; give other --workers or --place")),
             E::NoWorkersPlaceholder => {
                 Self::input(format!("{error}: put it there, or run copies of the command with --copies"))
             }
+            E::Setting(cause) if cause.is_request() => Self::input(cause),
+            E::Setting(cause) if cause.is_of_measurement() => Self::Measured(cause.to_string()),
+            E::Setting(cause) => Self::missing(cause),
+            E::DropCaches(_) => Self::missing(format!("{error}; --drop-caches needs root")),
             E::MemoryOfService => Self::input(format!("memory policies do not work with --service: {error}")),
             E::LoadCpus { requested, usable } => {
                 Self::input(format!("--load-cpus {requested}: only CPUs {usable} can be used here"))
@@ -171,6 +175,7 @@ impl From<manycore_study::Error> for Failure {
             E::EmptyCommand | E::OpenQuote(_) | E::PortInUse(_) => Self::input(error),
             E::Timeout { .. } => Self::Measured(format!("{error} (--timeout sets the limit)")),
             E::CommandFailed { .. }
+            | E::HookFailed { .. }
             | E::NoFigures { .. }
             | E::ServiceNotReady { .. }
             | E::ServiceEnded { .. }

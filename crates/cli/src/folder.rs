@@ -138,23 +138,22 @@ impl Folder {
     }
 
     /// Writes the record, its report and its tables. Prints only a note that names the report.
-    pub fn keep(&self, name: &str, record: Record, quiet: bool) -> ([NamedEvaluation; 1], Outcome) {
-        let kept = self.write_record(&record);
-        let all = [NamedEvaluation::new(name.to_owned(), record)];
+    ///
+    /// # Errors
+    /// Those of [`output::write_file`].
+    pub fn keep(&self, all: &[NamedEvaluation; 1], quiet: bool) -> Outcome {
         let page = self.path.join("report.html");
-        let written = kept
-            .and_then(|()| output::write_file(&page, manycore_report::html(&all).as_bytes()))
-            .and_then(|()| self.write_tables(&manycore_report::csv(&all)));
-        if written.is_ok() {
-            self.link_as_latest();
-        }
-        if written.is_ok() && !quiet {
+        self.write_record(&all[0].record)?;
+        output::write_file(&page, manycore_report::html(all).as_bytes())?;
+        self.write_tables(&manycore_report::csv(all))?;
+        self.link_as_latest();
+        if !quiet {
             output::note(&format!(
                 "The report is {}; the record and its tables are in the same directory.",
                 page.display()
             ));
         }
-        (all, written)
+        Ok(())
     }
 
     /// Writes the tables. Tables that an earlier run left here and this run does not have are removed, as is

@@ -1,6 +1,7 @@
 //! What all subcommands that measure do around the measurement: results folder, progress, Ctrl-C, saving, printing.
 
 use crate::{
+    checks::Checks,
     cli::Results,
     failure::{Failure, Outcome},
     folder::Folder,
@@ -13,6 +14,7 @@ use manycore_experiment::{
     session::{Event, Listener},
 };
 use manycore_render::terminal::Terminal;
+use manycore_report::{Exported, NamedEvaluation};
 use std::path::Path;
 
 /// A measurement under way.
@@ -22,6 +24,7 @@ pub struct Run<'a> {
     folder: Folder,
     progress: Progress,
     terminal: Terminal,
+    checks: Checks<'a>,
 }
 
 impl<'a> Run<'a> {
@@ -39,7 +42,13 @@ impl<'a> Run<'a> {
     ) -> Outcome<Self> {
         signals::catch_interrupts()?;
         let folder = Folder::open(to, &subcommand.replace(' ', "-"))?;
-        Ok(Self { subcommand, to, folder, progress: Progress::new(seconds, to.quiet), terminal })
+        let progress = Progress::new(seconds, to.quiet);
+        Ok(Self { subcommand, to, folder, progress, terminal, checks: Checks::default() })
+    }
+
+    /// Sets what is done with the result besides printing it.
+    pub fn with_checks(self, checks: Checks<'a>) -> Self {
+        Self { checks, ..self }
     }
 
     /// The results folder.
@@ -56,7 +65,7 @@ impl<'a> Run<'a> {
     /// Saves the record and prints its evaluation; returns how the run ended. An empty record is not kept.
     ///
     /// # Errors
-    /// The failure in `ending`, or that the record cannot be saved.
+    /// The failure in `ending`, that the record cannot be saved, or a gate that failed.
     pub fn end(mut self, record: Record, ending: Outcome) -> Outcome {
         self.progress.finish();
         // An evaluation describes the machine even where nothing could be measured.
@@ -66,9 +75,12 @@ impl<'a> Run<'a> {
             return ending.and(missed.map_or(Ok(()), Err));
         }
         // The measurement took the time: its evaluation is printed even if a file could not be written.
-        let (all, written) = self.folder.keep(self.subcommand, record, self.to.quiet);
+        let mut all = [NamedEvaluation::new(self.subcommand.to_owned(), record)];
+        let applied = self.checks.apply(&mut all[0]);
+        let written = self.folder.keep(&all, self.to.quiet);
         let printed = output::evaluations(&all, self.to.format, self.to.extent, self.terminal);
-        written.and(printed).and(self.saved(ending))
+        let checked = self.checks.end(&Exported { all: &all, sessions: None });
+        written.and(printed).and(self.saved(ending)).and(applied).and(checked)
     }
 
     /// Saves the record and its page, prints nothing of it; returns how the run ended.
@@ -81,7 +93,8 @@ impl<'a> Run<'a> {
             self.folder.discard();
             return ending;
         }
-        let saved = self.folder.keep(self.subcommand, record, self.to.quiet).1;
+        let all = [NamedEvaluation::new(self.subcommand.to_owned(), record)];
+        let saved = self.folder.keep(&all, self.to.quiet);
         saved.and(ending)
     }
 
@@ -102,6 +115,8 @@ impl Listener for Run<'_> {
         match event {
             Event::Section(title) => self.progress.section(title),
             Event::Remaining(left) => self.progress.set_remaining(left),
+            Event::Planned(left) => self.progress.set_plan(left),
+            Event::Waiting => self.progress.refresh(),
             Event::Note(text) => self.progress.note(text),
             Event::NotMeasured(missed) => {
                 self.progress.note(&format!("skipped {}: {}", missed.what, missed.why));

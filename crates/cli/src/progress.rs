@@ -17,9 +17,14 @@ use std::time::{Duration, Instant};
 /// Widths of the bar in columns, on wide and on narrow terminals.
 const BARS: [usize; 2] = [20, 10];
 
+/// Time after which the line is drawn again while nothing is reported.
+const REFRESH: Duration = Duration::from_millis(500);
+
 /// The progress of one run.
 pub struct Progress {
     began: Instant,
+    /// When the line was last drawn.
+    drawn: Instant,
     estimator: Estimator,
     /// Whether the time that is left can be estimated.
     is_planned: bool,
@@ -34,6 +39,7 @@ impl Progress {
     pub fn new(seconds: Option<f64>, quiet: bool) -> Self {
         Self {
             began: Instant::now(),
+            drawn: Instant::now(),
             estimator: Estimator::new(seconds.unwrap_or_default()),
             is_planned: seconds.is_some(),
             line: StatusLine::of_stderr(quiet),
@@ -58,6 +64,20 @@ impl Progress {
         self.estimator.update(self.elapsed(), left.as_secs_f64());
         self.is_planned = true;
         self.draw();
+    }
+
+    /// Sets a new plan of the time that is left.
+    pub fn set_plan(&mut self, left: Duration) {
+        self.estimator.plan(self.elapsed(), left.as_secs_f64());
+        self.is_planned = true;
+        self.draw();
+    }
+
+    /// Draws the line again where it is old.
+    pub fn refresh(&mut self) {
+        if self.drawn.elapsed() >= REFRESH {
+            self.draw();
+        }
     }
 
     /// Prints a line above the bar.
@@ -89,6 +109,7 @@ impl Progress {
     }
 
     fn draw(&mut self) {
+        self.drawn = Instant::now();
         let elapsed = self.elapsed();
         let left = self.left(elapsed);
         let share = left.map_or(0.0, |_| self.estimator.share(elapsed));

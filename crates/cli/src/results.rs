@@ -86,6 +86,19 @@ pub fn all(base: &Path) -> Outcome<Vec<PathBuf>> {
     Ok(found.into_iter().map(|(_, path)| path).collect())
 }
 
+/// Maximum number of earlier records that are read to see how sessions scatter.
+const MAX_EARLIER: usize = 40;
+
+/// Returns the last records of `subcommand` in `base`, which show how its sessions scatter on this machine. A record that
+/// cannot be read is left out: nothing depends on it.
+pub fn earlier(base: &Path, subcommand: &str) -> Vec<Record> {
+    let is_named = |path: &PathBuf| {
+        path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(subcommand))
+    };
+    let found = all(base).unwrap_or_default().into_iter().filter(is_named).take(MAX_EARLIER);
+    found.filter_map(|path| load::record(&path.join(RECORD)).ok()).collect()
+}
+
 /// One result of a list.
 struct Entry {
     number: usize,

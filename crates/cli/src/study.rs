@@ -1,13 +1,15 @@
 //! From the options of `compare`, `scale` and `tune` to those of a study.
 
 use crate::{
-    cli::Measuring,
+    cli::{Life, Measuring},
     failure::{Failure, Outcome},
-    quoted_command,
+    quoted_command, shell,
 };
 use manycore_linux::clock;
+use manycore_stats::Estimator;
 use manycore_study::{
     Options,
+    life::Hooks,
     service::{Readiness, ServiceSource},
 };
 use std::time::Duration;
@@ -40,6 +42,7 @@ pub fn options(subcommand: &str, args: &Measuring) -> Outcome<Options> {
         budget: args.budget.filter(|_| !args.is_default_budget),
         default_budget: args.budget.unwrap_or(DEFAULT_BUDGET),
         margin: args.equivalent,
+        by: Estimator::Median,
         rounds: args.pairs.map(|pairs| pairs as usize),
         warmups: args.warmup as usize,
         readers: args.metric.clone(),
@@ -47,9 +50,27 @@ pub fn options(subcommand: &str, args: &Measuring) -> Outcome<Options> {
         service,
         load_cpus: args.load_cpus.clone(),
         timeout: args.timeout,
-        ignore_failure: args.ignore_failure,
+        ignored_failures: args.life.ignore_failure.clone().unwrap_or_default(),
+        input: args.life.input.clone(),
+        drop_caches: args.life.drop_caches,
+        shell: args.life.shell.words().map(<[String]>::to_vec),
         seed: args.seed.unwrap_or_else(clock::now_ns),
     })
+}
+
+/// Returns the commands around the runs of each of `variants` variants.
+///
+/// # Errors
+/// [`Failure::Input`] for an option that is given neither once nor for each variant, and for a command that cannot be
+/// split.
+pub fn hooks(life: &Life, variants: usize) -> Outcome<Vec<Hooks>> {
+    let of = |option: &str, lines: &[String]| shell::for_each_variant(option, lines, variants, &life.shell);
+    let (setup, prepare) = (of("--setup", &life.setup)?, of("--prepare", &life.prepare)?);
+    let (conclude, cleanup) = (of("--conclude", &life.conclude)?, of("--cleanup", &life.cleanup)?);
+    let each = setup.into_iter().zip(prepare).zip(conclude).zip(cleanup);
+    Ok(each
+        .map(|(((setup, prepare), conclude), cleanup)| Hooks { setup, prepare, conclude, cleanup })
+        .collect())
 }
 
 /// Returns the seconds that a run is planned to take; unknown with a number of pairs, as long as none has been timed.

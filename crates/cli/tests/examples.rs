@@ -39,11 +39,47 @@ fn command_lines(text: &str) -> Vec<String> {
             .fold(line, |line, process| line.replace(process, "812"));
             let ends = [" # ", "  ", " | ", " > ", " >", " && ", " & "];
             let (command, options) = line.split_at(line.find(' ').unwrap() + 1);
-            let end =
-                ends.iter().filter_map(|end| options.trim_end().find(end)).min().unwrap_or(options.len());
+            let end = ends.iter().filter_map(|end| unquoted(options.trim_end(), end)).min();
+            let end = end.unwrap_or(options.len());
             format!("{command}{}", options[..end].trim_end_matches(" &").trim())
         })
         .collect()
+}
+
+/// Returns where `end` begins outside of quotes: a gate such as 'slower > 3%' has no redirection.
+fn unquoted(text: &str, end: &str) -> Option<usize> {
+    let is_outside = |at: &usize| text[..*at].matches('\'').count().is_multiple_of(2);
+    text.match_indices(end).map(|(at, _)| at).find(is_outside)
+}
+
+/// Returns the commands of folded blocks (`>-`) in a workflow, each as one line.
+fn workflow_commands(text: &str) -> Vec<String> {
+    let mut commands = Vec::new();
+    let mut lines = text.lines().peekable();
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    while let Some(line) = lines.next() {
+        if !line.ends_with(">-") {
+            continue;
+        }
+        let depth = lines.peek().map_or(0, |line| indent(line));
+        let mut words = Vec::new();
+        while let Some(part) = lines.next_if(|part| indent(part) == depth) {
+            words.push(part.trim());
+        }
+        commands.push(words.join(" "));
+    }
+    commands
+}
+
+#[test]
+fn commands_of_documented_workflows_are_accepted() {
+    let page = documents().into_iter().find(|file| file.ends_with("guide/ci.md")).unwrap();
+    let commands = workflow_commands(&fs::read_to_string(page).unwrap());
+    assert_eq!(commands.len(), 3, "{commands:#?}");
+    for command in commands {
+        let words = shlex::split(&command).unwrap();
+        assert!(Cli::try_parse_from(words).is_ok() && command.contains("--fail-if"), "{command}");
+    }
 }
 
 fn problems(source: &str, text: &str) -> (usize, Vec<String>) {

@@ -102,7 +102,7 @@ fn redis_is_measured_in_both_placements() {
     let service = ["--service", &server, "--ready-port", &port, "--metric", "redis-benchmark", "--"];
     let first = format!("cpus={}", first_cpu());
     let judged = work.evaluated(&with(&[&["compare", "--pairs", "2", "--a", &first], &service, &load]));
-    assert!(judged["comparison"]["metrics"].to_string().contains("service_cpu"), "{judged}");
+    assert!(judged["comparison"]["others"][0]["metrics"].to_string().contains("service_cpu"), "{judged}");
     assert!(running(&port).is_empty());
 }
 
@@ -263,7 +263,7 @@ fn processes_left_by_the_shell_of_a_service_get_sigterm_too() {
 fn memory_policies_are_refused_for_services() {
     let (work, time) = (WorkFolder::new(), unique());
     let server = shell(&format!("touch up; exec sleep {time}"));
-    let start = ["compare", "--b-memory", "local", "--service", &server];
+    let start = ["compare", "--b", "memory=local", "--service", &server];
     let said = work.refused(2, &with(&[&start, &READY, &["--", "true"]]));
     assert!(said.contains("memory policies do not work with --service"), "{said}");
     assert!(!work.path("up").exists(), "the service was started needlessly");

@@ -21,7 +21,7 @@ fn a_slip_is_answered_with_the_line_to_type() {
         (&["compare", "ls"][..], "manycore compare ls 'COMMAND B'"),
         (&["compare", "ls -l"], "manycore compare 'ls -l' 'COMMAND B'"),
         (&["compare", "ls", "-l"], "manycore compare 'ls -l' 'COMMAND B'"),
-        (&["compare", "true", "sh -c true", "true"], "manycore compare true 'sh -c true'"),
+        (&["compare", "true", "sh -c true", "--", "false"], "manycore compare true false"),
         (&["compare"], "manycore compare 'COMMAND A' 'COMMAND B'"),
         (&["scale", "4", "./x"], "manycore scale --workers 4 -- ./x"),
         (&["run", "./x", "-p", "8"], "manycore run -- ./x -p 8"),

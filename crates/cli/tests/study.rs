@@ -194,7 +194,7 @@ fn a_slower_command_is_found_slower() {
     assert!(text.contains("B is slower than A: it takes "), "{text}");
     let run = work.run(&["report", "out/record.json", "--format", "json"]);
     let judged: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
-    let verdict = &judged["comparison"]["verdict"];
+    let verdict = &judged["comparison"]["others"][0]["verdict"];
     assert_eq!(verdict["answer"], "a_better", "{verdict}");
     let ratio = verdict["ratio"].as_f64().unwrap();
     assert!((0.5..0.85).contains(&ratio), "{verdict}");
@@ -261,9 +261,13 @@ fn tune_makes_the_requested_number_of_pairs_in_each_round() {
 fn environments_and_commands_may_differ() {
     let work = WorkFolder::new();
     let script = "test $SIDE = b && sleep 0.05; true";
-    let arguments = ["--a-env", "SIDE=a", "--b-env", "SIDE=b", "--", "sh", "-c", script];
+    let arguments = ["--a", "env:SIDE=a", "--b", "env:SIDE=b", "--", "sh", "-c", script];
     let judged = work.evaluated(&with(&["compare", "--pairs", "6"], &arguments));
-    assert_eq!(judged["comparison"]["verdict"]["answer"], "a_better", "{}", judged["comparison"]);
+    assert_eq!(
+        judged["comparison"]["others"][0]["verdict"]["answer"], "a_better",
+        "{}",
+        judged["comparison"]
+    );
 }
 
 #[test]
@@ -343,4 +347,32 @@ fn tune_continues_without_candidates_that_fail() {
     let missed = work.record()["not_measured"].to_string();
     assert!(missed.contains("too many"), "{missed}");
     assert!(work.report().contains("NOT MEASURED"));
+}
+
+#[test]
+fn figures_are_read_from_standard_error_and_from_a_file_that_each_run_writes() {
+    let work = WorkFolder::new();
+    let metrics =
+        ["--metric", "rate=stderr:rate (.*)", "--metric", "p99[ms]:lower=file:figures.json:json:p99"];
+    let script = "echo rate 7 >&2; echo '{\"p99\": 3}' > figures.json";
+    let judged = work.evaluated(&[&TWO[..], &metrics, &["--", "sh", "-c", script]].concat());
+    let found = judged["comparison"]["metrics"].as_array().map_or(0, Vec::len)
+        + judged["comparison"]["others"][0]["metrics"].as_array().map_or(0, Vec::len);
+    assert_eq!(found, 5, "{judged}");
+    let record = work.record();
+    let experiment = &record["experiments"][0];
+    assert_eq!(experiment["metrics"][1]["name"], "p99");
+    assert_eq!(experiment["samples"][0]["values"][0], 7.0);
+    assert_eq!(experiment["samples"][0]["values"][1], 3.0);
+}
+
+/// A file that only the first run writes has figures of that run.
+#[test]
+fn a_file_of_an_earlier_run_is_an_error() {
+    let work = WorkFolder::new();
+    fs::write(work.path("figures"), "rate 7").unwrap();
+    let said = work.refused(4, &with(&TWO, &["--metric", "rate=file:figures:rate (.*)", "--", "true"]));
+    assert!(said.contains("figures is older than the run"), "{said}");
+    let copies = ["scale", "--copies", "--metric", "rate=file:figures:rate (.*)", "--", "true"];
+    assert!(work.refused(2, &copies).contains("all copies would write one file"));
 }

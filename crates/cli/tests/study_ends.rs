@@ -208,7 +208,7 @@ fn warm_up_runs_stop_when_the_budget_is_spent() {
 fn a_sufficient_budget_has_an_interval() {
     let work = WorkFolder::new();
     let judged = work.evaluated(&["compare", "--budget", "1s", "--warmup", "1", "--", "sleep", "0.03"]);
-    assert!(judged["comparison"]["verdict"]["interval"].is_array(), "{}", judged["comparison"]);
+    assert!(judged["comparison"]["others"][0]["verdict"]["interval"].is_array(), "{}", judged["comparison"]);
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn contradictory_command_lines_are_refused() {
             "no candidate differs",
         ),
         (&["compare", "--load-cpus", "70000", "--service", "sleep 9", "--", "true"], "--load-cpus 70000"),
-        (&["compare", "--a-memory", "bind=900", "--", "true"], "no memory on node 900"),
+        (&["compare", "--a", "memory=bind=900", "--", "true"], "no memory on node 900"),
         (&["compare", "--budget", "0s", "--", "true"], "--budget"),
         (&["compare", "--timeout", "0s", "--", "true"], "--timeout"),
         (&["compare", "--budget", "18446744073709551615s", "--", "true"], "--budget"),
@@ -235,8 +235,22 @@ fn contradictory_command_lines_are_refused() {
         (&["compare", "--pairs", "0", "--", "true"], "--pairs"),
         (&["compare", "--workers", "0", "--", "true"], "--workers"),
         (&["scale", "--copies", "--workers", "0", "--", "true"], "--workers"),
-        (&["compare", "--a-env", "=x", "--", "true"], "NAME=VALUE"),
+        (&["compare", "--a", "env:=x", "--", "true"], "NAME=VALUE"),
         (&["compare"], "required"),
+        (&["compare", "--b", "nice=99", "--", "true"], "is not a niceness"),
+        (&["compare", "--variant", "palce=close", "--", "true"], "did you mean place=?"),
+        (&["compare", "--variant", "close", "--", "true"], "only one variant is given"),
+        (
+            &["compare", "--reference", "Z", "--", "true"],
+            "no variant is called 'Z'; the variants are A and B",
+        ),
+        (&["compare", "--parameter", "n=9..1", "--", "true"], "is not a range"),
+        (&["compare", "--parameter", "n=1,2", "--", "true"], "no variant uses {n}"),
+        (&["compare", "--parameter", "n=1,2", "--", "echo", "{n}", "{m}"], "there is no --parameter 'm'"),
+        (
+            &["compare", "--parameter", "n=1..100", "--parameter", "m=1..100", "--", "echo", "{n}", "{m}"],
+            "10000 variants (m: 100 values, n: 100 values) are too many, at most 64",
+        ),
     ] {
         let said = WorkFolder::new().refused(2, arguments);
         assert!(said.contains(answer), "{arguments:?}: {said}");

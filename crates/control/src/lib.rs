@@ -67,6 +67,11 @@
 //! a grace period of 20 ms and more. A command survives SIGKILL of the `run` around it, unlike a command that is
 //! measured: a tool that places a service must not be able to end it. `undo` releases it.
 //!
+//! # Settings
+//!
+//! `setting` switches files below `/sys` and `/proc/sys` between the runs of an experiment. Each value is in the journal
+//! before it is written first. `undo` restores the original where the file has any of these values.
+//!
 //! `memory_group` is a control group with a memory limit, for programs that may need more memory than there is.
 #![deny(unsafe_code)]
 
@@ -78,5 +83,6 @@ mod group_dir;
 pub mod journal;
 pub mod memory_group;
 pub mod placement;
+pub mod setting;
 
 pub use error::{Error, GroupError, Result};

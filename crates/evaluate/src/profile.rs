@@ -36,7 +36,7 @@ pub struct Profile {
     pub published: bool,
 }
 
-/// At most 90 s on 2 idle CPUs.
+/// About 90 s on 2 idle CPUs.
 ///
 /// If other work uses the CPUs, the minimum numbers of whole runs (of Python above all) take longer.
 pub const QUICK: Profile = Profile {

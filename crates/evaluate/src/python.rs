@@ -25,6 +25,12 @@ const SCRIPT: &str = include_str!("inverse.py");
 /// Rows of M in the shorter profiles: small, because the reference BLAS is 20 to 100 times slower.
 const SIZE: u64 = 200;
 
+/// The ways in which the script does its tasks.
+const MODES: [&str; 3] = ["serial", "threads", "processes"];
+
+/// Repetitions per task in the runs that show how long a mode takes, as a share of those of a measurement.
+const TRIAL_SHARE: u64 = 8;
+
 /// Variables that set the number of threads of BLAS libraries.
 const BLAS_THREADS: [&str; 5] = [
     "OPENBLAS_NUM_THREADS",
@@ -36,15 +42,28 @@ const BLAS_THREADS: [&str; 5] = [
 
 pub(super) fn measure(suite: &mut Suite) -> Result {
     let (python, probe) = find("probe", SIZE)?;
-    let (size, repeats) = if suite.profile.published { PUBLISHED } else { (SIZE, repeats(probe.seconds)) };
     let settings = [("modes-python-1", "1", true), ("modes-python", "default", false)];
     // At the published size, a block takes hours with a reference BLAS. One block has to be enough then.
     let min_blocks = if suite.profile.published { 1 } else { MIN_BLOCKS };
     let described = describe(suite, &python, &probe);
+    let seconds = suite.profile.python / settings.len() as f64;
     for (index, (id, threads, one_thread)) in settings.into_iter().enumerate() {
-        let modes = ["serial", "threads", "processes"];
+        let mut subject = Python {
+            interpreter: python.clone(),
+            one_thread,
+            size: PUBLISHED.0,
+            repeats: PUBLISHED.1,
+            counter_reader: Rc::clone(&suite.session.counter_reader),
+            origin_ns: suite.session.origin_ns,
+        };
+        if !suite.profile.published {
+            subject.size = SIZE;
+            subject.repeats = repeats(probe.seconds);
+            subject.repeats = subject.fitting_repeats(seconds / MIN_BLOCKS as f64).map_err(as_optional)?;
+        }
+        let (size, repeats) = (subject.size, subject.repeats);
         let workers = |mode: &str| if mode == "serial" { 1 } else { TASKS };
-        let treatments: Vec<Treatment> = modes
+        let treatments: Vec<Treatment> = MODES
             .iter()
             .map(|mode| treatment((*mode).to_owned(), workers(mode), (factor::MODE, (*mode).to_owned())))
             .collect();
@@ -59,17 +78,8 @@ pub(super) fn measure(suite: &mut Suite) -> Result {
                 ]))
                 .collect(),
             treatments,
-            budget: Budget { min_blocks, ..Budget::seconds(suite.profile.python / 2.0) },
+            budget: Budget { min_blocks, ..Budget::seconds(seconds) },
             ..ExperimentSpec::new(id, Method::WholeRun, "tasks")
-        };
-        let mut subject = Python {
-            interpreter: python.clone(),
-            modes,
-            one_thread,
-            size,
-            repeats,
-            counter_reader: Rc::clone(&suite.session.counter_reader),
-            origin_ns: suite.session.origin_ns,
         };
         let half = index as f64 / 2.0;
         suite.experiment(spec, &mut subject, (half, half + 0.5)).map_err(as_optional)?;
@@ -114,7 +124,6 @@ pub fn best_kernel(flags: &[String]) -> Option<&'static str> {
 
 struct Python {
     interpreter: PathBuf,
-    modes: [&'static str; 3],
     one_thread: bool,
     size: u64,
     repeats: u64,
@@ -122,11 +131,32 @@ struct Python {
     origin_ns: u64,
 }
 
+impl Python {
+    /// Returns the repetitions per task with which one run of each mode takes at most so many seconds: threads of tasks
+    /// that each start threads of the BLAS may take ten times as long as the serial mode. At most the present number.
+    fn fitting_repeats(&mut self, seconds: f64) -> Result<u64> {
+        let most = self.repeats;
+        self.repeats = (most / TRIAL_SHARE).max(1);
+        let (mut working, mut whole) = (0.0, 0.0);
+        for mode in 0..MODES.len() {
+            let began = now_ns();
+            working += self.measure(mode)?.wall_ns as f64 / 1e9;
+            whole += (now_ns() - began) as f64 / 1e9;
+        }
+        Ok(repeats_within(seconds - (whole - working), working / self.repeats as f64, most))
+    }
+}
+
+/// Returns the repetitions that fit into so many seconds, of which each takes `one`; 1 to `most`.
+fn repeats_within(seconds: f64, one: f64, most: u64) -> u64 {
+    ((seconds / one) as u64).clamp(1, most)
+}
+
 impl Subject for Python {
     type Error = Error;
 
     fn measure(&mut self, treatment: usize) -> Result<Sample> {
-        let mut command = script(&self.interpreter, self.modes[treatment], TASKS, self.size, self.repeats);
+        let mut command = script(&self.interpreter, MODES[treatment], TASKS, self.size, self.repeats);
         if self.one_thread {
             command.envs(BLAS_THREADS.map(|name| (name, "1")));
         }
@@ -226,6 +256,15 @@ mod tests {
         for bad in ["", "x", "{}", "{\"seconds\": 0}", "[1]"] {
             assert!(parse(bad).is_none(), "{bad}");
         }
+    }
+
+    /// Regression test: with the default number of BLAS threads, `eval` took twice the budget of this section.
+    #[test]
+    fn slow_modes_have_fewer_repetitions() {
+        // Modes of 0.19, 2.5 and 0.48 s with 35 repetitions, in 1.16 s of which 0.6 s start interpreters.
+        assert_eq!(repeats_within(0.56, 3.17 / 35.0, 35), 6);
+        assert_eq!(repeats_within(0.56, 0.48 / 35.0, 35), 35);
+        assert_eq!((repeats_within(-1.0, 0.1, 35), repeats_within(1.0, 0.0, 35)), (1, 35));
     }
 
     /// Generates a line in the script's format, whose values may be of any kind.

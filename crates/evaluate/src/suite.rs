@@ -85,8 +85,7 @@ impl Suite<'_> {
         for (index, section) in sections.iter().enumerate() {
             self.section = *section;
             self.after = seconds(&self.profile, &sections[index + 1..]);
-            let left = (section.seconds)(&self.profile) + self.after;
-            self.session.report(Event::Remaining(Duration::from_secs_f64(left)));
+            self.session.report(Event::Remaining(self.planned()));
             self.session.report(Event::Section(section.title));
             match (section.run)(self) {
                 Ok(()) => {}
@@ -100,6 +99,16 @@ impl Suite<'_> {
             self.session.report_measured();
         }
         ending
+    }
+
+    /// The planned time of this section and all later ones.
+    fn planned(&self) -> Duration {
+        Duration::from_secs_f64((self.section.seconds)(&self.profile) + self.after)
+    }
+
+    /// Reports that this section begins to measure, after a preparation of unknown length.
+    pub(crate) fn report_plan(&mut self) {
+        self.session.report(Event::Planned(self.planned()));
     }
 
     /// Returns the machine that is measured.

@@ -56,6 +56,8 @@ fn main() {
             Answer::ABetter => "the stable sort is faster",
             Answer::BBetter => "the unstable sort is faster",
             Answer::Equivalent => "the two are equivalent",
+            // Only another figure of the two distributions could say so.
+            Answer::TradeOff => "better by one figure, worse by another",
             Answer::Inconclusive => "inconclusive: measure for longer",
         }
     );

@@ -6,23 +6,24 @@
 mod check;
 mod description;
 pub mod factor;
+mod gate;
 pub mod id;
 pub mod parameter;
+mod variant;
 
 pub use check::InvalidRecord;
 pub use description::SAME_NAME;
+pub use gate::{GateDecision, GateOutcome};
+pub use variant::variant_label;
 
 use crate::spawning::RuntimeRuns;
+use manycore_stats::log_ratio;
 use manycore_topology::machine::Machine;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Value of [`Record::schema`] that this version writes.
 pub const RECORD_SCHEMA: &str = "manycore/record/1";
-
-/// Largest absolute logarithm of a ratio of two samples, about ln(1e10). Where one sample has no work, the
-/// two count as this far apart.
-const MAX_LOG_RATIO: f64 = 23.0;
 
 /// One measurement by a subcommand.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -65,6 +66,9 @@ pub struct Record {
     /// Light processes that were started and held, one entry for each runtime.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub light_processes: Vec<RuntimeRuns>,
+    /// The gates that the run was to pass (`--fail-if`), as they were decided at its end.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub gates: Vec<GateDecision>,
 }
 
 /// Another process that used CPU time during a run.
@@ -107,6 +111,12 @@ pub struct StartConditions {
     pub turbo: Option<bool>,
     /// Clock source of the kernel.
     pub clock_source: Option<String>,
+    /// Revision of the microcode of the first CPU (`/proc/cpuinfo`).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub microcode: Option<String>,
+    /// Settings of the kernel that often change results, by their usual names: `thp` = `madvise`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub settings: BTreeMap<String, String>,
     /// Clock ticks per second, the unit of `/proc/stat`.
     pub ticks_per_second: u64,
 }
@@ -182,7 +192,7 @@ pub struct Treatment {
     pub name: String,
     /// Number of concurrent workers.
     pub workers: usize,
-    /// What distinguishes it: `mode` = `threads`, `size` = `1000`. In a comparison of two variants: `variant` = `A`.
+    /// What distinguishes it: `mode` = `threads`, `size` = `1000`. In a comparison: `variant` = `A`, and `name` where the user gave one.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub factors: BTreeMap<String, String>,
     /// Distribution of event times over all samples, where the load has events.
@@ -326,16 +336,6 @@ impl Experiment {
             .filter_map(|sample| log_ratio(*by_block.get(&sample.block)?, value(sample)?))
             .collect()
     }
-}
-
-/// Returns the natural logarithm of `b` over `a`, limited to ±`MAX_LOG_RATIO`.
-///
-/// A sample of 0 is the strongest evidence against its treatment, and leaving it out would make the
-/// treatment look better than it is. So a 0 paired with a positive value is ranked last. Two zeros have no
-/// ratio: `None`.
-pub fn log_ratio(a: f64, b: f64) -> Option<f64> {
-    let ratio = b / a;
-    (ratio >= 0.0).then(|| ratio.ln().clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO))
 }
 
 impl Sample {

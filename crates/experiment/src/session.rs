@@ -20,6 +20,10 @@ pub enum Event<'a> {
     Section(&'a str),
     /// Planned time to the end of the run.
     Remaining(Duration),
+    /// Time to the end of the run by a new plan, made from what was measured: the pace so far does not apply to it.
+    Planned(Duration),
+    /// The run waits for another program, with nothing to report.
+    Waiting,
     /// A remark for the user.
     Note(&'a str),
     /// Something could not be measured.

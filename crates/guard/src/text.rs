@@ -203,7 +203,7 @@ pub fn outlook(outlook: &ProcessOutlook) -> String {
         "growth",
         match outlook.decrease_bytes {
             0 => format!(
-                "none that counts: available memory has not fallen in the {:.0} s observed",
+                "none that counts: available memory has not fallen for {:.0} s",
                 outlook.observed_seconds
             ),
             decrease => format!(

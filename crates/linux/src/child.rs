@@ -10,7 +10,7 @@ use rustix::{
     fs::{Mode, OFlags},
     process::{
         Pid, Resource, Rlimit, Signal, getppid, getrlimit, kill_process_group,
-        set_parent_process_death_signal, setrlimit,
+        set_parent_process_death_signal, setpriority_process, setrlimit,
     },
 };
 use std::{
@@ -33,13 +33,15 @@ pub fn allow_many_files() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: given.maximum, maximum: given.maximum });
 }
 
-/// The CPUs and memory policy of a program at its start. All that it starts inherits them, unless it changes them.
+/// The CPUs, memory policy and niceness of a program at its start. All that it starts inherits them, unless it changes them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StartPlacement {
     /// Its CPUs; those of this process if absent.
     pub cpus: Option<CpuSet>,
     /// Its memory policy.
     pub memory: MemoryPolicy,
+    /// Its niceness, from -20 to 19; that of this process if absent.
+    pub nice: Option<i32>,
 }
 
 /// Starts `command` in a process group of its own, so that Ctrl-C in the terminal only reaches us and we can
@@ -95,10 +97,10 @@ pub fn spawn_detached(command: &mut Command, start: &StartPlacement) -> io::Resu
     command.spawn()
 }
 
-/// Makes `command` apply its CPUs and memory policy before it executes the program.
+/// Makes `command` apply its CPUs, niceness and memory policy before it executes the program.
 pub fn prepare(command: &mut Command, start: &StartPlacement) {
     let mask = start.cpus.as_ref().map(Mask::from_cpus);
-    let memory = start.memory.encoded();
+    let (memory, nice) = (start.memory.encoded(), start.nice);
     let files = GIVEN_FILES.get().copied();
     // SAFETY: as above.
     unsafe {
@@ -108,6 +110,9 @@ pub fn prepare(command: &mut Command, start: &StartPlacement) {
             }
             if let Some(mask) = &mask {
                 mask.apply(0)?;
+            }
+            if let Some(nice) = nice {
+                setpriority_process(None, nice)?;
             }
             memory.as_ref().map_or(Ok(()), Encoded::set)
         });

@@ -24,7 +24,7 @@ use std::{
 pub const MAX_OUTPUT: usize = 64 << 20;
 
 /// Maximum number of bytes of standard error that are kept: the last ones.
-const MAX_STDERR: usize = 64 << 10;
+pub const MAX_STDERR: usize = 64 << 10;
 
 /// Maximum number of chunks that are read from a pipe at once. This is more than a pipe can hold (1 MiB,
 /// `/proc/sys/fs/pipe-max-size`), and it bounds the loop if a process writes faster than we read.
@@ -39,6 +39,7 @@ pub struct Job {
     output: Vec<u8>,
     stderr_tail: Vec<u8>,
     output_truncated: bool,
+    stderr_truncated: bool,
     ended: Option<JobUsage>,
 }
 
@@ -54,13 +55,26 @@ pub struct JobUsage {
 }
 
 impl Job {
-    /// Starts `command` like [`child::spawn`], with the CPUs and memory policy of `start`. Standard output is
-    /// kept if `keep` is true, and discarded otherwise. Standard error is kept for messages.
+    /// Starts `command` like [`child::spawn`], with the CPUs and memory policy of `start`. Standard input is empty.
+    /// Standard output is kept if `keep` is true, and discarded otherwise. Standard error is kept for messages.
     ///
     /// # Errors
     /// Those of starting a program.
     pub fn start(command: &mut Command, start: &StartPlacement, keep: bool) -> io::Result<Self> {
-        command.stdin(Stdio::null()).stderr(Stdio::piped());
+        Self::start_with_input(command, start, keep, Stdio::null())
+    }
+
+    /// Does the same as [`Self::start`], with this standard input.
+    ///
+    /// # Errors
+    /// Those of starting a program.
+    pub fn start_with_input(
+        command: &mut Command,
+        start: &StartPlacement,
+        keep: bool,
+        input: Stdio,
+    ) -> io::Result<Self> {
+        command.stdin(input).stderr(Stdio::piped());
         command.stdout(if keep { Stdio::piped() } else { Stdio::null() });
         let mut child = child::spawn_placed(command, start)?;
         let pid = Pid::from_child(&child);
@@ -78,6 +92,7 @@ impl Job {
             output: Vec::new(),
             stderr_tail: Vec::new(),
             output_truncated: false,
+            stderr_truncated: false,
             ended: None,
         })
     }
@@ -105,6 +120,11 @@ impl Job {
     /// Returns the end of standard error, at most 64 KiB.
     pub fn stderr_tail(&self) -> String {
         String::from_utf8_lossy(&self.stderr_tail).into_owned()
+    }
+
+    /// Returns whether it wrote more than [`MAX_STDERR`] to standard error.
+    pub fn stderr_truncated(&self) -> bool {
+        self.stderr_truncated
     }
 
     /// Returns the last line of standard error that is not empty, for messages.
@@ -139,6 +159,7 @@ impl Job {
                 self.stderr_tail.extend_from_slice(&chunk[..count]);
                 let excess = self.stderr_tail.len().saturating_sub(MAX_STDERR);
                 self.stderr_tail.drain(..excess);
+                self.stderr_truncated |= excess > 0;
             }
         }
     }

@@ -11,7 +11,7 @@ fn main() -> ExitCode {
     };
     match std::env::args().skip(1).map(named).collect::<Result<Vec<_>, String>>() {
         Ok(all) if !all.is_empty() => {
-            print!("{}", html(&NamedEvaluation::side_by_side(all)));
+            print!("{}", html(&NamedEvaluation::side_by_side(all, &[])));
             ExitCode::SUCCESS
         }
         Ok(_) => {

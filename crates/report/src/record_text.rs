@@ -4,6 +4,7 @@ use crate::{
     NamedEvaluation,
     importance::most_important,
     sections::{self, Section, differences::headlines},
+    session_comparison::gate_items,
 };
 use manycore_analysis::{
     Finding, FindingKind,
@@ -45,7 +46,12 @@ pub fn document(all: &[NamedEvaluation], extent: Extent) -> Document {
     // For a comparison of commands the machine is less relevant. It is on the HTML page and in the record.
     let about_machine = all.iter().any(|named| named.record.subcommand == "eval");
     let sections = sections::sections(all);
-    for section in sections.iter().filter(|section| about_machine || section.id != "conditions") {
+    // The tables of stored records are beside their answers.
+    let is_shown = |section: &&Section| match section.id {
+        "conditions" => about_machine,
+        id => id != "baseline",
+    };
+    for section in sections.iter().filter(is_shown) {
         section_tables(section, all.len(), extent, &mut document);
     }
     for named in all {
@@ -81,6 +87,9 @@ fn findings(named: &NamedEvaluation, several: bool, extent: Extent, document: &m
     if several {
         document.strong(format!("=== {} ===", named.name));
     }
+    if let Some(baseline) = &named.baseline {
+        baseline.context(document);
+    }
     document.heading("Findings");
     let findings = &named.evaluation.findings;
     for finding in most_important(findings, extent.findings()) {
@@ -89,8 +98,12 @@ fn findings(named: &NamedEvaluation, several: bool, extent: Extent, document: &m
     if findings.is_empty() {
         document.indented(INDENT, "none: too few measurements");
     }
+    gate_items(named.gates(), document);
     document.left_out(findings.len(), extent);
     document.gap();
+    if let Some(baseline) = &named.baseline {
+        baseline.figures(document);
+    }
 }
 
 /// Adds what was not measured, the machine and the run.

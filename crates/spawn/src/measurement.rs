@@ -139,7 +139,10 @@ impl Measurement<'_> {
 
     /// Records that something of a runtime could not be measured.
     fn record_missed(&mut self, runtime: Runtime, why: &Error) {
-        self.session.record_missing(&format!("runtime {}", runtime.name()), &why.to_string());
+        let why = why.to_string();
+        // Errors about a count begin with the runtime.
+        let why = why.strip_prefix(&format!("{}: ", runtime.name())).unwrap_or(&why);
+        self.session.record_missing(&format!("runtime {}", runtime.name()), why);
     }
 
     /// Makes small runs from which the memory of larger ones is predicted. Returns what runs cost, too.
@@ -217,8 +220,9 @@ impl Measurement<'_> {
             _ => None,
         };
         let cpus = CpuSampler::new(&self.session.record.machine);
-        let ended =
-            trial::run(program, &trial, group.as_ref(), scratch.as_ref().map(ScratchDirectory::path), &cpus);
+        let scratch = scratch.as_ref().map(ScratchDirectory::path);
+        let waiting = &mut || self.session.report(Event::Waiting);
+        let ended = trial::run(program, &trial, group.as_ref(), scratch, &cpus, waiting);
         if let Some(group) = group
             && let Err(error) = group.remove()
         {
@@ -291,7 +295,7 @@ impl Measurement<'_> {
     /// Reports a step, from which on this runtime is planned to take so many seconds.
     fn begin_step(&mut self, title: &str, seconds: f64) {
         let left = seconds + self.later_seconds;
-        self.session.report(Event::Remaining(Duration::from_secs_f64(left)));
+        self.session.report(Event::Planned(Duration::from_secs_f64(left)));
         self.session.report(Event::Section(title));
     }
 

@@ -55,6 +55,8 @@ pub struct RuntimeSession<'a> {
     messages: Receiver<Message>,
     stderr: Receiver<Vec<u8>>,
     group: Option<&'a MemoryGroup>,
+    /// Called every [`POLL_INTERVAL`] while it waits for a message.
+    waiting: &'a mut dyn FnMut(),
     /// Children of this process that existed before the runtime.
     others: BTreeSet<u32>,
     /// Number of light processes that the runtime last reported.
@@ -67,7 +69,11 @@ impl<'a> RuntimeSession<'a> {
     ///
     /// # Errors
     /// Those of starting a program.
-    pub fn start(command: &mut Command, group: Option<&'a MemoryGroup>) -> io::Result<Self> {
+    pub fn start(
+        command: &mut Command,
+        group: Option<&'a MemoryGroup>,
+        waiting: &'a mut dyn FnMut(),
+    ) -> io::Result<Self> {
         adopt_orphans()?;
         let others = tasks::children(std::process::id()).into_iter().collect();
         let group_file =
@@ -86,7 +92,16 @@ impl<'a> RuntimeSession<'a> {
         if let Some(stderr) = child.stderr.take() {
             thread::spawn(move || sender.send(read_tail(stderr)));
         }
-        Ok(Self { stdin: child.stdin.take(), child, messages, stderr: errors, group, others, alive: 0 })
+        Ok(Self {
+            stdin: child.stdin.take(),
+            child,
+            messages,
+            stderr: errors,
+            group,
+            waiting,
+            others,
+            alive: 0,
+        })
     }
 
     /// Sends a line to the runtime. If the runtime has ended, the next [`receive`](Self::receive) reports it.
@@ -113,7 +128,7 @@ impl<'a> RuntimeSession<'a> {
                     return Err(SessionEnd::Lost(format!("it sent {:?} instead of {kind:?}", message.kind)));
                 }
                 Err(RecvTimeoutError::Disconnected) => return Err(self.exit_reason()),
-                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Timeout) => (self.waiting)(),
             }
             if interrupt::requested() {
                 return Err(SessionEnd::Interrupted);
@@ -156,6 +171,7 @@ impl<'a> RuntimeSession<'a> {
         drop(self.stdin.take());
         let deadline = Instant::now() + time;
         while !self.ends_within(POLL_INTERVAL) {
+            (self.waiting)();
             if interrupt::requested() {
                 return Err(SessionEnd::Interrupted);
             }

@@ -56,8 +56,8 @@ impl SpawnTrial {
     }
 }
 
-/// Makes the run. A failure of the runtime is part of the result, not an error. The notes report anything
-/// unusual.
+/// Makes the run, and calls `waiting` several times a second while the runtime is silent. A failure of the runtime is
+/// part of the result, not an error. The notes report anything unusual.
 ///
 /// # Errors
 /// [`Error::Unavailable`] if the runtime cannot be started or does not send its first message.
@@ -67,10 +67,11 @@ pub fn run(
     group: Option<&MemoryGroup>,
     folder: Option<&Path>,
     cpus: &CpuSampler,
+    waiting: &mut dyn FnMut(),
 ) -> Result<(RuntimeInfo, SpawnRun, Vec<String>)> {
     let mut command = program.command(trial.count);
     let name = command.get_program().to_string_lossy().into_owned();
-    let mut session = RuntimeSession::start(&mut command, group)
+    let mut session = RuntimeSession::start(&mut command, group, waiting)
         .map_err(|error| Error::unavailable(format!("cannot start {name}: {error}")))?;
     let ready = session.receive("ready", MESSAGE_TIMEOUT).map_err(|end| match end {
         SessionEnd::Interrupted => Error::Interrupted,

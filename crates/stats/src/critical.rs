@@ -13,3 +13,10 @@ pub(crate) fn critical_value(half: usize, level: f64, lower_tail: impl Fn(usize)
     }
     Some(beyond)
 }
+
+/// Returns how many standard errors half of the width of a signed-rank interval of `n` differences is, at the level that
+/// it attains. `None` where there is no interval.
+pub(crate) fn of_ranks(n: usize, level: f64) -> Option<f64> {
+    let attained = crate::attained_level(n, level)?;
+    Some(crate::student_quantile(attained / 2.0, n as f64 - 1.0))
+}

@@ -33,6 +33,13 @@ pub fn student_quantile(tail: f64, freedom: f64) -> f64 {
     z + first / freedom + second / freedom.powi(2) + third / freedom.powi(3)
 }
 
+/// Returns a normal random number (Box and Muller), for simulations.
+#[cfg(test)]
+pub(crate) fn random(rng: &mut impl rand::RngExt) -> f64 {
+    let radius = (-2.0 * (1.0 - rng.random::<f64>()).ln()).sqrt();
+    radius * (2.0 * std::f64::consts::PI * rng.random::<f64>()).cos()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

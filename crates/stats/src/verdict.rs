@@ -1,6 +1,7 @@
 //! Decides whether B is better than A, and by how much: the one decision rule of all subcommands.
 //!
-//! The pairs give a Hodges-Lehmann ratio with an interval. The interval decides:
+//! The pairs give a ratio with an interval: that of Hodges and Lehmann, unless another [`Estimator`] was chosen. The
+//! interval decides:
 //!
 //! 1. It excludes 1: one variant is **better**, however small the difference. Where the whole interval also
 //!    lies within the margin, the difference is real and too small to matter ([`Verdict::is_within_margin`]).
@@ -10,7 +11,7 @@
 //! The margin does not depend on the data. It is not the noise floor: noisy pairs would widen
 //! that until their own interval fits.
 
-use crate::{Estimate, interim_level, signed_rank_p};
+use crate::{Estimate, Estimator, WorseTail, interim_level, signed_rank_p};
 use manycore_text::units::{interval, percent};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -41,6 +42,9 @@ pub enum Answer {
     Equivalent,
     /// There are too few pairs, or they scatter too much, for a decision.
     Inconclusive,
+    /// One variant is better by the estimator that decides, and worse by another one: typically faster, and slower on
+    /// average. No interval alone gives this answer.
+    TradeOff,
 }
 
 /// The decision rule of a verdict, fixed before the measurement.
@@ -88,7 +92,7 @@ impl DecisionRule {
     }
 
     /// Returns whether all ratios from `low` to `high` are within the margin.
-    fn covers(&self, (low, high): (f64, f64)) -> bool {
+    pub fn covers(&self, (low, high): (f64, f64)) -> bool {
         low >= 1.0 / (1.0 + self.margin) && high <= 1.0 + self.margin
     }
 
@@ -109,13 +113,16 @@ impl DecisionRule {
 pub struct Verdict {
     /// The answer.
     pub answer: Answer,
-    /// Rate of B over rate of A: the Hodges-Lehmann estimate over the pairs.
+    /// What was compared: the typical pair, the mean, or a tail.
+    #[serde(default)]
+    pub estimator: Estimator,
+    /// Rate of B over rate of A, by the estimator: for the median, the Hodges-Lehmann estimate over the pairs.
     pub ratio: f64,
     /// Interval of the ratio, from the deciding test at its level. `None` where there are too few pairs.
     pub interval: Option<(f64, f64)>,
     /// Number of pairs.
     pub pairs: usize,
-    /// Two-sided p-value of the signed-rank test: the smallest level at which the interval would exclude 1.
+    /// Two-sided p-value of the deciding test: the smallest level at which the interval would exclude 1.
     pub p: f64,
     /// The decision rule. Together with the interval it reproduces the answer.
     pub rule: DecisionRule,
@@ -130,10 +137,35 @@ impl Verdict {
         let ratio = Estimate::from_differences(log_ratios, rule.level)?.map(f64::exp);
         Some(Self {
             answer: rule.decide(ratio.interval),
+            estimator: Estimator::Median,
             ratio: ratio.median,
             interval: ratio.interval,
             pairs: ratio.n,
             p: signed_rank_p(log_ratios),
+            rule,
+            noise_floor,
+        })
+    }
+
+    /// Evaluates `pairs` (A, B) of values of a metric by an `estimator`. `worse` says which direction is worse, and so
+    /// which tail is compared; the ratio is one of rates in any case, above 1 where B is better. Returns `None` where
+    /// there is nothing to compare.
+    pub fn by(
+        estimator: Estimator,
+        pairs: &[(f64, f64)],
+        worse: WorseTail,
+        rule: DecisionRule,
+        noise_floor: Option<f64>,
+    ) -> Option<Self> {
+        let sign = if worse == WorseTail::Upper { -1.0 } else { 1.0 };
+        let ratio = estimator.log_ratio(pairs, worse, rule.level)?.map(|log| (sign * log).exp());
+        Some(Self {
+            answer: rule.decide(ratio.interval),
+            estimator,
+            ratio: ratio.median,
+            interval: ratio.interval,
+            pairs: ratio.n,
+            p: estimator.p(pairs, worse),
             rule,
             noise_floor,
         })

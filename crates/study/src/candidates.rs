@@ -1,4 +1,4 @@
-//! The candidates of `tune`: numbers of workers, placements and memory policies that differ on this machine.
+//! The candidates of `tune`: numbers of workers, placements, memory policies and settings that differ on this machine.
 
 use crate::{
     error::{Error, Result},
@@ -8,10 +8,16 @@ use crate::{
     tune::Search,
     with_workers,
 };
-use manycore_control::placement::place_workers;
+use manycore_control::{
+    placement::place_workers,
+    setting::{Setting, SettingFiles},
+};
 use manycore_placement::{Level, MemoryPlacement, PlacementPlan, Policy, PolicyKind};
 use manycore_topology::{CpuSet, Machine};
-use std::collections::{BTreeSet, HashSet};
+use std::{
+    collections::{BTreeSet, HashSet},
+    path::Path,
+};
 
 /// Limit for the number of candidates. More would spend the budget before there is any result.
 const MAX_CANDIDATES: usize = 256;
@@ -30,6 +36,16 @@ pub struct Candidate {
     /// A command line that does the same outside of the measurement: `taskset -c 0-3 COMMAND` where all workers have
     /// the same CPUs, `manycore run --place close --workers 4 -- COMMAND` where each has its own.
     pub command_line: String,
+    /// Settings of the machine while it runs, if any are searched.
+    pub settings: String,
+}
+
+/// One combination of what is searched.
+struct Choice<'a> {
+    policy: &'a Policy,
+    memory: &'a MemoryPlacement,
+    workers: usize,
+    settings: &'a [Setting],
 }
 
 /// Returns today's behaviour, then all candidates that differ from it and from each other on this machine.
@@ -45,25 +61,34 @@ pub fn candidates(
 ) -> Result<Vec<Candidate>> {
     let today_workers = search.today.unwrap_or(usable.len());
     let free = Policy::new(PolicyKind::Free, false);
-    let mut candidates =
-        vec![candidate(search, service, machine, (&free, &MemoryPlacement::Default, today_workers))?];
-    let mut seen = HashSet::from([key(&candidates[0], machine, &MemoryPlacement::Default)]);
-    for workers in worker_counts(search, machine, usable) {
-        for policy in policies(search, machine) {
-            for memory in memories(search, service.is_some(), machine) {
-                let found = candidate(search, service, machine, (&policy, &memory, workers));
-                let candidate = match found {
-                    Ok(candidate) => candidate,
-                    // A default placement that is not possible on this machine is left out.
-                    Err(_) if search.place.is_empty() => continue,
-                    Err(failure) => return Err(failure),
-                };
-                // If the command has no placeholder for its number of workers, more workers than CPUs use the same
-                // CPUs in turns, under the same name.
-                let is_named = candidates.iter().any(|known| known.name == candidate.name);
-                if seen.insert(key(&candidate, machine, &memory)) && !is_named {
-                    candidates.push(candidate);
-                }
+    let all_settings = settings(Path::new("/"), &search.settings)?;
+    let files = SettingFiles::read(Path::new("/"), all_settings.iter().map(Vec::as_slice))?;
+    let (policies, memories) = (policies(search, machine), memories(search, service.is_some(), machine));
+    let counts = worker_counts(search, machine, usable);
+    let places: Vec<(&Policy, &MemoryPlacement)> =
+        policies.iter().flat_map(|policy| memories.iter().map(move |memory| (policy, memory))).collect();
+    let choices = counts
+        .iter()
+        .flat_map(|&workers| places.iter().map(move |&(policy, memory)| (workers, policy, memory)));
+    let mut candidates = Vec::new();
+    let mut seen = HashSet::new();
+    let today = std::iter::once((today_workers, &free, &MemoryPlacement::Default));
+    for (workers, policy, memory) in today.chain(choices) {
+        // A placement is planned for the CPUs that are online now.
+        let fits = |settings: &&Vec<Setting>| *policy == free || files.changes_cpus(settings).is_none();
+        for settings in all_settings.iter().filter(fits) {
+            let choice = Choice { policy, memory, workers, settings };
+            let candidate = match candidate(search, service, machine, &choice, &files) {
+                Ok(candidate) => candidate,
+                // A default placement that is not possible on this machine is left out.
+                Err(_) if search.place.is_empty() && !candidates.is_empty() => continue,
+                Err(failure) => return Err(failure),
+            };
+            // If the command has no placeholder for its number of workers, more workers than CPUs use the same CPUs in
+            // turns, under the same name.
+            let is_named = candidates.iter().any(|known: &Candidate| known.name == candidate.name);
+            if seen.insert(key(&candidate, machine, memory)) && !is_named {
+                candidates.push(candidate);
             }
         }
     }
@@ -81,15 +106,17 @@ fn key(candidate: &Candidate, machine: &Machine, memory: &MemoryPlacement) -> St
     // Binding memory to the only node changes nothing.
     let nodes = machine.nodes.iter().filter(|node| node.memory_bytes != Some(0)).count();
     let memory = if nodes > 1 { memory.to_string() } else { String::new() };
-    format!("{:?} {place} {memory}", candidate.variant.command)
+    format!("{:?} {place} {memory} {}", candidate.variant.command, candidate.settings)
 }
 
 fn candidate(
     search: &Search,
     service: Option<&ServiceSource>,
     machine: &Machine,
-    (policy, memory, workers): (&Policy, &MemoryPlacement, usize),
+    choice: &Choice,
+    files: &SettingFiles,
 ) -> Result<Candidate> {
+    let Choice { policy, memory, workers, settings } = *choice;
     let (command, has_placeholder) = with_workers(&search.command, workers);
     let (place, plan) = place_workers(machine, Some(policy), memory, workers)?;
     let free = place.workers.is_empty();
@@ -101,23 +128,48 @@ fn candidate(
     if *memory != MemoryPlacement::Default {
         name = format!("{name}, {memory}");
     }
-    let prefix = prefix(policy, memory, &plan, free);
-    let command_line = match service {
-        None => prefix + &format_command(&command),
-        Some(ServiceSource::Command(service, _)) => prefix + &format_command(service),
+    for setting in settings {
+        name = format!("{name}, {setting}");
+    }
+    let hooks = search.hooks.with_workers(workers);
+    Ok(Candidate {
+        name,
+        workers,
+        command_line: command_line(service, &command, choice, (&plan, free), files),
+        settings: files.describe(settings),
+        variant: Variant {
+            command,
+            copies: 1,
+            place,
+            settings: settings.to_vec(),
+            hooks,
+            ..Variant::default()
+        },
+        plan: (!free).then_some(plan),
+    })
+}
+
+/// Returns a command line that does what is measured, with the writes of its settings before it.
+fn command_line(
+    service: Option<&ServiceSource>,
+    command: &[String],
+    choice: &Choice,
+    (plan, free): (&PlacementPlan, bool),
+    files: &SettingFiles,
+) -> String {
+    let Choice { policy, memory, settings, .. } = *choice;
+    let placed = |command: &[String]| prefix(policy, memory, plan, free) + &format_command(command);
+    let placed = match service {
+        None => placed(command),
+        Some(ServiceSource::Command(service, _)) => placed(service),
         Some(ServiceSource::Running(_)) if free => String::new(),
         Some(ServiceSource::Running(pids)) => {
             let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
             format!("manycore pin --pid {} --place {policy} --workers {}", pids.join(","), plan.workers.len())
         }
     };
-    Ok(Candidate {
-        name,
-        workers,
-        command_line,
-        variant: Variant { command, env: Vec::new(), copies: 1, place },
-        plan: (!free).then_some(plan),
-    })
+    let writes = files.shell_commands(settings).into_iter();
+    writes.chain((!placed.is_empty()).then_some(placed)).collect::<Vec<_>>().join(" && ")
 }
 
 /// Returns what precedes a command that is placed as its candidate was. The standard tools restrict all threads of a
@@ -149,6 +201,27 @@ fn worker_counts(search: &Search, machine: &Machine, usable: &CpuSet) -> BTreeSe
     // More workers than CPUs make sense only if the command takes their number.
     let beyond = has_placeholder.then_some(2 * cpus);
     powers.chain([cores.max(1), cpus]).chain(beyond).collect()
+}
+
+/// Returns the combinations of the values of settings, first the one that changes nothing.
+///
+/// # Errors
+/// A setting is unknown, or does not exist on this machine.
+fn settings(root: &Path, names: &[String]) -> Result<Vec<Vec<Setting>>> {
+    let mut combinations = vec![Vec::new()];
+    for name in names {
+        let values = Setting::all_of(root, name)?;
+        let files = SettingFiles::read(root, values.iter().map(std::slice::from_ref))?;
+        let changes = values.into_iter().filter(|value| !files.is_original(std::slice::from_ref(value)));
+        let changes: Vec<Option<Setting>> = std::iter::once(None).chain(changes.map(Some)).collect();
+        combinations = combinations
+            .iter()
+            .flat_map(|before: &Vec<Setting>| {
+                changes.iter().map(move |change| before.iter().chain(change).cloned().collect())
+            })
+            .collect();
+    }
+    Ok(combinations)
 }
 
 fn policies(search: &Search, machine: &Machine) -> Vec<Policy> {
@@ -194,6 +267,37 @@ mod tests {
             policy: "close".to_owned(),
             workers: workers.iter().map(worker).collect(),
         }
+    }
+
+    #[test]
+    fn settings_are_combined_and_their_present_values_left_out() {
+        let root = tempfile::tempdir().unwrap();
+        for (path, text) in [
+            ("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n"),
+            ("proc/sys/kernel/numa_balancing", "0\n"),
+        ] {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let names = ["thp", "numa_balancing"].map(str::to_owned);
+        let all: Vec<String> = settings(root.path(), &names)
+            .unwrap()
+            .iter()
+            .map(|one| one.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "))
+            .collect();
+        assert_eq!(
+            all,
+            [
+                "",
+                "numa_balancing=on",
+                "thp=always",
+                "thp=always numa_balancing=on",
+                "thp=never",
+                "thp=never numa_balancing=on"
+            ]
+        );
+        assert!(settings(root.path(), &["smt".to_owned()]).is_err());
     }
 
     /// Regression test: `taskset -c 0-1`, which is no restriction on two CPUs, was advised for threads that had been

@@ -1,37 +1,54 @@
-//! Whether B is better than A, by how much, and whether the difference is real.
+//! Which of several variants is the best, by how much, and whether the differences are real.
 
 use crate::{
-    Options, Rounds, Study, analyses_for,
+    Options, Rounds, Study, analyses_by, conditions,
     error::{Error, Result},
-    format_command, runs,
+    format_command,
+    life::Hooks,
+    race::{Entrant, Race, RunSeconds},
+    runs,
     subject::Variant,
     with_workers,
 };
 use manycore_analysis::is_conclusive_enough;
-use manycore_control::placement::place_workers;
+use manycore_control::{placement::place_workers, setting::Setting};
 use manycore_experiment::{
     Record,
     engine::ExperimentSpec,
-    record::{SAME_NAME, Treatment, factor, id, parameter},
+    record::{SAME_NAME, Treatment, factor, id, parameter, variant_label},
     session::{Event, Listener},
 };
 use manycore_placement::{MemoryPlacement, Policy, PolicyKind};
+use manycore_stats::Estimator;
 use manycore_text::units::counted;
 use manycore_topology::Machine;
-use std::{collections::BTreeMap, iter};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    iter,
+};
 
-/// The levels that are compared.
+/// Number of variants that are compared with the reference after a race.
+const FINALISTS: usize = 3;
+
+/// Number of rounds of all variants from which a race saves nothing: a difference of 5 % shows in them.
+const ENOUGH_ROUNDS: f64 = 30.0;
+
+/// The variants that are compared.
 #[derive(Clone, Debug)]
 pub struct Comparison {
-    /// A and B.
-    pub variants: [VariantSpec; 2],
-    /// End as soon as half of the interval is no wider than this share.
+    /// At least two.
+    pub variants: Vec<VariantSpec>,
+    /// Index of the variant with which the others are compared.
+    pub reference: usize,
+    /// End as soon as half of each interval is no wider than this share.
     pub precision: Option<f64>,
 }
 
-/// One of two things that are compared.
-#[derive(Clone, Debug)]
+/// One of the things that are compared.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct VariantSpec {
+    /// The user's name.
+    pub name: Option<String>,
     /// Program and arguments, in which `{workers}` is replaced.
     pub command: Vec<String>,
     /// Variables that are added to our own environment.
@@ -42,9 +59,15 @@ pub struct VariantSpec {
     pub memory: MemoryPlacement,
     /// Number of workers that its placement is for; the usable CPUs where it is absent.
     pub workers: Option<usize>,
+    /// Its niceness, from -20 to 19; that of this process where it is absent.
+    pub nice: Option<i32>,
+    /// Settings of the machine while it runs. Those that only another variant names have their original values.
+    pub settings: Vec<Setting>,
+    /// Commands around its runs, in which `{workers}` is replaced.
+    pub hooks: Hooks,
 }
 
-/// Measures pairs of A and B on `machine`, which is this one. The record comes back with how the run ended.
+/// Measures rounds of all variants on `machine`, which is this one. The record comes back with how the run ended.
 ///
 /// # Errors
 /// What makes the measurement impossible; nothing was measured then.
@@ -55,15 +78,29 @@ pub fn run(
     listener: &mut dyn Listener,
 ) -> Result<(Record, Result)> {
     let (variants, treatments) = variants(comparison, &machine)?;
-    let is_same = variants[0] == variants[1];
-    if is_same {
-        listener.event(Event::Note("A and B are the same: this measures the noise of this machine."));
+    let mut parameters = BTreeMap::new();
+    if variants.iter().all(|variant| *variant == variants[0]) {
+        let which = if variants.len() == 2 {
+            "A and B".to_owned()
+        } else {
+            format!("All {} variants", variants.len())
+        };
+        let note = format!("{which} are the same: this measures the noise of this machine.");
+        listener.event(Event::Note(&note));
+        parameters.insert(parameter::SAME_VARIANTS.to_owned(), "yes".to_owned());
+    }
+    if comparison.reference > 0 {
+        parameters.insert(parameter::REFERENCE.to_owned(), variant_label(comparison.reference));
+    }
+    if options.by != Estimator::Median {
+        parameters.insert(parameter::ESTIMATOR.to_owned(), options.by.to_string());
     }
     let command = &comparison.variants[0].command;
     let mut study = Study::begin("compare", machine, options, command, variants, listener)?;
-    let same = is_same.then(|| (parameter::SAME_VARIANTS.to_owned(), "yes".to_owned()));
-    let ending = measure(options, comparison, &mut study, treatments, same.into_iter().collect());
-    Ok((study.end(&ending), ending))
+    let labels = (0..comparison.variants.len()).map(variant_label).collect();
+    study.subject.set_labels(labels);
+    let ending = measure(options, comparison, &mut study, treatments, parameters);
+    Ok(study.end(ending))
 }
 
 fn measure(
@@ -73,55 +110,137 @@ fn measure(
     treatments: Vec<Treatment>,
     parameters: BTreeMap<String, String>,
 ) -> Result {
-    let pair: f64 = study.warm_up_and_time(options, "pair", 2)?.iter().sum();
-    let budget = study.budget(options, Rounds { what: "pair", seconds: pair })?;
+    let count = treatments.len();
+    let (what, title) = match count {
+        2 => ("pair", "pairs of A and B".to_owned()),
+        _ => ("round", format!("rounds of {count} variants")),
+    };
+    let each = study.warm_up_and_time(options, what, count)?;
+    let seconds: f64 = each.iter().sum();
+    let fitting = (options.time().as_secs_f64() - study.used_seconds()).max(0.0) / seconds;
+    if is_raced(options, comparison, fitting) {
+        study.session.report(Event::Note(&race_note(comparison, fitting as usize)));
+        return race(options, comparison, study, (treatments, &each), parameters);
+    }
+    let rounds = Rounds { what, seconds, comparisons: count - 1 };
+    let budget = study.budget(options, rounds)?;
     // A fixed number of pairs is always measured in full, unless a requested precision may end it earlier.
     let analyses = match (options.rounds, comparison.precision) {
         (Some(_), None) => 1,
-        (Some(pairs), Some(_)) => analyses_for(pairs as f64),
-        (None, _) => analyses_for(budget.seconds / pair),
+        (Some(pairs), Some(_)) => analyses_by(options.by, pairs as f64, count - 1),
+        (None, _) => analyses_by(options.by, budget.seconds / seconds, count - 1),
     };
     let spec = ExperimentSpec { treatments, parameters, budget, analyses, ..runs(id::COMPARE) };
     // Only the end of the budget can be foreseen, not the answer of an interim analysis.
-    let title = if analyses > 1 { "pairs of A and B (may end earlier)" } else { "pairs of A and B" };
+    let title = if analyses > 1 { format!("{title} (may end earlier)") } else { title };
     study
-        .experiment(title, spec, &mut |experiment| is_conclusive_enough(experiment, comparison.precision))
+        .experiment(&title, spec, &mut |experiment| is_conclusive_enough(experiment, comparison.precision))
         .map(drop)
 }
 
-/// Both variants, and their treatments, whose names differ.
+/// Returns whether the variants are raced: there are more than would be confirmed anyway, and too few rounds of all of
+/// them fit into the budget. What the user fixed, the number of rounds or the precision, is measured with all of them.
+fn is_raced(options: &Options, comparison: &Comparison, fitting: f64) -> bool {
+    let is_fixed = options.rounds.is_some() || comparison.precision.is_some();
+    !is_fixed && comparison.variants.len() > FINALISTS + 1 && fitting < ENOUGH_ROUNDS
+}
+
+fn race_note(comparison: &Comparison, fitting: usize) -> String {
+    format!(
+        "Only {} of all {} variants {} into the budget, so the variants are raced: the worse half is dropped after each \
+         round, and the best {FINALISTS} are compared with the reference on fresh rounds. With --pairs N, all of them are \
+         measured in N rounds.",
+        counted(fitting, "round"),
+        comparison.variants.len(),
+        if fitting == 1 { "fits" } else { "fit" },
+    )
+}
+
+/// Races the variants, of which one run of each took so many seconds.
+fn race(
+    options: &Options,
+    comparison: &Comparison,
+    study: &mut Study,
+    (treatments, seconds): (Vec<Treatment>, &[f64]),
+    parameters: BTreeMap<String, String>,
+) -> Result {
+    let variants = study.subject.variants().to_vec();
+    let mut others: Vec<Entrant> = variants
+        .into_iter()
+        .zip(treatments)
+        .map(|(variant, treatment)| Entrant { variant, treatment })
+        .collect();
+    let of_reference = seconds[comparison.reference];
+    let reference = others.remove(comparison.reference);
+    let seconds = RunSeconds { reference: of_reference, others: seconds.iter().sum::<f64>() - of_reference };
+    let ids = [id::COMPARE_RACE, id::COMPARE];
+    let race = Race { reference, others, finalists: FINALISTS, ids, parameters };
+    race.run(options, study, seconds, &mut |experiment| is_conclusive_enough(experiment, None))
+}
+
+/// All variants, and their treatments, whose names differ.
 fn variants(comparison: &Comparison, machine: &Machine) -> Result<(Vec<Variant>, Vec<Treatment>)> {
     let resolve = |spec: &VariantSpec| {
         let workers = spec.workers.unwrap_or_else(|| machine.usable().len());
         let (place, _) = place_workers(machine, spec.place.as_ref(), &spec.memory, workers)?;
         let (command, _) = with_workers(&spec.command, workers);
-        Ok::<_, Error>(Variant { command, env: spec.env.clone(), copies: 1, place })
+        let (env, settings) = (spec.env.clone(), spec.settings.clone());
+        let hooks = spec.hooks.with_workers(workers);
+        Ok::<_, Error>(Variant { command, env, copies: 1, place, nice: spec.nice, settings, hooks })
     };
     let specs = &comparison.variants;
-    let variants = [resolve(&specs[0])?, resolve(&specs[1])?];
+    let variants = specs.iter().map(resolve).collect::<Result<Vec<Variant>>>()?;
+    let files = conditions::setting_files(&variants)?;
     // Beside a variant with a placement, "unpinned" is one as well.
     let has_places = specs.iter().any(|spec| spec.place.is_some());
-    let has_counts = specs[0].workers != specs[1].workers;
+    let has_counts = specs.iter().any(|spec| spec.workers != specs[0].workers);
     let mut treatments: Vec<Treatment> = specs
         .iter()
         .zip(&variants)
-        .zip(["A", "B"])
-        .map(|((spec, variant), letter)| treatment(letter, variant, place_name(spec, has_places, has_counts)))
+        .enumerate()
+        .map(|(index, (spec, variant))| {
+            let place = place_name(spec, has_places, has_counts);
+            treatment(index, spec, variant, place, files.describe(&spec.settings))
+        })
         .collect();
-    // Treatments of one name could not be distinguished.
-    if treatments[0].name == treatments[1].name {
-        treatments[1].name.push_str(SAME_NAME);
-    }
-    Ok((variants.into(), treatments))
+    distinguish(&mut treatments);
+    Ok((variants, treatments))
 }
 
-/// The treatment of a variant: `NAME=VALUE command args (close, memory interleave)`.
-fn treatment(letter: &str, variant: &Variant, place: String) -> Treatment {
+/// Gives each treatment a name of its own: those of one name could not be distinguished.
+fn distinguish(treatments: &mut [Treatment]) {
+    let mut known = BTreeSet::new();
+    for treatment in treatments {
+        while !known.insert(treatment.name.clone()) {
+            treatment.name.push_str(SAME_NAME);
+        }
+    }
+}
+
+/// The treatment of a variant: `NAME=VALUE command args (close, memory interleave, thp=never)`.
+fn treatment(
+    index: usize,
+    spec: &VariantSpec,
+    variant: &Variant,
+    place: String,
+    settings: String,
+) -> Treatment {
     let env = variant.env.iter().map(|(name, value)| format!("{name}={value}"));
     let words: Vec<String> = env.chain(iter::once(format_command(&variant.command))).collect();
     let command = words.join(" ");
-    let name = if place.is_empty() { command.clone() } else { format!("{command} ({place})") };
-    let factors = [(factor::VARIANT, letter.to_owned()), (factor::COMMAND, command), (factor::PLACE, place)];
+    let differences: Vec<&str> =
+        [place.as_str(), settings.as_str()].into_iter().filter(|part| !part.is_empty()).collect();
+    let name = match differences.as_slice() {
+        [] => command.clone(),
+        parts => format!("{command} ({})", parts.join(", ")),
+    };
+    let factors = [
+        (factor::VARIANT, variant_label(index)),
+        (factor::NAME, spec.name.clone().unwrap_or_default()),
+        (factor::COMMAND, command),
+        (factor::PLACE, place),
+        (factor::SETTINGS, settings),
+    ];
     let known = factors.into_iter().filter(|(_, value)| !value.is_empty());
     Treatment {
         name,
@@ -131,13 +250,14 @@ fn treatment(letter: &str, variant: &Variant, place: String) -> Treatment {
     }
 }
 
-/// `close, memory interleave, 4 workers`; empty where nothing is placed. Numbers of workers are named where they differ.
+/// `close, memory interleave, 4 workers, nice 10`; empty where nothing is placed. Numbers of workers are named where they differ.
 fn place_name(spec: &VariantSpec, has_places: bool, has_counts: bool) -> String {
     let unpinned = has_places.then(|| Policy::new(PolicyKind::Free, false).to_string());
     let place = spec.place.as_ref().map(ToString::to_string).or(unpinned);
     let memory = (spec.memory != MemoryPlacement::Default).then(|| format!("memory {}", spec.memory));
     let workers = spec.workers.filter(|_| has_counts).map(|workers| counted(workers, "worker"));
-    place.into_iter().chain(memory).chain(workers).collect::<Vec<_>>().join(", ")
+    let nice = spec.nice.map(|nice| format!("nice {nice}"));
+    place.into_iter().chain(memory).chain(workers).chain(nice).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -149,9 +269,28 @@ mod tests {
             command: ["gzip", "big log"].map(str::to_owned).to_vec(),
             env: vec![("LANG".to_owned(), "C".to_owned())],
             place: place.map(|place| place.parse().unwrap()),
-            memory: MemoryPlacement::Default,
             workers: Some(4),
+            ..VariantSpec::default()
         }
+    }
+
+    #[test]
+    fn variants_are_raced_where_too_few_rounds_of_all_fit() {
+        let comparison = |count: usize| Comparison {
+            variants: vec![VariantSpec::default(); count],
+            reference: 0,
+            precision: None,
+        };
+        let options = crate::budget::tests::options(Some(60));
+        let raced = |count: usize, fitting: f64| is_raced(&options, &comparison(count), fitting);
+        assert_eq!(
+            [raced(4, 5.0), raced(5, 5.0), raced(5, 30.0), raced(64, 29.0)],
+            [false, true, false, true]
+        );
+        let fixed = Options { rounds: Some(9), ..options };
+        assert!(!is_raced(&fixed, &comparison(64), 1.0));
+        let note = race_note(&comparison(16), 9);
+        assert!(note.starts_with("Only 9 rounds of all 16 variants fit into the budget"), "{note}");
     }
 
     /// Regression test: beside a placement of B, the name of A did not say that A is unpinned.
@@ -163,16 +302,31 @@ mod tests {
         );
         assert_eq!(place_name(&spec(None), false, false), "");
         assert_eq!(place_name(&spec(Some("close")), true, true), "close, 4 workers");
+        let nice = VariantSpec { nice: Some(10), ..spec(None) };
+        assert_eq!(place_name(&nice, false, false), "nice 10");
     }
 
     #[test]
     fn a_treatment_has_the_command_with_its_environment_and_the_placement() {
-        let VariantSpec { command, env, .. } = spec(None);
-        let variant = Variant { command, env, copies: 1, ..Variant::default() };
-        let placed = treatment("B", &variant, "close".to_owned());
-        assert_eq!(placed.name, "LANG=C gzip 'big log' (close)");
+        let spec = spec(None);
+        let variant =
+            Variant { command: spec.command.clone(), env: spec.env.clone(), copies: 1, ..Variant::default() };
+        let placed = treatment(1, &spec, &variant, "close".to_owned(), "thp=never".to_owned());
+        assert_eq!(placed.name, "LANG=C gzip 'big log' (close, thp=never)");
+        assert_eq!(placed.factors[factor::SETTINGS], "thp=never");
         assert_eq!(placed.factors[factor::COMMAND], "LANG=C gzip 'big log'");
-        let plain = treatment("A", &variant, String::new());
+        let plain = treatment(0, &spec, &variant, String::new(), String::new());
         assert_eq!((plain.name.as_str(), plain.factors.len()), ("LANG=C gzip 'big log'", 2));
+        let named = VariantSpec { name: Some("packed".to_owned()), ..spec };
+        assert_eq!(treatment(1, &named, &variant, String::new(), String::new()).title(), "packed");
+    }
+
+    #[test]
+    fn treatments_of_the_same_variant_have_different_names() {
+        let same = Treatment { name: "true".to_owned(), ..Treatment::default() };
+        let mut treatments = vec![same; 3];
+        distinguish(&mut treatments);
+        let names: Vec<&str> = treatments.iter().map(|treatment| treatment.name.as_str()).collect();
+        assert_eq!(names, ["true", "true (again)", "true (again) (again)"]);
     }
 }

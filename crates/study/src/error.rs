@@ -1,5 +1,7 @@
 //! Why a study can fail.
 
+use crate::life::HookKind;
+use manycore_control::setting::SettingError;
 use manycore_topology::CpuSet;
 use std::{io, process::ExitStatus, time::Duration};
 
@@ -87,6 +89,26 @@ pub enum Error {
         /// The end of its standard error.
         output: String,
     },
+    /// A hook ended with an error.
+    #[error("the {kind} command {command} of {variant} failed ({status}): {output}")]
+    HookFailed {
+        /// Which one.
+        kind: HookKind,
+        /// The command.
+        command: String,
+        /// The variant.
+        variant: String,
+        /// Its exit status.
+        status: ExitStatus,
+        /// The end of its standard error.
+        output: String,
+    },
+    /// Caches cannot be dropped.
+    #[error("cannot write /proc/sys/vm/drop_caches: {0}")]
+    DropCaches(io::Error),
+    /// A setting of the machine cannot be switched.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
     /// The output of a command has no usable figures.
     #[error("{command}: {why}")]
     NoFigures {

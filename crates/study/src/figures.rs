@@ -4,7 +4,7 @@ use manycore_experiment::{
     metric::{self, MetricReader},
     record::{Direction, Metric},
 };
-use manycore_linux::job::{Job, MAX_OUTPUT};
+use manycore_linux::job::{Job, MAX_OUTPUT, MAX_STDERR};
 use manycore_stats::median;
 use std::time::SystemTime;
 
@@ -63,6 +63,12 @@ fn read(readers: &[MetricReader], job: &Job, since: SystemTime) -> Result<Vec<(M
         return Err(format!(
             "it wrote more than {} MiB, the limit for output with metrics",
             MAX_OUTPUT >> 20
+        ));
+    }
+    if job.stderr_truncated() && readers.iter().any(MetricReader::reads_stderr) {
+        return Err(format!(
+            "it wrote more than {} KiB to standard error, the limit for metrics from there",
+            MAX_STDERR >> 10
         ));
     }
     let text = String::from_utf8_lossy(job.output());

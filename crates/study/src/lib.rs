@@ -19,18 +19,24 @@ mod budget;
 pub mod candidates;
 mod command_line;
 pub mod compare;
+mod conditions;
 mod error;
 mod figures;
+pub mod life;
+mod race;
 pub mod scale;
 pub mod service;
 pub mod subject;
 pub mod tune;
+pub mod variant;
 
 use budget::{Rounds, budget};
-pub use budget::{analyses_for, min_pairs};
+pub use budget::{analyses_by, analyses_for, min_pairs, min_pairs_by};
 pub use command_line::{format_command, split_command, with_workers};
 pub use error::{Error, Result};
 
+use life::IgnoredFailures;
+use manycore_control::setting::SettingSwitch;
 use manycore_experiment::{
     Record,
     engine::{Budget, ExperimentSpec, Progress, Subject as _},
@@ -39,9 +45,10 @@ use manycore_experiment::{
     session::{Event, Listener, Session},
 };
 use manycore_linux::{child, clock, job, memory_policy::MemoryPolicy};
+use manycore_stats::Estimator;
 use manycore_topology::{CpuSet, Machine};
 use service::{Service, ServiceSource};
-use std::{collections::BTreeMap, rc::Rc, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, rc::Rc, time::Duration};
 use subject::{CommandSubject, RunSettings, Variant};
 
 /// How commands are measured.
@@ -54,6 +61,8 @@ pub struct Options {
     pub default_budget: Duration,
     /// Margin of equivalence: differences within this share do not matter.
     pub margin: f64,
+    /// What of the distributions decides a comparison. `scale` and `tune` use the median.
+    pub by: Estimator,
     /// Number of rounds, however long they take.
     pub rounds: Option<usize>,
     /// Runs of each variant before the one that is timed for planning.
@@ -68,8 +77,14 @@ pub struct Options {
     pub load_cpus: Option<CpuSet>,
     /// Maximum time of one run of the command, and of the service's start.
     pub timeout: Duration,
-    /// Whether a run that ends with an error counts like any other one.
-    pub ignore_failure: bool,
+    /// Runs that end with an error and count like any other one.
+    pub ignored_failures: IgnoredFailures,
+    /// The file that each run reads as its standard input; nothing where it is absent.
+    pub input: Option<PathBuf>,
+    /// Whether caches are dropped before each run.
+    pub drop_caches: bool,
+    /// The shell that is part of each command, to estimate its time.
+    pub shell: Option<Vec<String>>,
     /// Seed of all random orders.
     pub seed: u64,
 }
@@ -86,8 +101,10 @@ pub(crate) struct Study<'a> {
     subject: CommandSubject,
     /// Planned seconds of the experiments after the next one.
     later_seconds: f64,
-    /// Parameters of all experiments: the service and the CPUs of its load.
+    /// Parameters of all experiments: the conditions of all runs.
     parameters: BTreeMap<String, String>,
+    /// Wall time of the fastest run so far outside of the record.
+    fastest_ns: u64,
 }
 
 impl<'a> Study<'a> {
@@ -105,6 +122,7 @@ impl<'a> Study<'a> {
         listener: &'a mut dyn Listener,
     ) -> Result<Self> {
         child::allow_many_files();
+        conditions::check(options)?;
         job::adopt_orphans().map_err(Error::system("adopt orphans of commands"))?;
         let mut session = Session::begin(subcommand, machine, options.seed, options.margin, listener);
         session.record.subject = format_command(command);
@@ -117,8 +135,12 @@ impl<'a> Study<'a> {
             session.report(Event::Note(&warning));
             session.record.notes.push(warning);
         }
-        let (subject, parameters) = subject(&session, options, variants, load_cpus)?;
-        Ok(Self { session, subject, later_seconds: 0.0, parameters })
+        let (subject, mut parameters) = subject(&session, options, variants, load_cpus)?;
+        if let Some(shell) = &options.shell {
+            let seconds = conditions::shell_seconds(shell)?;
+            parameters.insert(parameter::SHELL_SECONDS.to_owned(), format!("{seconds:.6}"));
+        }
+        Ok(Self { session, subject, later_seconds: 0.0, parameters, fastest_ns: u64::MAX })
     }
 
     /// Runs every variant a few times to warm up and once more for its time, outside the record: a command that cannot
@@ -135,23 +157,43 @@ impl<'a> Study<'a> {
     ) -> Result<Vec<f64>> {
         self.session.report(Event::Section("warm-up and timing runs"));
         let runs = options.warmups + 1;
-        (0..self.subject.variants().len())
+        let timed: Vec<f64> = (0..self.subject.variants().len())
             .map(|variant| {
                 let mut seconds = 0.0;
                 for _ in 0..runs {
                     seconds = self.time_once(variant)?;
                     let round = seconds * in_round as f64;
-                    self.check_time(options, Rounds { what, seconds: round }, round * runs as f64)?;
+                    self.check_time(
+                        options,
+                        Rounds { what, seconds: round, comparisons: 1 },
+                        round * runs as f64,
+                    )?;
                 }
                 Ok(seconds)
             })
-            .collect()
+            .collect::<Result<_>>()?;
+        self.note_shell(options);
+        Ok(timed)
+    }
+
+    /// Says what share of the fastest run the start of a shell has, where that matters.
+    fn note_shell(&mut self, options: &Options) {
+        let start = self.parameters.get(parameter::SHELL_SECONDS).and_then(|text| text.parse().ok());
+        let fastest = self.fastest_ns as f64 / 1e9;
+        let note = options.shell.as_deref().zip(start);
+        let note =
+            note.and_then(|(shell, start)| conditions::shell_note(shell, start, fastest, options.margin));
+        if let Some(note) = note {
+            self.session.report(Event::Note(&note));
+            self.session.record.notes.push(note);
+        }
     }
 
     /// Runs a variant once, and returns how many seconds that took.
     fn time_once(&mut self, variant: usize) -> Result<f64> {
         let began = clock::now_ns();
-        self.subject.measure(variant)?;
+        let sample = self.subject.measure(variant)?;
+        self.fastest_ns = self.fastest_ns.min(sample.wall_ns);
         Ok((clock::now_ns() - began) as f64 / 1e9)
     }
 
@@ -211,20 +253,21 @@ impl<'a> Study<'a> {
         last.ok_or(Error::NothingMeasured)
     }
 
-    /// The record, with how the run ended.
-    pub(crate) fn end(mut self, ending: &Result) -> Record {
-        let mut notes = self.subject.notes().iter().cloned().collect::<Vec<_>>();
-        if let Some(why) = self.subject.release_service() {
-            self.session.report(Event::Note(&why));
-            notes.push(why);
+    /// Restores settings, stops the service and runs the cleanup commands. Returns the record, with how the run ended.
+    pub(crate) fn end(mut self, ending: Result) -> (Record, Result) {
+        let (problems, cleaned) = self.subject.end();
+        let notes: Vec<String> =
+            self.subject.notes().iter().cloned().chain(problems.iter().cloned()).collect();
+        for problem in &problems {
+            self.session.report(Event::Note(problem));
         }
         let mut record = self.session.end(matches!(ending, Err(Error::Interrupted)));
         record.notes.extend(notes);
-        record
+        (record, ending.and(cleaned))
     }
 }
 
-/// The subject for `variants`, with its service started, and the parameters that describe the service.
+/// The subject for `variants`, with its service started, and the parameters that describe the conditions of all runs.
 fn subject(
     session: &Session,
     options: &Options,
@@ -239,11 +282,9 @@ fn subject(
     {
         return Err(Error::MemoryOfService);
     }
-    let service = options.service.as_ref().map(ServiceSource::to_string);
-    let cpus = load_cpus.as_ref().map(ToString::to_string);
-    let parameters = [(parameter::SERVICE, service), (parameter::LOAD_CPUS, cpus)];
-    let parameters =
-        parameters.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
+    let switch = conditions::switch(&session.record.subcommand, options, &variants)?;
+    let files = switch.as_ref().map(SettingSwitch::files);
+    let parameters = conditions::parameters(options, &variants, load_cpus.as_ref(), files);
     let start = |source: &ServiceSource| match source {
         ServiceSource::Command(command, ready) => Service::start(command, ready, options.timeout),
         ServiceSource::Running(pids) => Service::running(pids, session.machine(), &session.record.subcommand),
@@ -252,12 +293,15 @@ fn subject(
         readers: options.readers.clone(),
         primary: options.primary.clone(),
         timeout: options.timeout,
-        ignore_failure: options.ignore_failure,
+        ignored_failures: options.ignored_failures.clone(),
         load_cpus,
+        input: options.input.clone(),
+        drop_caches: options.drop_caches,
     };
     let service = options.service.as_ref().map(start).transpose()?;
     let (counters, origin) = (Rc::clone(&session.counter_reader), session.origin_ns);
-    Ok((CommandSubject::new(variants, settings, service, counters, origin)?, parameters))
+    let subject = CommandSubject::new(variants, settings, service, counters, origin)?;
+    Ok((subject.with_switch(switch), parameters))
 }
 
 /// CPUs of the load beside a service: those requested, or those that no variant of the service has.

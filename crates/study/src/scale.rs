@@ -3,6 +3,7 @@
 use crate::{
     Options, Rounds, Study,
     error::{Error, Result},
+    life::Hooks,
     runs,
     subject::Variant,
     with_workers,
@@ -31,6 +32,8 @@ pub struct Scale {
     pub place: Policy,
     /// Where their memory comes from.
     pub memory: MemoryPlacement,
+    /// Commands around the runs, in which `{workers}` is replaced.
+    pub hooks: Hooks,
 }
 
 /// Measures rounds of all numbers of workers on `machine`, which is this one. The record comes back with how the run
@@ -49,12 +52,12 @@ pub fn run(
     let variants = counts.iter().map(|&count| variant(scale, &machine, count)).collect::<Result<_>>()?;
     let mut study = Study::begin("scale", machine, options, &scale.command, variants, listener)?;
     let ending = measure(options, scale, &mut study, &counts, &cpus);
-    Ok((study.end(&ending), ending))
+    Ok(study.end(ending))
 }
 
 fn measure(options: &Options, scale: &Scale, study: &mut Study, counts: &[usize], cpus: &CpuSet) -> Result {
     let round: f64 = study.warm_up_and_time(options, "round", counts.len())?.iter().sum();
-    let budget = study.budget(options, Rounds { what: "round", seconds: round })?;
+    let budget = study.budget(options, Rounds { what: "round", seconds: round, comparisons: 1 })?;
     let (one, several) = if scale.copies { ("copy", "copies") } else { ("worker", "workers") };
     let treatment = |&count: &usize| Treatment {
         name: format!("{count} {}", if count == 1 { one } else { several }),
@@ -99,5 +102,6 @@ fn variant(scale: &Scale, machine: &Machine, count: usize) -> Result<Variant> {
     }
     let (place, _) = place_workers(machine, Some(&scale.place), &scale.memory, count)?;
     let copies = if scale.copies { count } else { 1 };
-    Ok(Variant { command, env: Vec::new(), copies, place })
+    let hooks = scale.hooks.with_workers(count);
+    Ok(Variant { command, copies, place, hooks, ..Variant::default() })
 }

@@ -4,9 +4,13 @@
 use crate::{
     error::{Error, Result},
     figures::{Figures, ResourceUsage, figures},
+    life::{Hooks, IgnoredFailures, exit_code},
     service::Service,
 };
-use manycore_control::placement::{AffinityEnforcer, WorkerCpus};
+use manycore_control::{
+    placement::{AffinityEnforcer, WorkerCpus},
+    setting::{Setting, SettingSwitch},
+};
 use manycore_experiment::{
     counters::CounterReader,
     engine::Subject,
@@ -16,6 +20,7 @@ use manycore_experiment::{
 };
 use manycore_linux::{
     affinity,
+    child::StartPlacement,
     clock::now_ns,
     job::{self, Job, JobUsage},
     tasks,
@@ -24,11 +29,16 @@ use manycore_topology::CpuSet;
 use rustix::process::Signal;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    os::unix::process::ExitStatusExt,
-    process::Command,
+    fs::File,
+    path::PathBuf,
+    process::{Command, Stdio},
     rc::Rc,
     time::{Duration, Instant, SystemTime},
 };
+
+mod life;
+
+pub(crate) use life::DROP_CACHES;
 
 /// Time that a command has to end after SIGTERM, before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
@@ -51,6 +61,12 @@ pub struct Variant {
     pub copies: usize,
     /// Placement of the command, or of the service if there is one.
     pub place: WorkerCpus,
+    /// Niceness of the command, from -20 to 19; that of this process where it is absent.
+    pub nice: Option<i32>,
+    /// Settings of the machine while it runs.
+    pub settings: Vec<Setting>,
+    /// Commands around its runs.
+    pub hooks: Hooks,
 }
 
 /// Settings for measuring runs.
@@ -62,10 +78,14 @@ pub struct RunSettings {
     pub primary: Option<String>,
     /// Time limit for one run.
     pub timeout: Duration,
-    /// Whether a run that ends with an error counts like any other one.
-    pub ignore_failure: bool,
+    /// Runs that end with an error and count like any other one.
+    pub ignored_failures: IgnoredFailures,
     /// CPUs for the load on a service.
     pub load_cpus: Option<CpuSet>,
+    /// The file that each run reads as its standard input.
+    pub input: Option<PathBuf>,
+    /// Whether caches are dropped before each run.
+    pub drop_caches: bool,
 }
 
 impl Default for RunSettings {
@@ -75,8 +95,10 @@ impl Default for RunSettings {
             readers: Vec::new(),
             primary: None,
             timeout: Duration::from_mins(10),
-            ignore_failure: false,
+            ignored_failures: IgnoredFailures::None,
             load_cpus: None,
+            input: None,
+            drop_caches: false,
         }
     }
 }
@@ -94,6 +116,12 @@ pub struct CommandSubject {
     notes: BTreeSet<String>,
     /// Number of runs without an error, by command.
     succeeded: BTreeMap<String, usize>,
+    /// Switches the settings of the variants, if they have any.
+    switch: Option<SettingSwitch>,
+    /// Variants whose setup has begun, with their names.
+    begun: Vec<(String, Variant)>,
+    /// Labels of the variants for messages; empty where their commands identify them.
+    labels: Vec<String>,
 }
 
 impl CommandSubject {
@@ -122,7 +150,20 @@ impl CommandSubject {
             figures,
             notes,
             succeeded,
+            switch: None,
+            begun: Vec::new(),
+            labels: Vec::new(),
         })
+    }
+
+    /// Switches the settings of the variants before each run.
+    pub(crate) fn with_switch(self, switch: Option<SettingSwitch>) -> Self {
+        Self { switch, ..self }
+    }
+
+    /// Sets the labels of the variants for messages.
+    pub(crate) fn set_labels(&mut self, labels: Vec<String>) {
+        self.labels = labels;
     }
 
     /// Returns the metrics of the values of samples. They are empty before the first run.
@@ -171,11 +212,20 @@ impl CommandSubject {
             if self.service.is_some() {
                 command.env(LOAD_MARKER, std::process::id().to_string());
             }
-            let start = if variant.copies > 1 { place.of_copy(copy).start() } else { place.start() };
-            Job::start(&mut command, &start, keep)
-                .map_err(Error::system(format!("start {}", variant.command[0])))
+            let placed = if variant.copies > 1 { place.of_copy(copy).start() } else { place.start() };
+            let nice = variant.nice.map(|nice| format!(" with nice {nice}")).unwrap_or_default();
+            let start = StartPlacement { nice: variant.nice, ..placed };
+            Job::start_with_input(&mut command, &start, keep, self.input()?)
+                .map_err(Error::system(format!("start {}{nice}", variant.command[0])))
         };
         (0..variant.copies).map(one).collect()
+    }
+
+    /// Opens the standard input of one run.
+    fn input(&self) -> Result<Stdio> {
+        let Some(path) = &self.settings.input else { return Ok(Stdio::null()) };
+        let opened = File::open(path);
+        Ok(opened.map_err(Error::system(format!("open {} as standard input", path.display())))?.into())
     }
 
     /// Waits for all jobs. Returns the time at which each of them ended.
@@ -242,11 +292,9 @@ impl CommandSubject {
         let ends = waited?;
         self.collect_notes(&name, &enforcer, &known);
         let ended: Vec<JobUsage> = jobs.iter().filter_map(Job::ended).collect();
-        if !self.settings.ignore_failure {
-            let earlier = self.succeeded.entry(name.clone()).or_default();
-            all_succeeded(&jobs, &ended, &name, *earlier)?;
-            *earlier += 1;
-        }
+        let earlier = self.succeeded.entry(name.clone()).or_default();
+        check_endings(&jobs, &ended, &self.settings.ignored_failures, &name, *earlier)?;
+        *earlier += 1;
         let used = ResourceUsage {
             wall_ns: ends.iter().max().map_or(1, |end| end - began).max(1),
             cpu_ns: ended.iter().map(|end| end.cpu.as_nanos() as u64).sum(),
@@ -293,14 +341,18 @@ impl CommandSubject {
 
 /// Returns the exit statuses if at least one command failed; empty if all of them succeeded.
 fn exit_codes(ended: &[JobUsage]) -> Vec<i32> {
-    let exit =
-        |end: &JobUsage| end.status.code().or(end.status.signal().map(|signal| 128 + signal)).unwrap_or(-1);
     let failed = ended.iter().any(|end| !end.status.success());
-    if failed { ended.iter().map(exit).collect() } else { Vec::new() }
+    if failed { ended.iter().map(|end| exit_code(end.status)).collect() } else { Vec::new() }
 }
 
-fn all_succeeded(jobs: &[Job], ended: &[JobUsage], name: &str, earlier: usize) -> Result {
-    let failed = jobs.iter().zip(ended).find(|(_, end)| !end.status.success());
+fn check_endings(
+    jobs: &[Job],
+    ended: &[JobUsage],
+    ignored: &IgnoredFailures,
+    name: &str,
+    earlier: usize,
+) -> Result {
+    let failed = jobs.iter().zip(ended).find(|(_, end)| !ignored.counts(end.status));
     failed.map_or(Ok(()), |(job, end)| {
         Err(Error::CommandFailed {
             command: name.to_owned(),
@@ -316,10 +368,15 @@ impl Subject for CommandSubject {
 
     fn measure(&mut self, treatment: usize) -> Result<Sample> {
         interrupt::check()?;
+        self.before(treatment)?;
         if let Some(service) = &mut self.service {
             service.place(&self.variants[treatment].place, &self.inherited)?;
         }
-        let sample = self.run_once(treatment)?;
+        self.settings.readers.iter().for_each(MetricReader::before_run);
+        let sample = self.run_once(treatment);
+        let concluded = self.after(treatment);
+        let sample = sample?;
+        concluded?;
         if let Some(service) = &mut self.service {
             service.check()?;
             self.notes.extend(service.own_affinities());

@@ -227,6 +227,7 @@ impl SyntheticMachine {
             not_measured: python.into_iter().chain(sysbench).collect(),
             notes: Vec::new(),
             busiest_others: Vec::new(),
+            gates: Vec::new(),
             subject: String::new(),
             experiments,
             light_processes: Vec::new(),
@@ -243,6 +244,8 @@ impl SyntheticMachine {
             governors: if self.hypervisor.is_some() { vec![] } else { vec!["performance".to_owned()] },
             turbo: self.hypervisor.is_none().then_some(true),
             clock_source: Some("tsc".to_owned()),
+            microcode: None,
+            settings: std::collections::BTreeMap::new(),
             ticks_per_second: TICKS_PER_SECOND,
         }
     }

@@ -4,7 +4,7 @@ use super::{
     SyntheticMachine,
     experiments::{Simulation, TrueTreatment, true_treatment},
 };
-use manycore_experiment::record::{Direction, Experiment, Metric, Record};
+use manycore_experiment::record::{Direction, Experiment, Metric, Record, variant_label};
 
 /// The command of all of them, as the record holds it.
 const COMMAND: &str = "gzip -9 -k -c big.log";
@@ -16,6 +16,16 @@ impl SyntheticMachine {
             true_treatment(COMMAND, 1, &[("variant", "A")], 0.5),
             true_treatment(format!("{COMMAND} (close)"), 1, &[("variant", "B")], 0.5 * ratio),
         ];
+        self.of_command("compare", |simulation| vec![timed(simulation, "compare", treatments)])
+    }
+
+    /// Returns the record that `compare` would measure of variants that do so many times the work of A, the first one.
+    pub fn compare_variants(&self, ratios: &[f64]) -> Record {
+        let treatment = |(index, ratio): (usize, &f64)| {
+            let factors = [("variant", &*variant_label(index))];
+            true_treatment(format!("gzip -{} -k -c big.log", 9 - index), 1, &factors, 0.5 * ratio)
+        };
+        let treatments = ratios.iter().enumerate().map(treatment).collect();
         self.of_command("compare", |simulation| vec![timed(simulation, "compare", treatments)])
     }
 

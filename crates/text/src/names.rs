@@ -14,6 +14,13 @@ pub fn similar<'a>(known: impl IntoIterator<Item = &'a str>, name: &str) -> Vec<
     names.into_iter().take(MAX_NAMES).map(|(_, known)| printable(known)).collect()
 }
 
+/// Returns the known name of which `name` is probably a misspelling: fewer than half of its letters, and at most two,
+/// are changed.
+pub fn misspelt<'a>(known: impl IntoIterator<Item = &'a str>, name: &str) -> Option<&'a str> {
+    let nearest = known.into_iter().map(|known| (changes(known, name), known)).min()?;
+    (nearest.0 <= 2 && 2 * nearest.0 < nearest.1.chars().count()).then_some(nearest.1)
+}
+
 /// Makes a name that a process or a file has chosen safe for one line of output: each character that is not
 /// [shown](is_shown) is replaced by U+FFFD.
 pub fn printable(name: &str) -> String {
@@ -97,6 +104,16 @@ fn changes(a: &str, b: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_misspelt_name_is_near_to_a_known_one() {
+        let known = ["place", "nice", "env"];
+        assert_eq!(
+            ["palce", "niec", "place"].map(|name| misspelt(known, name)),
+            [Some("place"), None, Some("place")]
+        );
+        assert_eq!(["fast", "base", "node", "new"].map(|name| misspelt(known, name)), [None; 4]);
+    }
 
     #[test]
     fn the_nearest_come_first_and_once() {

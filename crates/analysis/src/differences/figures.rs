@@ -1,23 +1,30 @@
-//! The figures of an experiment that two records have in common.
+//! The figures of an experiment that all records have in common.
 
+use super::Runs;
 use manycore_experiment::{
     Record,
-    record::{Direction, Experiment, Metric, Sample, Treatment, factor, id},
+    record::{Direction, Experiment, Metric, SAME_NAME, Sample, Treatment, factor, id},
 };
 use std::collections::BTreeMap;
 
-/// A figure that both records have.
+/// A figure that all records have.
 pub(super) struct Figure {
     /// Section of the report.
     pub topic: &'static str,
     /// What was measured.
     pub what: String,
+    /// The treatments of the baseline and of the new side, whose names differ where the command changed.
+    pub groups: [String; 2],
+    /// Name of the metric; empty for the rate of the work.
+    pub metric: String,
+    /// Whether it is the first metric of its experiment.
+    pub is_primary: bool,
     /// Unit of the values.
     pub unit: String,
     /// Which direction is better.
     pub better: Direction,
-    /// The values of both records, in the order taken.
-    pub values: [Vec<f64>; 2],
+    /// The values of each record of both sides, in the order taken.
+    pub values: [Vec<Vec<f64>>; 2],
 }
 
 /// Parameters that define how much work a unit of work is. Rates of records in which they differ are not comparable.
@@ -26,41 +33,88 @@ const WORK: [&str; 4] = ["max_prime", "n", "array_bytes", "round_trips"];
 /// Parameters that define the work only together with the measured command or load.
 const SUBJECT: &str = "place";
 
-/// Returns the figures of an experiment that both records have.
+/// Returns the figures of an experiment that all records have, and what only some of them have, in words.
 ///
 /// # Errors
 ///
-/// How the work of the two differs.
-pub(super) fn figures(
-    old: &Experiment,
-    first: &Record,
-    new: &Experiment,
-    second: &Record,
-) -> Result<Vec<Figure>, String> {
-    let Some((topic, name)) = topic(&old.id) else { return Ok(Vec::new()) };
-    same_work(topic, [old, new], [first, second])?;
-    let known = metrics(new, topic);
-    let common = metrics(old, topic).into_iter().filter(|metric| known.contains(metric));
+/// How the work of two of them differs.
+pub(super) fn figures(runs: &Runs, by_order: bool) -> Result<(Vec<Figure>, Vec<String>), String> {
+    let all = || runs.iter().flatten();
+    let Some(&(first, record)) = all().next() else { return Ok(Default::default()) };
+    let Some((topic, name)) = topic(&first.id) else { return Ok(Default::default()) };
+    for (other, of) in all() {
+        same_work(topic, [first, other], [record, of])?;
+    }
+    let known: Vec<Vec<SampleMetric>> = all().map(|(experiment, _)| metrics(experiment, topic)).collect();
+    let is_common = |metric: &SampleMetric| known.iter().all(|metrics| metrics.contains(metric));
+    // The order of the metrics is that of the new side, whose first one decides.
+    let newest = runs[1].first().map_or_else(Vec::new, |(experiment, _)| metrics(experiment, topic));
+    let (common, mut only_one): (Vec<SampleMetric>, Vec<SampleMetric>) =
+        newest.into_iter().partition(is_common);
+    let old = metrics(first, topic).into_iter();
+    only_one.extend(
+        old.filter(|metric| !is_common(metric) && !only_one.iter().any(|one| one.name == metric.name))
+            .collect::<Vec<_>>(),
+    );
+    let pairs = groups_of(runs, by_order);
     let mut figures = Vec::new();
-    for metric in common {
-        let [mut before, after] = [old, new].map(|experiment| metric.values(experiment));
-        for (group, values) in after {
-            let Some(earlier) = before.remove(&group) else { continue };
-            let parts = [name, &group, &metric.name].into_iter().filter(|part| !part.is_empty());
+    for (index, metric) in common.into_iter().enumerate() {
+        let values: [Vec<BTreeMap<String, Vec<f64>>>; 2] = runs
+            .each_ref()
+            .map(|side| side.iter().map(|(experiment, _)| metric.values(experiment)).collect());
+        for groups in &pairs {
+            let of_side = |side: usize| -> Option<Vec<Vec<f64>>> {
+                values[side].iter().map(|one| one.get(&groups[side]).cloned()).collect()
+            };
+            let Some((before, after)) = of_side(0).zip(of_side(1)) else { continue };
+            let parts = [name, &groups[1], &metric.name].into_iter().filter(|part| !part.is_empty());
             figures.push(Figure {
                 topic,
                 what: parts.collect::<Vec<_>>().join(", "),
+                groups: groups.clone(),
+                metric: metric.name.clone(),
+                is_primary: index == 0,
                 unit: metric.unit.clone(),
                 better: metric.better,
-                values: [earlier, values],
+                values: [before, after],
             });
         }
     }
-    Ok(figures)
+    let in_words =
+        |metric: SampleMetric| format!("{}: not all records have the metric {}", first.id, metric.shown());
+    Ok((figures, only_one.into_iter().map(in_words).collect()))
+}
+
+/// Returns which treatments of the two sides are compared: those of one name and, by order where that is wanted, the
+/// variants of a comparison whose commands have changed.
+fn groups_of(runs: &Runs, by_order: bool) -> Vec<[String; 2]> {
+    let names = |side: &[(&Experiment, &Record)]| -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        let Some((experiment, _)) = side.first() else { return names };
+        for treatment in &experiment.treatments {
+            let name = group(experiment, treatment);
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    };
+    let [old, new] = runs.each_ref().map(|side| names(side));
+    let mut pairs: Vec<[String; 2]> =
+        new.iter().filter(|name| old.contains(name)).map(|name| [name.clone(), name.clone()]).collect();
+    let is_comparison = runs[0].first().is_some_and(|(experiment, _)| experiment.id == id::COMPARE);
+    let rest = |names: &[String], others: &[String]| -> Vec<String> {
+        names.iter().filter(|name| !others.contains(name)).cloned().collect()
+    };
+    let (left, right) = (rest(&old, &new), rest(&new, &old));
+    if by_order && is_comparison && left.len() == right.len() {
+        pairs.extend(left.into_iter().zip(right).map(|(old, new)| [old, new]));
+    }
+    pairs
 }
 
 /// Returns the section of an experiment, and its name there. `None` for experiments about the measurement itself.
-fn topic(id: &str) -> Option<(&'static str, &str)> {
+pub(super) fn topic(id: &str) -> Option<(&'static str, &str)> {
     let fixed = [
         (id::SCALING, "scaling", "scaling"),
         (id::CLOCK, "scaling", "clock"),
@@ -84,7 +138,11 @@ fn topic(id: &str) -> Option<(&'static str, &str)> {
 }
 
 /// Checks that a unit of work is the same in both records.
-fn same_work(topic: &str, experiments: [&Experiment; 2], records: [&Record; 2]) -> Result<(), String> {
+pub(super) fn same_work(
+    topic: &str,
+    experiments: [&Experiment; 2],
+    records: [&Record; 2],
+) -> Result<(), String> {
     let [old, new] = experiments;
     if old.unit != new.unit {
         return Err(format!("units differ: {} and {}", old.unit, new.unit));
@@ -107,9 +165,9 @@ fn same_work(topic: &str, experiments: [&Experiment; 2], records: [&Record; 2]) 
 
 /// What is read from a sample.
 #[derive(PartialEq)]
-struct SampleMetric {
+pub(super) struct SampleMetric {
     /// Empty for the rate of the work.
-    name: String,
+    pub name: String,
     unit: String,
     better: Direction,
     /// Parameter by which the rate is multiplied: repetitions in a unit of work, chosen for each machine.
@@ -126,8 +184,15 @@ impl SampleMetric {
         }
     }
 
+    /// Returns its name with unit and direction, by which metrics of one name may differ.
+    fn shown(&self) -> String {
+        let better = if self.better == Direction::Higher { "higher" } else { "lower" };
+        let unit = if self.unit.is_empty() { String::new() } else { format!("{}, ", self.unit) };
+        format!("{} ({unit}{better} is better)", self.name)
+    }
+
     /// Returns the values of each group of treatments, without those whose command always failed.
-    fn values(&self, experiment: &Experiment) -> BTreeMap<String, Vec<f64>> {
+    pub(super) fn values(&self, experiment: &Experiment) -> BTreeMap<String, Vec<f64>> {
         let position = experiment.metrics.iter().position(|metric| metric.name == self.name);
         let repeats = self.repeats.and_then(|name| experiment.parameters.get(name)?.parse::<f64>().ok());
         let value = |sample: &Sample| match position {
@@ -150,7 +215,7 @@ impl SampleMetric {
 }
 
 /// Returns what is compared of each sample: the metrics, or the rate of the work where there are none.
-fn metrics(experiment: &Experiment, topic: &str) -> Vec<SampleMetric> {
+pub(super) fn metrics(experiment: &Experiment, topic: &str) -> Vec<SampleMetric> {
     let of = |metric: &Metric| SampleMetric {
         name: metric.name.clone(),
         unit: metric.unit.clone(),
@@ -178,7 +243,7 @@ fn metrics(experiment: &Experiment, topic: &str) -> Vec<SampleMetric> {
 }
 
 /// Returns the name under which samples of a treatment are joined: pairs of CPUs by what they share, CPUs of the
-/// clock alone together, all others by the treatment.
+/// clock alone together, the same command as A and as B together, all others by the treatment.
 fn group(experiment: &Experiment, treatment: &Treatment) -> String {
     let factor = |name: &str| treatment.factors.get(name).cloned();
     match experiment.id.as_str() {
@@ -187,6 +252,8 @@ fn group(experiment: &Experiment, treatment: &Treatment) -> String {
         id::SCALING if treatment.name == treatment.workers.to_string() => {
             format!("{} worker{}", treatment.workers, if treatment.workers == 1 { "" } else { "s" })
         }
+        // A against A: both are the same command.
+        id::COMPARE => treatment.name.strip_suffix(SAME_NAME).unwrap_or(&treatment.name).to_owned(),
         _ => treatment.name.clone(),
     }
 }

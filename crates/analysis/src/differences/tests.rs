@@ -2,11 +2,30 @@ use super::*;
 use manycore_testkit::SyntheticMachine;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use std::sync::LazyLock;
 
 const MARGIN: f64 = 0.02;
 
+/// Compares two records, without anything known of earlier sessions.
+fn alone(first: &Record, second: &Record) -> RecordDifferences {
+    sides(&[first], &[second], &[])
+}
+
+fn sides(baseline: &[&Record], new: &[&Record], earlier: &[&Record]) -> RecordDifferences {
+    RecordDifferences::between(&SessionSides { baseline, new, earlier, margin: MARGIN, by_order: true })
+}
+
+/// Compares two runs on a machine whose sessions are known from ten earlier ones.
 fn between(first: &SyntheticMachine, second: &SyntheticMachine) -> RecordDifferences {
-    RecordDifferences::between(&first.record(), &second.record(), MARGIN)
+    static EARLIER: LazyLock<Vec<Record>> =
+        LazyLock::new(|| (900..910).map(|seed| dated(&quiet(seed))).collect());
+    let earlier: Vec<&Record> = EARLIER.iter().collect();
+    sides(&[&dated(first)], &[&dated(second)], &earlier)
+}
+
+/// Returns a record that differs from others in its seed.
+fn dated(machine: &SyntheticMachine) -> Record {
+    Record { seed: machine.seed, ..machine.record() }
 }
 
 fn quiet(seed: u64) -> SyntheticMachine {
@@ -54,7 +73,7 @@ fn lower_is_better_for_a_latency() {
     for record in [&mut first, &mut second] {
         record.experiments.retain(|e| e.id == "latency");
     }
-    let differences = RecordDifferences::between(&first, &second, MARGIN);
+    let differences = alone(&first, &second);
     let [latency] = &differences.figures[..] else { panic!("{:?}", differences.figures) };
     assert!((latency.ratio - 1.5).abs() < 1e-9 && latency.better == Direction::Lower, "{latency:?}");
     assert_ne!(latency.change, Change::Better);
@@ -65,7 +84,7 @@ fn different_work_is_not_compared_and_listed() {
     let (first, mut second) = (quiet(1).record(), quiet(2).record());
     let scaling = second.experiments.iter_mut().find(|e| e.id == "scaling").unwrap();
     scaling.parameters.insert("max_prime".to_owned(), "7".to_owned());
-    let differences = RecordDifferences::between(&first, &second, MARGIN);
+    let differences = alone(&first, &second);
     assert!(differences.figures.iter().all(|figure| !figure.what.starts_with("scaling,")));
     let [why] = &differences.not_compared[..] else { panic!("{:?}", differences.not_compared) };
     assert!(why.starts_with("scaling: max_prime differs: "), "{why}");
@@ -85,12 +104,13 @@ fn disturbed_experiments_are_marked() {
 #[test]
 fn records_without_common_experiments_have_no_differences() {
     let empty = Record::default();
-    assert_eq!(RecordDifferences::between(&empty, &quiet(1).record(), MARGIN), RecordDifferences::default());
+    let none = RecordDifferences { sessions: [1, 1], ..RecordDifferences::default() };
+    assert_eq!(alone(&empty, &quiet(1).record()), none);
     let mut few = quiet(1).record();
     for experiment in &mut few.experiments {
         experiment.samples.truncate(3);
     }
-    let differences = RecordDifferences::between(&few, &few, MARGIN);
+    let differences = alone(&few, &few);
     assert!(differences.figures.iter().all(|figure| figure.change == Change::Inconclusive));
 }
 
@@ -107,10 +127,151 @@ fn correlated_noise_causes_few_false_differences() {
         };
         (0..240).map(|_| next()).collect()
     };
+    let history: Vec<f64> = (0..12).map(|_| session_value(&run()).unwrap().value).collect();
+    let known = KnownSpread::of_groups([history.as_slice()]);
     let different = (0..1000).filter(|_| {
-        let [first, second] = [run(), run()].map(|values| stretch_medians(&values));
-        rank_sum_p(&first, &second) <= FAMILY_LEVEL
+        let [first, second] = [run(), run()].map(|values| [session_value(&values).unwrap()]);
+        SessionDifference::between(&first, &second, known).unwrap().p() <= FAMILY_LEVEL
     });
     let count = different.count();
     assert!(count <= 90, "{count} of 1000 false differences");
+}
+
+/// A record of `compare` of one command, in a session that is slower by `slower`.
+fn session(seed: u64, slower: f64) -> Record {
+    let machine = SyntheticMachine { blocks: 12, noise: 0.01, steal: 0.0, seed, ..SyntheticMachine::guest() };
+    let mut record = Record { seed, ..machine.compare(1.0) };
+    for sample in &mut record.experiments[0].samples {
+        sample.values.iter_mut().for_each(|value| *value *= slower);
+    }
+    record
+}
+
+/// Sessions of one build that scatter by 3 %.
+fn sessions(seed: u64, slower: f64) -> Vec<Record> {
+    let scatter = [0.97, 1.01, 1.0, 1.03, 0.99];
+    (0..5).map(|nth| session(seed + nth, slower * scatter[nth as usize])).collect()
+}
+
+fn primary(differences: &RecordDifferences) -> &FigureDifference {
+    differences.figures.iter().find(|figure| figure.is_primary).unwrap()
+}
+
+/// Regression test: 12 stretches of one session each "proved" a difference of 3 % that was one of two days.
+#[test]
+fn two_sessions_that_differ_by_their_day_are_inconclusive() {
+    let found = alone(&session(1, 1.0), &session(2, 1.03));
+    let figure = primary(&found);
+    assert_eq!(figure.change, Change::Inconclusive, "{figure:?}");
+    let spread = figure.spread.unwrap();
+    assert_eq!((spread.source, spread.freedom), (SpreadSource::Assumed, None));
+    assert!(spread.sentence([1, 1]).contains("which is assumed"));
+}
+
+/// Regression test: 1 ms of CPU time against 2 ms was "better" by the scatter that is assumed for the metric that decides.
+#[test]
+fn other_metrics_of_single_records_are_inconclusive() {
+    let with_cpu = |mut record: Record, factor: f64| {
+        let experiment = &mut record.experiments[0];
+        experiment.metrics.truncate(1);
+        experiment.metrics.push(manycore_experiment::record::Metric {
+            name: "ticks".to_owned(),
+            unit: "s".to_owned(),
+            better: Direction::Lower,
+        });
+        for sample in &mut experiment.samples {
+            sample.values.truncate(1);
+            sample.values.push(0.001 * factor);
+        }
+        record
+    };
+    let of = |found: &RecordDifferences| {
+        found.figures.iter().find(|figure| figure.metric == "ticks").cloned().unwrap()
+    };
+    let (old, new) = (with_cpu(session(1, 1.0), 2.0), with_cpu(session(2, 1.0), 1.0));
+    let found = alone(&old, &new);
+    let figure = of(&found);
+    assert_eq!((figure.change, figure.interval, figure.spread), (Change::Inconclusive, None, None));
+    assert!(figure.answer(MARGIN).contains("scatters between sessions is unknown"), "{figure:?}");
+    assert!(primary(&found).interval.is_some());
+    let gates = ["ticks > 5%".parse().unwrap()];
+    let decided = crate::gate::decide(&gates, &crate::gate::GatedFigure::of_records(&found), true);
+    assert!(decided.unwrap()[0].text.contains("five records of each side"));
+    // Repeated records show the scatter of this metric.
+    let side = |seed: u64, factor: f64| -> Vec<Record> {
+        let scatter = [0.97, 1.01, 1.0, 1.03, 0.99];
+        sessions(seed, 1.0).into_iter().zip(scatter).map(|(one, own)| with_cpu(one, factor * own)).collect()
+    };
+    let (old, new) = (side(10, 2.0), side(20, 1.0));
+    let found = sides(&old.iter().collect::<Vec<_>>(), &new.iter().collect::<Vec<_>>(), &[]);
+    assert_eq!(of(&found).change, Change::Better);
+}
+
+#[test]
+fn repeated_records_show_a_slow_down_with_their_own_scatter() {
+    let (old, new) = (sessions(10, 1.0), sessions(20, 1.15));
+    let (a, b): (Vec<&Record>, Vec<&Record>) = (old.iter().collect(), new.iter().collect());
+    let found = sides(&a, &b, &[]);
+    assert_eq!(found.sessions, [5, 5]);
+    let figure = primary(&found);
+    assert_eq!((figure.change, figure.spread.unwrap().source), (Change::Worse, SpreadSource::Repeated));
+    let answer = figure.answer(MARGIN);
+    assert!(answer.starts_with("The new record is slower than the baseline: it "), "{answer}");
+    let spread = figure.spread.unwrap().sentence(found.sessions);
+    assert!(spread.contains("from the 5 and 5 records of the two sides"), "{spread}");
+    // The same build on other days.
+    let again: Vec<&Record> = b.iter().rev().copied().collect();
+    assert_eq!(sides(&b, &again, &[]).changed().count(), 0);
+}
+
+#[test]
+fn earlier_sessions_of_the_same_work_on_this_machine_give_the_scatter() {
+    let earlier = sessions(30, 1.0);
+    let earlier: Vec<&Record> = earlier.iter().collect();
+    let (old, new) = (session(1, 1.0), session(2, 1.3));
+    let found = sides(&[&old], &[&new], &earlier);
+    let spread = primary(&found).spread.unwrap();
+    assert_eq!(spread.source, SpreadSource::Known);
+    assert!(spread.sentence(found.sessions).contains("earlier results of the same work on this machine"));
+    // Those of another machine do not count, nor do the compared records themselves.
+    let elsewhere = Record { machine: SyntheticMachine::server().record().machine, ..session(40, 1.0) };
+    for others in [vec![&elsewhere; 6], vec![&old, &new, &old, &new, &old, &new]] {
+        let found = sides(&[&old], &[&new], &others);
+        assert_eq!(primary(&found).spread.unwrap().source, SpreadSource::Assumed);
+    }
+}
+
+#[test]
+fn variants_whose_command_changed_are_compared_in_their_order() {
+    let old = session(1, 1.0);
+    let mut new = session(2, 1.0);
+    for treatment in &mut new.experiments[0].treatments {
+        treatment.name = treatment.name.replace("gzip", "./new/gzip");
+    }
+    let figures = alone(&old, &new).figures;
+    assert_eq!(figures.len(), 2, "{figures:?}");
+    assert!(figures.iter().all(|figure| figure.what.starts_with("./new/gzip")));
+    let by_name = RecordDifferences::between(&SessionSides {
+        baseline: &[&old],
+        new: &[&new],
+        earlier: &[],
+        margin: MARGIN,
+        by_order: false,
+    });
+    assert!(by_name.figures.is_empty());
+}
+
+#[test]
+fn metrics_of_one_side_only_are_listed() {
+    let machine = quiet(1);
+    let (old, mut new) = (machine.compare_service(1.0), quiet(2).compare_service(1.0));
+    for metric in &mut new.experiments[0].metrics[1..] {
+        metric.name.push('2');
+    }
+    let found = alone(&old, &new);
+    assert!(found.figures.iter().all(|figure| figure.metric == "requests" && figure.is_primary));
+    assert!(
+        found.not_compared.iter().any(|why| why.contains("not all records have the metric")),
+        "{found:?}"
+    );
 }

@@ -1,111 +1,125 @@
-//! The answer of a comparison, in one sentence in the terms of the metric.
+//! The answer of a comparison, in terms of the metric: one sentence for two variants, a ranking for more.
+
+mod pair;
+mod several;
+mod trade_off;
 
 use super::{Finding, FindingKind};
 use crate::{
-    Comparison,
-    power_analysis::pairs_for_interval,
+    Comparison, VariantComparison,
     wording::{ChangeWording, percent},
 };
 use manycore_experiment::Record;
-use manycore_stats::verdict::{Answer, DecisionRule};
+use manycore_stats::{
+    Estimator,
+    verdict::{Answer, DecisionRule},
+};
 use manycore_text::units::{counted, decimals, duration};
 
 pub(crate) fn find(record: &Record, comparison: &Comparison) -> Finding {
-    let verdict = &comparison.verdict;
-    let primary = comparison.metrics.first();
-    let change = ChangeWording::for_metric(primary.map(|primary| &primary.metric));
-    // In values of the metric, as in the table: 2.0 where B takes twice the time.
-    let (ratio, ends) = primary
-        .and_then(|primary| primary.ratio)
-        .map_or((verdict.ratio, verdict.interval), |ratio| (ratio.median, ratio.interval));
-    let text = match ends {
-        None => too_few(comparison, &change, ratio),
-        Some(ends) => {
-            let measured = format!("{}x; 95 %: {}", decimals(ratio), change.bounds(ends));
-            if comparison.same_variants {
-                same(verdict.is_different(), &measured)
-            } else {
-                answer(comparison, &change, ratio, &measured)
-            }
+    let (text, figures) = match comparison.only_other() {
+        Some(other) => (pair::answer(comparison, other), pair::evidence(other)),
+        None => {
+            let text = [Some(several::answer(comparison)), several::race(record, comparison)];
+            (text.into_iter().flatten().collect::<Vec<_>>().join(" "), several::evidence(comparison))
         }
     };
-    Finding::new(FindingKind::Answer, "comparison", text, evidence(record, comparison))
+    let mut evidence: Vec<String> =
+        record.variants().into_iter().map(|(title, what)| format!("{title}: {what}")).collect();
+    evidence.extend(figures);
+    evidence.extend(conditions(record, comparison));
+    Finding::new(FindingKind::Answer, "comparison", text, evidence)
 }
 
-fn answer(comparison: &Comparison, change: &ChangeWording, ratio: f64, measured: &str) -> String {
-    let verdict = &comparison.verdict;
-    let margin = percent(verdict.rule.margin);
-    match verdict.answer {
-        Answer::ABetter | Answer::BBetter => {
-            let small = if verdict.is_within_margin() {
-                format!(" The difference is real and within the margin of {margin}: too small to matter.")
-            } else {
-                String::new()
-            };
-            format!(
-                "B is {} than A: it {}{} ({measured}).{small}",
-                change.comparative(verdict.answer == Answer::BBetter),
-                change.point(ratio),
-                change.speed(ratio)
-            )
-        }
-        Answer::Equivalent => {
-            format!("A and B are equivalent within {margin}: B {} ({measured}).", change.point(ratio))
-        }
-        Answer::Inconclusive => {
-            let more = comparison.pairs_needed.map(|pairs| {
-                let seconds = pairs as f64 * comparison.pair_seconds;
-                format!("; about {pairs} pairs in total ({}) would give an answer", duration(seconds))
-            });
-            format!("Inconclusive: {} ({measured}){}.", change.possible(ratio), more.unwrap_or_default())
-        }
+/// Returns the question that a comparison answers.
+pub(crate) fn question(comparison: &Comparison) -> String {
+    if comparison.same_variants {
+        return "How much do identical variants differ?".to_owned();
+    }
+    let primary = comparison.others.first().and_then(|other| other.metrics.first());
+    let change = ChangeWording::for_metric(primary.map(|primary| &primary.metric)).by(comparison.estimator());
+    match comparison.only_other() {
+        Some(other) => change.question(Wording::new(comparison, other).titles),
+        None => change.question_of_several(),
     }
 }
 
-/// Says what pairs of the same variant show, which is never that one is better.
-fn same(is_different: bool, measured: &str) -> String {
-    let rest = if is_different {
-        "The difference is chance: about one of 20 such runs shows one."
-    } else {
-        "What remains is the noise of this machine."
-    };
-    format!("A and B are the same, so their true ratio is 1. Measured: {measured}. {rest}")
+/// One variant against the reference, in words.
+struct Wording<'a> {
+    other: &'a VariantComparison,
+    /// The reference, and the variant.
+    titles: [&'a str; 2],
+    change: ChangeWording,
+    /// In values of the metric, as in the table: 2.0 where the variant takes twice the time.
+    ratio: f64,
+    /// The ends of its interval.
+    ends: Option<(f64, f64)>,
 }
 
-/// Says how many pairs an answer needs, without a claim about B.
-fn too_few(comparison: &Comparison, change: &ChangeWording, ratio: f64) -> String {
-    let made = comparison.verdict.pairs;
-    let needed = pairs_for_interval(comparison.verdict.rule.level);
+impl<'a> Wording<'a> {
+    fn new(comparison: &'a Comparison, other: &'a VariantComparison) -> Self {
+        let verdict = &other.verdict;
+        let primary = other.metrics.first();
+        let (ratio, ends) = primary
+            .and_then(|primary| primary.ratio)
+            .map_or((verdict.ratio, verdict.interval), |ratio| (ratio.median, ratio.interval));
+        Self {
+            other,
+            titles: [comparison.title(comparison.reference), comparison.title(other.treatment)],
+            change: ChangeWording::for_metric(primary.map(|primary| &primary.metric)).by(verdict.estimator),
+            ratio,
+            ends,
+        }
+    }
+
+    /// `0.625x; 95 %: 37 to 38 % less time`; `None` where there are too few pairs.
+    fn measured(&self) -> Option<String> {
+        Some(format!("{}x; 95 %: {}", decimals(self.ratio), self.change.bounds(self.ends?)))
+    }
+}
+
+/// Says how many pairs an answer needs. What was made is in `what`: `pair`, `round`.
+fn too_few(comparison: &Comparison, what: &str) -> String {
+    let made = comparison.others.iter().map(|other| other.verdict.pairs).min().unwrap_or(0);
+    let needed = comparison
+        .others
+        .iter()
+        .map(|other| other.verdict.estimator.least_pairs(other.verdict.rule.level))
+        .max();
+    let needed = needed.unwrap_or(1);
     let takes = duration(needed as f64 * comparison.pair_seconds);
-    let so_far = if comparison.same_variants {
-        "A and B are the same, so their true ratio is 1.".to_owned()
-    } else {
-        format!("So far, B {}.", change.point(ratio))
-    };
+    let by = comparison.estimator();
+    let figure = if by == Estimator::Median { String::new() } else { format!(" for {by}") };
     format!(
-        "Inconclusive: {} {} too few, an answer needs at least {needed} (--pairs {needed}, about {takes}). {so_far}",
-        counted(made, "pair"),
+        "Inconclusive: {} {} too few{figure}, an answer needs at least {needed} (--pairs {needed}, about {takes}).",
+        counted(made, what),
         if made == 1 { "is" } else { "are" },
     )
 }
 
-fn evidence(record: &Record, comparison: &Comparison) -> Vec<String> {
-    let verdict = &comparison.verdict;
-    let mut evidence: Vec<String> =
-        record.variants().into_iter().map(|(label, what)| format!("{label}: {what}")).collect();
-    evidence.push(format!("{}, {}", counted(verdict.pairs, "pair"), probability(verdict.p)));
-    evidence.extend(end(record, &verdict.rule, verdict.interval.is_some()));
-    evidence.extend(
-        verdict
-            .noise_floor
-            .map(|floor| format!("noise floor {} (runs of the same variant; informative)", percent(floor))),
+/// Says how many `pairs` would give an answer: `about 80 pairs in total (2 min) would give an answer`.
+fn more(comparison: &Comparison, pairs: usize, what: &str) -> String {
+    let seconds = pairs as f64 * comparison.pair_seconds;
+    format!("about {} in total ({}) would give an answer", counted(pairs, what), duration(seconds))
+}
+
+/// Lines about the measurement.
+fn conditions(record: &Record, comparison: &Comparison) -> Vec<String> {
+    let verdicts = || comparison.others.iter().map(|other| &other.verdict);
+    let has_interval = verdicts().any(|verdict| verdict.interval.is_some());
+    let mut lines: Vec<String> =
+        verdicts().next().and_then(|first| end(record, &first.rule, has_interval)).into_iter().collect();
+    let floor = verdicts().next().and_then(|first| first.noise_floor);
+    lines.extend(
+        floor.map(|floor| format!("noise floor {} (runs of the same variant; informative)", percent(floor))),
     );
     // Beside an effect that was found, the smallest that would be found is no news.
-    let smallest = comparison.minimum_detectable_effect.filter(|_| verdict.answer == Answer::Inconclusive);
-    evidence.extend(
+    let undecided = comparison.others.iter().filter(|other| other.verdict.answer == Answer::Inconclusive);
+    let smallest = undecided.filter_map(|other| other.minimum_detectable_effect).reduce(f64::max);
+    lines.extend(
         smallest.map(|smallest| format!("minimum detectable effect at 80 % power: {}", percent(smallest))),
     );
-    evidence
+    lines
 }
 
 /// Says at which of several planned analyses the measurement ended.

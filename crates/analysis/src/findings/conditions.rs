@@ -17,7 +17,7 @@ pub(super) fn find(record: &Record) -> Vec<Finding> {
     let mut findings = limits(record);
     findings.extend(during_samples(record));
     findings.extend(at_start(record));
-    findings.extend(record.notes.iter().map(|note| warning(note.clone(), Vec::new())));
+    findings.extend(record.notes.iter().map(|note| warning(plain(note), Vec::new())));
     if record.interrupted {
         findings.push(Finding::new(
             FindingKind::Warning,
@@ -34,6 +34,13 @@ pub(super) fn find(record: &Record) -> Vec<Finding> {
 
 pub(super) fn worker_count(count: usize) -> String {
     if count == 1 { "one worker".to_owned() } else { format!("{count} workers") }
+}
+
+/// Returns a note as a sentence: the label of a warning says what it is.
+fn plain(note: &str) -> String {
+    let text = note.strip_prefix("WARNING: ").unwrap_or(note);
+    let mut signs = text.chars();
+    signs.next().map_or_else(String::new, |first| first.to_uppercase().chain(signs).collect())
 }
 
 fn warning(text: String, evidence: Vec<String>) -> Finding {
@@ -162,4 +169,17 @@ fn at_start(record: &Record) -> Vec<Finding> {
         ));
     }
     findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression test: a warning began with "WARNING  WARNING: the load".
+    #[test]
+    fn a_note_that_is_a_warning_has_one_label() {
+        assert_eq!(plain("WARNING: the load shares CPU 1."), "The load shares CPU 1.");
+        assert_eq!(plain("Failed runs are ignored."), "Failed runs are ignored.");
+        assert_eq!(plain(""), "");
+    }
 }

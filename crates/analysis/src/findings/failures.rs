@@ -3,7 +3,7 @@
 use super::{Finding, FindingKind};
 use manycore_experiment::{
     Record,
-    record::{Experiment, Treatment, factor},
+    record::{Experiment, Treatment, id},
 };
 use manycore_text::{names::list, units::counted};
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ fn failed(experiment: &Experiment, index: usize, treatment: &Treatment) -> Optio
     }
     let ways: Vec<String> =
         ways.into_iter().map(|(exit, count)| format!("{} ({count} times)", exit_description(exit))).collect();
-    let variant = treatment.factors.get(factor::VARIANT).filter(|variant| variant.len() == 1);
+    let variant = (experiment.id == id::COMPARE).then(|| treatment.title());
     let name = variant.map_or_else(|| format!("\"{}\"", treatment.name), ToOwned::to_owned);
     let (kind, text) = if experiment.all_failed(index) {
         let text = format!("All {} of {name} failed: it has no verdict.", counted(runs, "run"));

@@ -4,9 +4,11 @@
 mod comparison;
 mod conditions;
 mod contention;
+mod distribution;
 mod failures;
 mod latency;
 mod limits;
+mod load;
 mod placement;
 mod scaling;
 mod spawning;
@@ -14,7 +16,7 @@ mod stream;
 mod support;
 mod tuning;
 
-pub(crate) use comparison::find as comparison_finding;
+pub(crate) use comparison::{find as comparison_finding, question as comparison_question};
 pub(crate) use contention::widest_point;
 pub(crate) use limits::find as limit_finding;
 pub(crate) use placement::program as program_name;
@@ -88,6 +90,8 @@ pub(crate) fn find(record: &Record, evaluation: &Evaluation) -> Vec<Finding> {
     evaluated.extend(evaluation.stream.iter().flat_map(stream::find));
     evaluated.extend(contention::find(evaluation, super::usable_cpus(&record.machine)));
     evaluated.extend(evaluation.comparison.as_ref().map(|found| comparison::find(record, found)));
+    evaluated.extend(distribution::find(&evaluation.distributions));
+    evaluated.extend(load::find(record));
     evaluated.extend(evaluation.tuning.as_ref().map(tuning::find));
     let mut findings = conditions::find(record);
     findings.extend(failures::find(record));

@@ -110,7 +110,7 @@ fn preferred_mode(
                 percent(verdict.rule.margin)
             ),
         ),
-        Answer::Inconclusive => {
+        Answer::Inconclusive | Answer::TradeOff => {
             let faster: Vec<String> = both.into_iter().filter(surely).map(|mode| mode.name.clone()).collect();
             let text = format!(
                 "For {program}, {} are faster than one task after another; whether threads or processes are \
@@ -223,7 +223,7 @@ fn pin(verdict: &Verdict, affinity: &PinningComparison) -> Finding {
                 percent(verdict.rule.margin)
             ),
         ),
-        Answer::Inconclusive => (
+        Answer::Inconclusive | Answer::TradeOff => (
             FindingKind::Doubtful,
             "Whether pinning helps is inconclusive: a larger budget may show it.".to_owned(),
         ),

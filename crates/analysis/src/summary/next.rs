@@ -3,7 +3,7 @@
 use crate::{Comparison, Disturbance};
 use manycore_experiment::{
     Record,
-    record::{Experiment, SAME_NAME, parameter},
+    record::{Experiment, SAME_NAME, parameter, variant_label},
 };
 use manycore_text::names::printable_text;
 
@@ -55,15 +55,28 @@ pub(super) fn for_command(options: &str, record: &Record) -> Option<String> {
 /// show all that distinguishes the variants.
 pub(super) fn compare_again(record: &Record, comparison: &Comparison, pairs: usize) -> Option<String> {
     let subject = measured_command(record)?;
-    let a = place_of(&comparison.a, subject).map(|place| option("--a", place))?;
-    let again = comparison.b.strip_suffix(SAME_NAME).unwrap_or(&comparison.b);
-    let b = match place_of(again, subject) {
+    let names = comparison.variants.iter().map(|variant| variant.name.trim_end_matches(SAME_NAME));
+    let names: Vec<&str> = names.collect();
+    let place = comparison.variants.iter().position(|variant| variant.treatment == comparison.reference)?;
+    let reference = if place == 0 { String::new() } else { format!(" --reference {}", variant_label(place)) };
+    let [a, b] = names[..] else { return several_again(&names, &format!("{pairs}{reference}")) };
+    let a = place_of(a, subject).map(|place| option("--a", place))?;
+    let b = match place_of(b, subject) {
         Some(place) => option("--b", place),
-        // A place or an environment could not be told from the command itself.
-        None if again.ends_with(')') || has_assignment(again) => return None,
-        None => format!(" --vs {}", quoted(words(again)?)),
+        None => format!(" --vs {}", quoted(bare(b)?)),
     };
-    Some(format!("manycore compare --pairs {pairs}{a}{b} -- {subject}"))
+    Some(format!("manycore compare --pairs {pairs}{reference}{a}{b} -- {subject}"))
+}
+
+/// Returns the command that compares more than two commands again.
+fn several_again(names: &[&str], options: &str) -> Option<String> {
+    let commands: Option<Vec<String>> = names.iter().map(|name| bare(name).map(quoted)).collect();
+    Some(format!("manycore compare --pairs {options} {}", commands?.join(" ")))
+}
+
+/// Returns a command without a placement and an environment, which could not be told from the command itself.
+fn bare(name: &str) -> Option<&str> {
+    words(name).filter(|name| !name.ends_with(')') && !has_assignment(name))
 }
 
 /// Returns the placement in the name of a variant: nothing for the bare command. `None` where the name is another one.

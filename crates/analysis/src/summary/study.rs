@@ -2,7 +2,7 @@
 
 use super::{Line, SummaryMark, next, ratio};
 use crate::{
-    Evaluation, LightProcesses, findings,
+    Comparison, Evaluation, LightProcesses, VariantComparison, findings,
     limits::{LimitProof, LimitResult},
 };
 use manycore_experiment::{
@@ -18,16 +18,30 @@ const PREDICTION_TOLERANCE: f64 = 0.1;
 pub(super) fn comparison(record: &Record, evaluation: &Evaluation) -> Option<Line> {
     let comparison = evaluation.comparison.as_ref()?;
     let text = findings::comparison_finding(record, comparison).text;
-    let mark = match comparison.verdict.answer {
-        Answer::ABetter | Answer::BBetter if comparison.same_variants => SummaryMark::Neutral,
-        Answer::BBetter | Answer::Equivalent => SummaryMark::Good,
-        Answer::ABetter if comparison.verdict.is_within_margin() => SummaryMark::Good,
-        Answer::ABetter => SummaryMark::Attention,
-        Answer::Inconclusive => SummaryMark::Neutral,
+    let mark = match comparison.only_other() {
+        Some(other) => mark_of_pair(comparison, other),
+        None if comparison.same_variants || comparison.pairs_needed().is_some() => SummaryMark::Neutral,
+        None if comparison.others.iter().any(|other| other.verdict.answer == Answer::TradeOff) => {
+            SummaryMark::Attention
+        }
+        None => SummaryMark::Good,
     };
-    let pairs = comparison.pairs_needed.filter(|_| !comparison.same_variants);
+    let pairs = comparison.pairs_needed().filter(|_| !comparison.same_variants);
     let again = pairs.and_then(|pairs| next::compare_again(record, comparison, pairs));
     Some(Line::new(mark, text).then(again))
+}
+
+/// Returns the mark of two variants: a worse B needs attention.
+fn mark_of_pair(comparison: &Comparison, other: &VariantComparison) -> SummaryMark {
+    match other.verdict.answer {
+        Answer::ABetter | Answer::BBetter | Answer::TradeOff if comparison.same_variants => {
+            SummaryMark::Neutral
+        }
+        Answer::BBetter | Answer::Equivalent => SummaryMark::Good,
+        Answer::ABetter if other.verdict.is_within_margin() => SummaryMark::Good,
+        Answer::ABetter | Answer::TradeOff => SummaryMark::Attention,
+        Answer::Inconclusive => SummaryMark::Neutral,
+    }
 }
 
 pub(super) fn tuning(evaluation: &Evaluation) -> Option<Line> {

@@ -112,7 +112,7 @@ fn a_comparison_is_neutral_exactly_where_it_is_inconclusive() {
             let machine = SyntheticMachine { noise, seed, blocks: 12, ..SyntheticMachine::guest() };
             let record = machine.compare(ratio);
             let evaluation = Evaluation::from_record(&record);
-            let answer = evaluation.comparison.as_ref().unwrap().verdict.answer;
+            let answer = evaluation.comparison.as_ref().unwrap().others[0].verdict.answer;
             let one = summarize(&record, &evaluation).remove(0);
             assert_eq!(one.section, "comparison");
             assert_eq!(one.mark == SummaryMark::Neutral, answer == Answer::Inconclusive, "{}", one.line);
@@ -213,10 +213,28 @@ fn the_answer_comes_first_and_every_line_belongs_to_a_question() {
     let record = SyntheticMachine::guest().compare(1.2);
     assert_eq!(summaries(&record)[0].section, "comparison");
     for one in summaries(&SyntheticMachine::large_server().record()) {
-        assert_eq!(question(one.section), Some(one.question));
+        assert_eq!(question(one.section, &[]), Some(one.question.clone()));
         assert!(!one.line.is_empty() && !one.line.contains("NaN"), "{one:?}");
     }
-    assert_eq!(question("unknown"), None);
+    assert_eq!(question("unknown", &[]), None);
+}
+
+/// Regression test: the page asked "Is B better than A?" of three variants, too.
+#[test]
+fn the_question_of_a_comparison_fits_its_variants() {
+    let guest = SyntheticMachine::guest;
+    let evaluate = |record: &Record| Evaluation::from_record(record);
+    let (pair, three) =
+        (evaluate(&guest().compare(1.2)), evaluate(&guest().compare_variants(&[1.0, 1.2, 1.4])));
+    let asked = |all: &[&Evaluation]| question("comparison", all).unwrap();
+    assert_eq!(asked(&[&pair]), "Is B faster than A?");
+    assert_eq!(asked(&[&three]), "Which variant is fastest?");
+    assert_eq!(asked(&[&three, &three]), "Which variant is fastest?");
+    assert_eq!(asked(&[&pair, &three]), "Which variant is better?");
+    assert_eq!(asked(&[]), "Which variant is better?");
+    let same = crate::Comparison { same_variants: true, ..pair.comparison.clone().unwrap() };
+    let same = Evaluation { comparison: Some(same), ..Evaluation::default() };
+    assert_eq!(asked(&[&same]), "How much do identical variants differ?");
 }
 
 #[test]
@@ -246,7 +264,7 @@ fn a_record_without_counters_or_with_few_samples_claims_nothing() {
 fn sections_to_measure_again_are_one_command_and_attention_comes_first() {
     let summary = |section, mark, next: &str| SectionSummary {
         section,
-        question: question(section).unwrap(),
+        question: question(section, &[]).unwrap(),
         mark,
         line: String::new(),
         next: (!next.is_empty()).then(|| next.to_owned()),
@@ -261,5 +279,5 @@ fn sections_to_measure_again_are_one_command_and_attention_comes_first() {
     let commands: Vec<&str> = steps.iter().map(|step| step.command.as_str()).collect();
     assert_eq!(commands, ["manycore tune -- COMMAND", "manycore eval --standard --only noise,modes"]);
     assert_eq!(steps[0].why, "searches the best placement of a command");
-    assert_eq!(steps[0].questions, [question("affinity").unwrap(), question("stream").unwrap()]);
+    assert_eq!(steps[0].questions, ["affinity", "stream"].map(|section| question(section, &[]).unwrap()));
 }

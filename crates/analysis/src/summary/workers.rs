@@ -142,7 +142,7 @@ pub(super) fn affinity(record: &Record, evaluation: &Evaluation) -> Option<Line>
             let margin = percent(verdict.rule.margin);
             Line::new(SummaryMark::Good, format!("No: {done}, equivalent within {margin}."))
         }
-        Answer::Inconclusive => {
+        Answer::Inconclusive | Answer::TradeOff => {
             let text = format!("Inconclusive: {done}; more rounds would decide it.");
             Line::new(SummaryMark::Neutral, text).then(next::evaluate_again(record, id::AFFINITY))
         }

@@ -1,10 +1,11 @@
-//! The subcommands that measure: `eval`, `compare`, `scale`, `tune`.
+//! The subcommands that measure: `eval`, `scale`, `tune`, and the options that they share with `compare`.
 
 use super::{
-    ExtentArgs, Format,
-    value::{assignment, duration, share},
+    ExportArgs, ExtentArgs, Format, Life,
+    value::{duration, share},
 };
-use clap::Args;
+use clap::{Args, builder::PossibleValuesParser};
+use manycore_control::setting::KNOWN;
 use manycore_experiment::metric::{MetricReader, READERS};
 use manycore_placement::{MemoryPlacement, Policy};
 use manycore_topology::CpuSet;
@@ -16,7 +17,7 @@ use std::{path::PathBuf, time::Duration};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  manycore eval                              at most 90 s on 2 CPUs; results go below manycore-results/
+  manycore eval                              about 90 s on 2 CPUs; results go below manycore-results/
   manycore eval --standard --out /tmp/host7  takes five minutes; narrower intervals
   manycore eval --only scaling,affinity      only these sections
   manycore eval --only latency               core-to-core latency of every pair of CPUs
@@ -75,7 +76,7 @@ pub struct ResultsBase {
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 pub struct EvalBudget {
-    /// Take at most 90 s on 2 CPUs with eval, 15 s with bench (the default)
+    /// Take about 90 s on 2 CPUs with eval, 15 s with bench (the default)
     #[arg(long)]
     pub quick: bool,
     /// Take five minutes with eval, one minute with bench
@@ -97,8 +98,12 @@ impl EvalBudget {
     }
 }
 
-fn section_names() -> clap::builder::PossibleValuesParser {
+fn section_names() -> PossibleValuesParser {
     manycore_evaluate::SECTIONS.map(|section| section.name).into()
+}
+
+fn setting_names() -> PossibleValuesParser {
+    KNOWN.iter().map(|known| clap::builder::PossibleValue::new(known.name).help(known.about)).into()
 }
 
 /// How commands are measured; shared by `compare`, `scale` and `tune`.
@@ -153,9 +158,8 @@ pub struct Measuring {
     /// Time limit for one run of the command, and for the start of the service
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration)]
     pub timeout: Duration,
-    /// Count failed runs, too. Their exit status is recorded; a variant whose runs all fail has no verdict
-    #[arg(long)]
-    pub ignore_failure: bool,
+    #[command(flatten)]
+    pub life: Life,
     /// Seed of all random orders [default: from the clock]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
@@ -179,72 +183,12 @@ fn metric_help() -> String {
          NAME=json:PATH    a number in JSON output, such as json:results.0.median\n  \
          NAME:lower=...    lower is better (the default is higher)\n  \
          NAME[ms]=...      the figure's unit\n  \
+         NAME=stderr:...   an expression or json:PATH for standard error\n  \
+         NAME=file:PATH:...  the same for a file that each run writes\n  \
+         READER=stderr:    a reader for standard error; READER=file:PATH: for a file\n  \
          READER            every figure that a known program prints: {}",
         READERS.join(", ")
     )
-}
-
-/// Is command or placement B better than A?
-///
-/// Compares two commands, placements or environments in interleaved pairs, and reports whether they differ and by how
-/// much.
-#[derive(Debug, Args)]
-#[command(
-    override_usage = "manycore compare [OPTIONS] 'COMMAND A' 'COMMAND B'\n       manycore compare [OPTIONS] -- COMMAND",
-    after_help = "\
-Examples:
-  manycore compare 'gzip -9 -k -c big.log' 'gzip -1 -k -c big.log'    which one is faster
-  manycore compare --a free --b close -- sysbench cpu --threads={workers} --events=2000 --time=0 run    two placements
-  manycore compare --b-env OMP_PROC_BIND=true --workers 4 -- ./solver    with and without a variable
-  manycore compare --service 'redis-server --port 7777 --save \"\"' --ready-port 7777 --metric redis-benchmark \\
-      --a cpus=0 --b cpus=2 --load-cpus 1 -- redis-benchmark -p 7777 -q -t get -n 100000
-  manycore compare --service-pid 812 --b cpus=0 --load-cpus 1 -- wrk -d 5s http://localhost/    a running service
-  manycore compare -- ./program                                               A against A: the noise of this machine
-
-Placements: free, close, spread, spread@core|cluster|llc|node|package, cpus=LIST, near=DEVICE, near=nodeN; \
-each optionally with +nosmt; close, spread and near also with +isolated. Runs alternate in random \
-order. An exact test of the pairs decides: better or worse, equivalent within --equivalent, or inconclusive."
-)]
-pub struct Compare {
-    /// The two commands, A and B, each quoted as one word and split as a shell does; started without a shell
-    #[arg(value_name = "QUOTED COMMAND")]
-    pub commands: Vec<String>,
-    /// Placement of A [default: free]
-    #[arg(long, value_name = "PLACE")]
-    pub a: Option<Policy>,
-    /// Placement of B [default: free]
-    #[arg(long, value_name = "PLACE")]
-    pub b: Option<Policy>,
-    /// Use this command as B, split into words as a shell does; the command after -- is A. The same as two quoted
-    /// commands
-    #[arg(long, value_name = "COMMAND")]
-    pub vs: Option<String>,
-    /// Environment of A
-    #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
-    pub a_env: Vec<(String, String)>,
-    /// Environment of B
-    #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
-    pub b_env: Vec<(String, String)>,
-    /// Memory policy of A: default, local, interleave, bind, interleave=LIST, bind=LIST
-    #[arg(long, value_name = "MEMORY", default_value = "default")]
-    pub a_memory: MemoryPlacement,
-    /// Memory policy of B
-    #[arg(long, value_name = "MEMORY", default_value = "default")]
-    pub b_memory: MemoryPlacement,
-    /// Number of workers, for placements and in place of {workers} [default: the number of usable CPUs]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub workers: Option<u32>,
-    /// Number of workers of A [default: that of --workers]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub a_workers: Option<u32>,
-    /// Number of workers of B
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub b_workers: Option<u32>,
-    #[command(flatten)]
-    pub measuring: Measuring,
-    /// One command and its arguments, for two placements or environments of it
-    #[arg(last = true, value_name = "COMMAND")]
-    pub command: Vec<String>,
 }
 
 /// How does a command scale with workers?
@@ -272,6 +216,8 @@ pub struct Scale {
     /// Memory policy
     #[arg(long, value_name = "MEMORY", default_value = "default")]
     pub memory: MemoryPlacement,
+    #[command(flatten)]
+    pub exports: ExportArgs,
     #[command(flatten)]
     pub measuring: Measuring,
     #[command(flatten)]
@@ -304,9 +250,14 @@ pub struct Tune {
     /// Memory policies to try [default: default, local, interleave and bind, on machines with several nodes]
     #[arg(long, value_name = "MEMORY", num_args = 1..)]
     pub memory: Vec<MemoryPlacement>,
+    /// Settings of the machine to try, with all of their values
+    #[arg(long, value_name = "NAME,NAME,...", value_delimiter = ',', value_parser = setting_names())]
+    pub settings: Vec<String>,
     /// Number of workers that the command uses today [default: the number of usable CPUs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub today: Option<u32>,
+    #[command(flatten)]
+    pub exports: ExportArgs,
     #[command(flatten)]
     pub measuring: Measuring,
     #[command(flatten)]

@@ -7,9 +7,12 @@
 mod audit;
 mod bench;
 mod config;
+mod estimator;
 mod falseshare;
+mod gate;
 pub mod help;
 mod irq;
+mod life;
 mod measure;
 mod place;
 mod plan;
@@ -18,19 +21,24 @@ mod show;
 pub mod slip;
 mod spawn;
 mod value;
+mod variants;
 mod vm;
 
 pub use audit::Audit;
 pub use bench::Bench;
 pub use config::Config;
+pub use estimator::EstimatorArgs;
 pub use falseshare::{EngineChoice, Falseshare};
+pub use gate::{ExportArgs, GateArgs, InconclusiveChoice};
 pub use irq::{Irq, IrqPlace, IrqShow, IrqSubcommand};
-pub use measure::{Command, Compare, Eval, EvalBudget, Measuring, Results, ResultsBase, Scale, Tune};
+pub use life::Life;
+pub use measure::{Command, Eval, EvalBudget, Measuring, Results, ResultsBase, Scale, Tune};
 pub use place::{Enforcement, PinArgs, PlacementArgs, ProbeArgs, RunArgs, Undo};
 pub use plan::PlanArgs;
 pub use qos::{Qos, QosClear, QosProve, QosSet, QosShow, QosSubcommand, QosWatch, Resctrl, TargetArgs};
 pub use show::{Complete, Completions, Doctor, Man, Report, Schema, Topo, Worker};
 pub use spawn::{ALL as ALL_RUNTIMES, Light, Spawn, WorkChoice};
+pub use variants::{Compare, VariantArgs};
 pub use vm::{Vm, VmCheck, VmDialect, VmList, VmOrder, VmPlan, VmSubcommand, VmTop};
 
 use crate::{
@@ -161,7 +169,7 @@ pub enum Subcommand {
     Plan(PlanArgs),
     Eval(Eval),
     Bench(Bench),
-    Compare(Compare),
+    Compare(Box<Compare>),
     Scale(Scale),
     Tune(Tune),
     Run(RunArgs),

@@ -1,6 +1,6 @@
 //! The subcommands that show the machine or a record, and the subcommands for shells and packagers.
 
-use super::{ExtentArgs, Format, ResultsBase, Source};
+use super::{ExportArgs, ExtentArgs, Format, GateArgs, ResultsBase, Source};
 use crate::schemas::KINDS;
 use clap::{
     Args,
@@ -45,6 +45,8 @@ Examples:
   manycore report latest --html                        also write the page report.html
   manycore report before after                         two directories of results side by side
   manycore report host7/record.json --html report.html --csv tables     an HTML page, and tables
+  manycore report before after --fail-if 'slower > 3%'     exit with 1 if a slow-down is proven
+  manycore report latest --export hyperfine=runs.json      for scripts of hyperfine
   manycore report --format json | jq .findings         the findings of the last result as JSON")]
 pub struct Report {
     /// Results: directories, records (record.json), numbers of the list, or latest; several are shown side by side
@@ -64,6 +66,10 @@ pub struct Report {
     /// Also write the tables as CSV files into DIR
     #[arg(long, value_name = "DIR")]
     pub csv: Option<PathBuf>,
+    #[command(flatten)]
+    pub gates: GateArgs,
+    #[command(flatten)]
+    pub exports: ExportArgs,
     #[command(flatten)]
     pub base: ResultsBase,
 }

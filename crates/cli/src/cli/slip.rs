@@ -35,7 +35,7 @@ const BARE: [(&[&str], &[&str]); 13] = [
 const NEEDLESS: [&str; 5] = ["show", "list", "print", "get", "status"];
 
 /// Options of other programs of this kind, with the words for the same thing here.
-const FOREIGN: [(&str, &str); 16] = [
+const FOREIGN: [(&str, &str); 21] = [
     ("--runs", "--pairs"),
     ("-r", "--pairs"),
     ("-n", "--pairs"),
@@ -45,6 +45,11 @@ const FOREIGN: [(&str, &str); 16] = [
     ("--min-runs", "--pairs"),
     ("--max-runs", "--pairs"),
     ("-w", "--warmup"),
+    ("-s", "--setup"),
+    ("-p", "--prepare"),
+    ("-C", "--conclude"),
+    ("-S", "--shell"),
+    ("-N", "--shell=none"),
     ("--seconds", "--budget"),
     ("--time", "--budget"),
     ("--duration", "--budget"),

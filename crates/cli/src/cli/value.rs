@@ -1,5 +1,6 @@
 //! Parsers of option values that several subcommands share: durations, sizes, counts, shares, switches.
 
+use manycore_study::life::IgnoredFailures;
 use std::time::Duration;
 
 /// Largest accepted count; no machine has enough memory for more.
@@ -37,12 +38,16 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Parses `NAME=VALUE`.
-pub fn assignment(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("expected NAME=VALUE".to_owned()),
+/// Parses exit codes that count as runs: `all`, or codes from 1 to 255.
+pub fn ignored_failures(text: &str) -> Result<IgnoredFailures, String> {
+    if text == "all" {
+        return Ok(IgnoredFailures::All);
     }
+    let code = |code: &str| code.trim().parse::<i32>().ok().filter(|code| (1..=255).contains(code));
+    let codes = text.split(',').map(code).collect::<Option<_>>();
+    codes
+        .map(IgnoredFailures::Codes)
+        .ok_or_else(|| "expected exit codes from 1 to 255, such as 1,3".to_owned())
 }
 
 /// Parses an interval of at least 100 ms: long enough that one clock tick of 10 ms, the resolution of CPU

@@ -1,13 +1,14 @@
 //! `manycore report`: renders results without measuring anything.
 
 use crate::{
-    cli::{Format, Report},
+    checks::{self, Checks},
+    cli::{Format, GateArgs, Report},
     failure::{Failure, Outcome},
     folder::RECORD,
     load, output, results,
 };
 use manycore_render::{document::Document, terminal::Terminal};
-use manycore_report::{self, NamedEvaluation};
+use manycore_report::{self, Exported, NamedEvaluation};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -28,7 +29,14 @@ pub fn run(args: &Report, terminal: Terminal) -> Outcome {
     }
     let (list, paths) = chosen(args, base)?;
     let records = paths.iter().map(|path| load::record(path)).collect::<Outcome<Vec<_>>>()?;
-    let all = NamedEvaluation::side_by_side(names(&paths).into_iter().zip(records));
+    // A single record is compared with nothing.
+    let earlier = match records.as_slice() {
+        [first, _, ..] => results::earlier(&args.base.results, &first.subcommand),
+        _ => Vec::new(),
+    };
+    let checks = Checks::new((!args.gates.fail_if.is_empty()).then_some(&args.gates), &args.exports, None)?;
+    let mut all = NamedEvaluation::side_by_side(names(&paths).into_iter().zip(records), &earlier);
+    decide(&mut all, &args.gates)?;
     if let Some(path) = &args.html {
         output::write_file(path, manycore_report::html(&all).as_bytes())?;
         output::note(&format!("The page is {}.", path.display()));
@@ -39,7 +47,25 @@ pub fn run(args: &Report, terminal: Terminal) -> Outcome {
     if args.format == Format::Text {
         output::document(&list, terminal)?;
     }
-    output::evaluations(&all, args.format, args.extent, terminal)
+    output::evaluations(&all, args.format, args.extent, terminal)?;
+    checks.end(&Exported { all: &all, sessions: None })
+}
+
+/// Decides gates: on the comparison of one record, or on how each record differs from the first one.
+fn decide(all: &mut [NamedEvaluation], gates: &GateArgs) -> Outcome {
+    if gates.fail_if.is_empty() {
+        return Ok(());
+    }
+    let compared = if let [_, others @ ..] = all
+        && !others.is_empty()
+    {
+        others
+    } else {
+        all
+    };
+    compared
+        .iter_mut()
+        .try_for_each(|named| named.decide(&gates.fail_if, checks::fails(gates)).map_err(Failure::Input))
 }
 
 /// Prints the list of all results.
@@ -102,7 +128,7 @@ fn write_csv(folder: &Path, all: &[NamedEvaluation]) -> Outcome {
 
 /// Returns short names that distinguish the records: the stem of the file, with its folder if several have
 /// the same stem or the stem is just `record`, and with a number if that is still ambiguous.
-fn names(paths: &[PathBuf]) -> Vec<String> {
+pub(super) fn names(paths: &[PathBuf]) -> Vec<String> {
     let part = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
     let stems: Vec<String> = paths.iter().map(|path| part(path.file_stem())).collect();
     let mut names: Vec<String> = Vec::new();

@@ -2,6 +2,7 @@
 //! command best, and confirms the result.
 
 use crate::{
+    checks::Checks,
     cli::Tune,
     failure::{Failure, Outcome},
     measuring::Run,
@@ -13,15 +14,20 @@ use manycore_study::tune::{self, Search};
 /// Searches, saves the record and the winner's plan, and prints the verdict.
 pub fn run(args: &Tune, terminal: Terminal) -> Outcome {
     let options = study::options("tune", &args.measuring)?;
+    let life = &args.measuring.life;
     let search = Search {
-        command: args.command.command.clone(),
+        command: life.shell.plain_command(&args.command.command),
+        hooks: study::hooks(life, 1)?.pop().unwrap_or_default(),
+        settings: args.settings.clone(),
         workers: args.workers.iter().map(|&count| count as usize).collect(),
         place: args.place.clone(),
         memory: args.memory.clone(),
         today: args.today.map(|workers| workers as usize),
     };
+    let checks = Checks::new(None, &args.exports, None)?;
     let machine = source::live()?;
-    let mut run = Run::begin("tune", &args.measuring.results, terminal, study::planned_seconds(&options))?;
+    let mut run = Run::begin("tune", &args.measuring.results, terminal, study::planned_seconds(&options))?
+        .with_checks(checks);
     let measured = tune::run(machine, &options, &search, &mut run);
     let (tuned, ending) = measured.inspect_err(|_| run.discard())?;
     let path = run.folder().join("plan.json");

@@ -2,7 +2,7 @@
 //! read has no names.
 
 use crate::results;
-use manycore_control::journal;
+use manycore_control::{journal, setting::Setting};
 use manycore_topology::CpuSet;
 use std::{
     collections::BTreeSet,
@@ -29,6 +29,8 @@ pub trait Names {
     fn changes(&self) -> Vec<String>;
     /// Names of results, the last ones first.
     fn results(&self) -> Vec<String>;
+    /// The values of a known setting of the machine, each with its name: `thp=never`.
+    fn settings(&self, name: &str) -> Vec<String>;
 }
 
 /// The names of the machine on which the program runs.
@@ -104,6 +106,11 @@ impl Names for MachineNames {
         let found = results::all(&self.results).unwrap_or_default().into_iter().take(MAX_ENTRIES);
         found.filter_map(|path| Some(path.file_name()?.to_str()?.to_owned())).collect()
     }
+
+    fn settings(&self, name: &str) -> Vec<String> {
+        let all = Setting::all_of(&self.root, name).unwrap_or_default();
+        all.iter().map(ToString::to_string).collect()
+    }
 }
 
 #[cfg(test)]
@@ -138,6 +145,9 @@ pub(super) mod test {
         }
         fn results(&self) -> Vec<String> {
             owned(&["compare-2", "eval-1", "$(reboot)"])
+        }
+        fn settings(&self, name: &str) -> Vec<String> {
+            owned(if name == "thp" { &["thp=always", "thp=never"] } else { &[] })
         }
     }
 

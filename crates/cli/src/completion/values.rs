@@ -3,6 +3,7 @@
 use super::{Completion, Names, Word, prefixed};
 use crate::folder::LATEST;
 use clap::Arg;
+use manycore_control::setting::{self, KNOWN};
 use manycore_experiment::metric::READERS;
 
 /// Placements without parameters.
@@ -32,27 +33,31 @@ enum ValueKind {
     Reader,
     Change,
     Result,
+    Variant,
+    Shell,
 }
 
 /// The ids of options and arguments with values of a kind, in all subcommands.
-const KINDS: [(ValueKind, &[&str]); 11] = [
+const KINDS: [(ValueKind, &[&str]); 13] = [
     (
         ValueKind::File,
         &[
             "machine", "plan", "html", "svg", "save", "from", "xml", "trace", "history", "events", "rules",
-            "file",
+            "file", "input",
         ],
     ),
     (ValueKind::Directory, &["out", "results", "root", "resctrl", "csv", "scratch", "unixbench_dir"]),
-    (ValueKind::Placement, &["place", "a", "b"]),
-    (ValueKind::Memory, &["memory", "a_memory", "b_memory"]),
+    (ValueKind::Placement, &["place"]),
+    (ValueKind::Memory, &["memory"]),
     (ValueKind::Device, &["device"]),
     (ValueKind::Group, &["group", "groups"]),
     (ValueKind::Unit, &["unit"]),
     (ValueKind::Domain, &["domain"]),
     (ValueKind::Reader, &["metric"]),
     (ValueKind::Load, &["name"]),
-    (ValueKind::Result, &["records"]),
+    (ValueKind::Result, &["records", "baseline"]),
+    (ValueKind::Variant, &["a", "b", "variant"]),
+    (ValueKind::Shell, &["shell"]),
 ];
 
 /// Returns what can be the value of an option or argument. `current` is the part that is there already.
@@ -108,6 +113,8 @@ fn of_kind(kind: ValueKind, current: &str, names: &dyn Names) -> Vec<Word> {
         }
         ValueKind::Load => loads(),
         ValueKind::Result => results(names).collect(),
+        ValueKind::Variant => [placements(current, names), settings(current, names)].concat(),
+        ValueKind::Shell => plain(["none", "sh", "bash"].map(str::to_owned).to_vec()),
     }
 }
 
@@ -115,6 +122,17 @@ fn results(names: &dyn Names) -> impl Iterator<Item = Word> {
     let names = names.results();
     let latest = (!names.is_empty()).then(|| Word::new(LATEST, "the last result"));
     latest.into_iter().chain(names.into_iter().map(|name| Word::new(name, "")))
+}
+
+/// Returns the names of known settings, and their values once a name is there.
+fn settings(current: &str, names: &dyn Names) -> Vec<Word> {
+    let name = current.split_once('=').map(|(name, _)| name);
+    match name.and_then(setting::known) {
+        Some(known) => {
+            names.settings(known.name).into_iter().map(|setting| Word::new(setting, known.about)).collect()
+        }
+        None => KNOWN.iter().map(|known| Word::new(format!("{}=", known.name), known.about)).collect(),
+    }
 }
 
 fn placements(current: &str, names: &dyn Names) -> Vec<Word> {

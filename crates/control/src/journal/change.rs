@@ -175,11 +175,12 @@ pub enum Change {
         /// The value to restore.
         old: u64,
     },
-    /// A kernel setting is written, such as `/proc/irq/24/smp_affinity_list`.
+    /// A kernel setting is written, such as `/proc/irq/24/smp_affinity_list`. A setting that is switched several times
+    /// has one entry for each value.
     Setting {
         /// The file.
         path: PathBuf,
-        /// The old contents, without the newline at the end.
+        /// The original contents, without the newline at the end; the word in brackets where the file lists its choices.
         old: String,
         /// The contents that are written.
         new: String,

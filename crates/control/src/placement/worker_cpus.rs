@@ -47,7 +47,7 @@ impl WorkerCpus {
 
     /// Returns how a command with this placement starts.
     pub fn start(&self) -> StartPlacement {
-        StartPlacement { cpus: self.cpus(), memory: self.memory.clone() }
+        StartPlacement { cpus: self.cpus(), memory: self.memory.clone(), nice: None }
     }
 }
 

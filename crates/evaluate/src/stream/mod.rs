@@ -61,6 +61,7 @@ pub(super) fn measure(suite: &mut Suite) -> Result {
     let total = (suite.section.seconds)(&suite.profile);
     let began = now_ns();
     let setup = allocate_arrays(suite)?;
+    suite.report_plan();
     let left = (total - (now_ns() - began) as f64 / 1e9).max(total / 4.0);
     kernels(suite, &setup, left * 0.5, (0.0, 0.5))?;
     reading(suite, &setup, left * 0.2, (0.5, 0.7))?;

@@ -2,7 +2,7 @@
 
 use crate::{
     metric::{
-        figures::{ending, list, quote},
+        figures::{ending_of, list, quote},
         number::{self, Quantity, QuantityKind},
     },
     record::{Direction, Metric},
@@ -40,12 +40,12 @@ impl CustomMetric {
         &self.metric.name
     }
 
-    /// Reads the metric from `text`. A value with a time unit is converted to the metric's unit if that is a
+    /// Reads the metric from `text`, whose `source` is named in messages. A value with a time unit is converted to the metric's unit if that is a
     /// time unit too, otherwise to milliseconds. A value with a size unit is converted to bytes.
-    pub(super) fn read(&self, text: &str) -> Result<(Metric, f64), String> {
+    pub(super) fn read(&self, text: &str, source: &str) -> Result<(Metric, f64), String> {
         let found = match &self.place {
-            ValueSource::Group(expression) => group(expression, text),
-            ValueSource::Json(keys) => json(keys, text),
+            ValueSource::Group(expression) => group(expression, text, source),
+            ValueSource::Json(keys) => json(keys, text, source),
         };
         let quantity = found.map_err(|reason| format!("metric {}: {reason}", self.name()))?;
         let mut metric = self.metric.clone();
@@ -95,14 +95,14 @@ fn expression(name: &str, text: &str) -> Result<Regex, String> {
     Ok(expression)
 }
 
-fn group(expression: &Regex, text: &str) -> Result<Quantity, String> {
+fn group(expression: &Regex, text: &str, source: &str) -> Result<Quantity, String> {
     let found: Vec<&str> = expression
         .captures_iter(text)
         .filter_map(|captures| captures.get(1))
         .map(|group| group.as_str())
         .collect();
     match found[..] {
-        [] => Err(format!("{expression} does not match standard output; {}", ending(text))),
+        [] => Err(format!("{expression} does not match {source}; {}", ending_of(source, text))),
         [value] => number::quantity(value).ok_or_else(|| format!("{} is not a finite number", quote(value))),
         [..] => {
             let quoted: Vec<String> = found.iter().map(|value| quote(value)).collect();
@@ -127,8 +127,9 @@ fn keys(path: &str) -> Result<Vec<String>, String> {
     Ok(keys)
 }
 
-fn json(keys: &[String], text: &str) -> Result<Quantity, String> {
-    let top = document(text).ok_or_else(|| format!("standard output contains no JSON; {}", ending(text)))?;
+fn json(keys: &[String], text: &str, source: &str) -> Result<Quantity, String> {
+    let top =
+        document(text).ok_or_else(|| format!("{source} contains no JSON; {}", ending_of(source, text)))?;
     let mut value = &top;
     for (depth, key) in keys.iter().enumerate() {
         let next = match value {
@@ -177,7 +178,7 @@ mod tests {
     }
 
     fn read(given: &str, text: &str) -> Result<Found, String> {
-        let (metric, value) = named(given)?.read(text)?;
+        let (metric, value) = named(given)?.read(text, "standard output")?;
         Ok((metric.name, metric.unit, metric.better, value))
     }
 
@@ -274,7 +275,7 @@ mod tests {
             place in "(json:)?[-a-z0-9.$/()\\[\\]*+?|\\\\]{0,8}|\\PC{0,8}",
             text in "(\\PC|\\n){0,40}|\\{\"a\": ?(1e400|[0-9]{1,3}|\"1e999\"|null|\\[1\\])\\}",
         ) {
-            if let Ok((_, value)) = CustomMetric::parse(&head, &place).and_then(|named| named.read(&text)) {
+            if let Ok((_, value)) = CustomMetric::parse(&head, &place).and_then(|named| named.read(&text, "standard output")) {
                 prop_assert!(value.is_finite());
             }
         }
@@ -284,7 +285,7 @@ mod tests {
             value in -1e12_f64..1e12, before in "[a-z \n]{0,20}", after in "( [a-z \n]{0,20})?",
         ) {
             let text = format!("{before}\nscore={value}{after}");
-            prop_assert_eq!(named("n=score=(\\S+)").unwrap().read(&text).unwrap().1, value);
+            prop_assert_eq!(named("n=score=(\\S+)").unwrap().read(&text, "standard output").unwrap().1, value);
         }
     }
 }

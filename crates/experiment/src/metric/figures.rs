@@ -42,10 +42,15 @@ pub(super) fn not_output_of(program: &str, expected: &str, text: &str) -> String
     format!("this does not look like the output of {program}: no {expected}; {}", ending(text))
 }
 
-/// Describes the end of an output, for messages.
+/// Describes the end of standard output, for messages.
 pub(super) fn ending(text: &str) -> String {
+    ending_of("standard output", text)
+}
+
+/// Describes the end of the text of a `source`, for messages.
+pub(super) fn ending_of(source: &str, text: &str) -> String {
     match text.lines().rfind(|line| !line.trim().is_empty()) {
-        None => "standard output is empty".to_owned(),
+        None => format!("{source} is empty"),
         Some(line) => format!("the last line is {}", quote(line)),
     }
 }

@@ -8,18 +8,25 @@
 //! | `READER.FIELD` | one of those: `wrk.p99` |
 //! | `spec=PATTERN` | scores in the newest result file that matches and was written by the run |
 //!
-//! A name may have a unit and a direction: `p99[ms]:lower=...`. Without a direction, higher is better. Output
-//! means standard output. Only the reader `stress-ng` also reads standard error, to which that program
+//! A name may have a unit and a direction: `p99[ms]:lower=...`. Without a direction, higher is better.
+//!
+//! Output means standard output. The right side may begin with another source: `stderr:` for standard error, or
+//! `file:PATH:` for a file that each run writes, as in `p99=stderr:json:p99`, `rate=file:out.log:rate (.*)`,
+//! `wrk=file:wrk.log:`. Without a source, only the reader `stress-ng` also reads standard error, to which that program
 //! prints.
 
 mod custom;
 mod figures;
+mod hdr;
+mod load;
 mod memtier;
 mod number;
 mod redis;
 mod scheduler;
+mod source;
 mod spec;
 mod stress_ng;
+mod summary;
 mod sysbench;
 #[cfg(test)]
 mod tests;
@@ -30,14 +37,22 @@ use crate::{
     error::{Error, Result},
     record::Metric,
 };
+pub use load::{LoadModel, load_model};
+
 use custom::CustomMetric;
 use figures::{Figures, list, quote};
-use std::{collections::BTreeSet, fmt, str::FromStr, time::SystemTime};
+use source::TextSource;
+use std::{collections::BTreeSet, fmt, path::Path, str::FromStr, time::SystemTime};
 
 /// Names of the built-in readers, for help and completion.
-pub const READERS: [&str; 9] = [
+pub const READERS: [&str; 14] = [
     "sysbench",
     "wrk",
+    "wrk2",
+    "hey",
+    "oha",
+    "ghz",
+    "hdr",
     "redis-benchmark",
     "memtier",
     "stress-ng",
@@ -51,6 +66,7 @@ pub const READERS: [&str; 9] = [
 #[derive(Clone, Debug)]
 pub struct MetricReader {
     given: String,
+    from: TextSource,
     source: ReaderSource,
 }
 
@@ -75,15 +91,13 @@ impl FromStr for MetricReader {
     type Err = Error;
 
     fn from_str(given: &str) -> Result<Self> {
-        Ok(Self {
-            given: given.to_owned(),
-            source: ReaderSource::parse(given).map_err(Error::InvalidMetric)?,
-        })
+        let (from, source) = ReaderSource::parse(given).map_err(Error::InvalidMetric)?;
+        Ok(Self { given: given.to_owned(), from, source })
     }
 }
 
 impl ReaderSource {
-    fn parse(given: &str) -> Result<Self, String> {
+    fn parse(given: &str) -> Result<(TextSource, Self), String> {
         let (head, rest) = match given.split_once('=') {
             Some((head, rest)) => (head, Some(rest)),
             None => (given, None),
@@ -92,11 +106,18 @@ impl ReaderSource {
             Some((start, field)) => (start, Some(field.to_owned())),
             None => (head, None),
         };
-        Ok(match (READERS.into_iter().find(|reader| *reader == start), rest) {
-            (Some(reader), None) => ReaderSource::Builtin { reader, pattern: None, field },
-            (Some(reader @ "spec"), Some(pattern)) => {
-                ReaderSource::Builtin { reader, pattern: Some(pattern.to_owned()), field }
-            }
+        let reader = READERS.into_iter().find(|reader| *reader == start);
+        let builtin = |reader, pattern| ReaderSource::Builtin { reader, pattern, field: field.clone() };
+        if let (Some(reader @ "spec"), Some(pattern)) = (reader, rest) {
+            return Ok((TextSource::Stdout, builtin(reader, Some(pattern.to_owned()))));
+        }
+        let (from, rest) = match rest.map(TextSource::split).transpose()? {
+            Some((from, rest)) => (from, Some(rest)),
+            None => (TextSource::Stdout, None),
+        };
+        let source = match (reader, rest) {
+            (Some(reader), None) => builtin(reader, None),
+            (Some(reader), Some("")) if from != TextSource::Stdout => builtin(reader, None),
             (Some(reader), Some(_)) => {
                 return Err(format!("{reader} is a built-in reader: choose another name for your metric"));
             }
@@ -108,7 +129,8 @@ impl ReaderSource {
                     READERS.join(", ")
                 ));
             }
-        })
+        };
+        Ok((from, source))
     }
 }
 
@@ -130,11 +152,36 @@ impl MetricReader {
         figures.map_err(Error::UnreadableOutput)
     }
 
+    /// Returns whether the figures are in standard error.
+    pub fn reads_stderr(&self) -> bool {
+        self.from == TextSource::Stderr
+    }
+
+    /// Returns the file from which the figures are read, if they are in one.
+    pub fn file(&self) -> Option<&Path> {
+        if let TextSource::File(path) = &self.from { Some(path) } else { None }
+    }
+
+    /// Returns the name of the metric. `None` for a built-in reader, whose metrics depend on the command.
+    pub fn metric_name(&self) -> Option<&str> {
+        if let ReaderSource::Custom(named) = &self.source { Some(named.name()) } else { None }
+    }
+
+    /// Prepares for a run: waits, for 20 ms at most, until the file that the run will write can be told from the one
+    /// that is there.
+    pub fn before_run(&self) {
+        if let Some(path) = self.file() {
+            source::wait_until_old(path);
+        }
+    }
+
     fn figures(&self, output: &RunOutput) -> Result<Figures, String> {
+        let text = self.from.text(output)?;
         match &self.source {
-            ReaderSource::Custom(named) => Ok(vec![named.read(output.stdout)?]),
+            ReaderSource::Custom(named) => Ok(vec![named.read(&text, &self.from.name())?]),
             ReaderSource::Builtin { reader, pattern, field } => {
-                let figures = read_builtin(reader, pattern.as_deref(), output)?;
+                let output = RunOutput { stdout: &text, ..*output };
+                let figures = read_builtin(reader, pattern.as_deref(), &output)?;
                 check_unique_finite(reader, &figures)?;
                 field.as_ref().map_or(Ok(figures.clone()), |field| pick(reader, figures, field))
             }
@@ -169,6 +216,11 @@ fn read_builtin(reader: &str, pattern: Option<&str>, output: &RunOutput) -> Resu
     match reader {
         "sysbench" => sysbench::read(text),
         "wrk" => wrk::read(text),
+        "wrk2" => wrk::read_wrk2(text),
+        "hey" => summary::read(summary::HEY, text),
+        "oha" => summary::read(summary::OHA, text),
+        "ghz" => summary::read(summary::GHZ, text),
+        "hdr" => hdr::read(text),
         "redis-benchmark" => redis::read(text),
         "memtier" => memtier::read(text),
         "stress-ng" => stress_ng::read(text, output.stderr),

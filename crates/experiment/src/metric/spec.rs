@@ -7,16 +7,14 @@ use crate::metric::{
     RunOutput,
     figures::{Figure, Figures, higher, not_output_of},
     number,
+    source::TICK,
 };
 use regex_lite::Regex;
 use std::{
     fs,
     path::{Path, PathBuf},
-    time::{Duration, SystemTime},
+    time::SystemTime,
 };
-
-/// File times come from a kernel clock that lags behind by up to a tick.
-const TICK: Duration = Duration::from_millis(10);
 
 /// Reads scores such as `SPECrate2017_int_base`, or `base` and `peak` from `.rsf`. The first one in the
 /// report is primary.

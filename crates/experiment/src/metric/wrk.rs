@@ -1,6 +1,6 @@
-//! wrk, which loads a web server.
+//! wrk and wrk2, which load a web server.
 //!
-//! Tested with wrk 4.1.0, with and without `--latency`.
+//! Tested with wrk 4.1.0, with and without `--latency`, and with published output of wrk2.
 
 use crate::metric::{
     figures::{Figures, after, higher, lower, not_output_of, number_after},
@@ -33,6 +33,21 @@ pub(super) fn read(text: &str) -> Result<Figures, String> {
         figures.push(lower(&format!("p{percentile}"), "ms", value));
     }
     figures.push(lower("errors", "", errors));
+    Ok(figures)
+}
+
+/// Reads the output of wrk2 with `--latency`: the same, with more percentiles of a histogram. Its latencies are those from
+/// the planned start of each request (with `-U`, those measured without delayed starts are printed below and not read).
+pub(super) fn read_wrk2(text: &str) -> Result<Figures, String> {
+    if !text.contains("Latency Distribution (HdrHistogram - Recorded Latency)") {
+        return Err(not_output_of("wrk2 --latency", "\"HdrHistogram - Recorded Latency\"", text));
+    }
+    let mut figures = read(text).map_err(|message| message.replacen("wrk ", "wrk2 ", 1))?;
+    for (metric, _) in &mut figures {
+        if metric.name == "p100" {
+            "max".clone_into(&mut metric.name);
+        }
+    }
     Ok(figures)
 }
 

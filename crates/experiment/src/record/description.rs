@@ -2,7 +2,7 @@
 
 use super::{Experiment, Record, Treatment, factor, id, parameter};
 
-/// Follows the name of B where it would be that of A: treatments of one name could not be distinguished.
+/// Follows the name of a variant where an earlier one has that name: treatments of one name could not be distinguished.
 pub const SAME_NAME: &str = " (again)";
 
 impl Record {
@@ -32,32 +32,35 @@ impl Record {
         copies.into_iter().chain(place).collect()
     }
 
-    /// Returns what the variants of a comparison were, each with its label: `A` and `B`, or `A and B` where both are
-    /// the same. Empty where the record has no comparison.
+    /// Returns what the variants of a comparison were, each with its title: `A` and `B`, or `A and B` where two are
+    /// compared and both are the same. Empty where the record has no comparison.
     ///
     /// A variant is a command with its environment and placement. Where a service was placed, it is the service with
     /// its placement, and its load with the CPUs of the load.
-    pub fn variants(&self) -> Vec<(&'static str, String)> {
+    pub fn variants(&self) -> Vec<(String, String)> {
         let Some(experiment) = self.experiment(id::COMPARE) else { return Vec::new() };
-        let side = |letter: &str| {
-            let is_side = |treatment: &&Treatment| {
-                treatment.factors.get(factor::VARIANT).is_some_and(|it| it == letter)
-            };
-            experiment.treatments.iter().find(is_side).map(|treatment| description(treatment, experiment))
+        let described = |index: usize| {
+            let treatment = &experiment.treatments[index];
+            (treatment.title().to_owned(), description(treatment, experiment))
         };
-        match (side("A"), side("B")) {
-            (Some(a), Some(b)) if a == b => vec![("A and B", a)],
-            (Some(a), Some(b)) => vec![("A", a), ("B", b)],
-            _ => Vec::new(),
+        let all: Vec<(String, String)> = experiment.variants().map(described).collect();
+        match all.as_slice() {
+            [_] => Vec::new(),
+            [(a, what), (b, same)] if what == same => vec![(format!("{a} and {b}"), what.clone())],
+            _ => all,
         }
     }
 }
 
 fn description(treatment: &Treatment, experiment: &Experiment) -> String {
-    let name = treatment.name.strip_suffix(SAME_NAME).unwrap_or(&treatment.name);
+    let name = treatment.name.trim_end_matches(SAME_NAME);
     let Some(service) = experiment.parameters.get(parameter::SERVICE) else { return name.to_owned() };
     let load = treatment.factors.get(factor::COMMAND).map_or(name, String::as_str);
-    let place = treatment.factors.get(factor::PLACE).map(|place| format!(" ({place})")).unwrap_or_default();
+    let differences: Vec<&str> = [factor::PLACE, factor::SETTINGS]
+        .iter()
+        .filter_map(|name| treatment.factors.get(*name).map(String::as_str))
+        .collect();
+    let place = if differences.is_empty() { String::new() } else { format!(" ({})", differences.join(", ")) };
     let cpus = experiment
         .parameters
         .get(parameter::LOAD_CPUS)
@@ -122,8 +125,8 @@ mod tests {
         assert_eq!(
             comparison(names, &factors(["free", "cpus=0"]), &parameters).variants(),
             [
-                ("A", "nginx -c n.conf (free), load: wrk -d 1s (CPUs 1)".to_owned()),
-                ("B", "nginx -c n.conf (cpus=0), load: wrk -d 1s (CPUs 1)".to_owned()),
+                ("A".to_owned(), "nginx -c n.conf (free), load: wrk -d 1s (CPUs 1)".to_owned()),
+                ("B".to_owned(), "nginx -c n.conf (cpus=0), load: wrk -d 1s (CPUs 1)".to_owned()),
             ]
         );
     }
@@ -146,6 +149,6 @@ mod tests {
     #[test]
     fn the_same_variant_twice_is_named_once() {
         let record = comparison(["true", "true (again)"], &factors(["free", "free"]), &[]);
-        assert_eq!(record.variants(), [("A and B", "true".to_owned())]);
+        assert_eq!(record.variants(), [("A and B".to_owned(), "true".to_owned())]);
     }
 }

@@ -1,7 +1,9 @@
 //! Names of the factors of treatments ([`super::Treatment::factors`]) in the experiments of [`super::id`].
 
-/// What is compared: `A` or `B`, a form of a load such as `spin`, or `today` in a search.
+/// What is compared: a label from [`super::variant_label`], a form of a load such as `spin`, or `today` in a search.
 pub const VARIANT: &str = "variant";
+/// The name that the user gave a variant.
+pub const NAME: &str = "name";
 /// How several tasks run: `serial`, `threads`, `processes`.
 pub const MODE: &str = "mode";
 /// The program that did the work, such as `manycore` or `sysbench`.
@@ -36,3 +38,5 @@ pub const LOADED: &str = "loaded";
 pub const COMMAND: &str = "command";
 /// Where a workload was run: a placement.
 pub const PLACE: &str = "place";
+/// Settings of the machine while a variant ran: `thp=never, vm.swappiness=60`.
+pub const SETTINGS: &str = "settings";

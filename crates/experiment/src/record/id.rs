@@ -31,9 +31,12 @@ pub const STREAM_NODES: &str = "stream-nodes";
 /// Time of a load on the same routes, factor `loaded` = `no` or `yes`; metrics `latency` in ns, and
 /// `load` in B/s, which is what the other CPUs read at the same time.
 pub const STREAM_LATENCY: &str = "stream-latency";
-/// Two variants, factors `variant` = `A` or `B`, `command` and `place`; parameters as [`super::parameter`] and
+/// Variants, factors `variant` = `A`, `B`, ..., `name`, `command` and `place`; parameters as [`super::parameter`] and
 /// [`manycore_stats::verdict::parameter`] say.
 pub const COMPARE: &str = "compare";
+/// Prefix of the rounds of a race of many variants, `compare-race-1`, `compare-race-2`, ...; those that remain, and the
+/// reference, are then measured as [`COMPARE`].
+pub const COMPARE_RACE: &str = "compare-race-";
 /// Prefix of the rounds of a search, `tune-1`, `tune-2`, ...; factor `variant` = `today` marks
 /// today's behaviour.
 pub const TUNE: &str = "tune-";

@@ -4,5 +4,25 @@
 pub const SERVICE: &str = "service";
 /// The CPUs of the load on a service, as a list.
 pub const LOAD_CPUS: &str = "load_cpus";
-/// Present if A and B are the same: command, environment, CPUs and memory.
+/// The settings of the machine as they were found: `thp=madvise, vm.swappiness=60`.
+pub const ORIGINAL_SETTINGS: &str = "original_settings";
+/// The file that each run reads as its standard input.
+pub const INPUT: &str = "input";
+/// The shell that runs each command.
+pub const SHELL: &str = "shell";
+/// Seconds in which this shell starts and ends. Each run includes them.
+pub const SHELL_SECONDS: &str = "shell_seconds";
+/// Present if caches were dropped before each run.
+pub const DROP_CACHES: &str = "drop_caches";
+/// Exit codes that count as runs, or `all`.
+pub const IGNORED_FAILURES: &str = "ignored_failures";
+/// Present if all variants are the same: command, environment, CPUs and memory.
 pub const SAME_VARIANTS: &str = "same_variants";
+/// Label of the variant with which the others are compared. Absent where it is A.
+pub const REFERENCE: &str = "reference";
+/// What of the distributions decides: a `manycore_stats::Estimator` in its written form. Absent where it is the median.
+pub const ESTIMATOR: &str = "by";
+/// The program that sent requests, where a reader of its latencies was used: `wrk`.
+pub const LOAD_GENERATOR: &str = "load_generator";
+/// When that program sends its next request: a `metric::LoadModel` as `closed` or `open`.
+pub const LOAD_MODEL: &str = "load_model";

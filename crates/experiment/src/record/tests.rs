@@ -1,4 +1,5 @@
 use super::*;
+use manycore_stats::MAX_LOG_RATIO;
 
 /// Returns an experiment in which A and B alternate, with one block for each pair of works.
 fn experiment(pairs: &[(f64, f64)]) -> Experiment {

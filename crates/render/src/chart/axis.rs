@@ -1,5 +1,8 @@
 //! Scales and their ticks.
 
+/// Ratio between the ends from which an axis is logarithmic.
+const MIN_LOGARITHMIC: f64 = 3.0;
+
 /// A scale from values to positions in the drawing.
 #[derive(Clone, Debug)]
 pub struct Axis {
@@ -34,6 +37,17 @@ impl Axis {
         let ticks = (first..=last).step_by(step).map(f64::from).map(f64::exp2).collect();
         let room = (high / low).powf(0.1);
         Self { low: low / room, high: high * room, logarithmic: true, ticks }
+    }
+
+    /// Returns an axis over `values`: a logarithmic one where they are positive and far apart, otherwise a linear one with
+    /// about `count` ticks.
+    pub fn fitting(values: &[f64], count: f64) -> Self {
+        let (low, high) = finite_range(values.iter().copied());
+        if low > 0.0 && high / low > MIN_LOGARITHMIC {
+            Self::log2(values.iter().copied())
+        } else {
+            Self::linear(values.iter().copied(), &[], count)
+        }
     }
 
     /// Returns a logarithmic axis with the ticks `wanted` that are at least `apart` (a share of the axis)
@@ -113,6 +127,14 @@ fn round_step(step: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_axis_is_logarithmic_where_positive_values_are_far_apart() {
+        assert_eq!(Axis::fitting(&[1.0, 8.0], 3.0).ticks(), [1.0, 2.0, 4.0, 8.0]);
+        assert_eq!(Axis::fitting(&[1.0, 2.0], 3.0).ticks(), [1.0, 1.5, 2.0]);
+        assert_eq!(Axis::fitting(&[0.0, 80.0], 5.0).ticks(), [0.0, 20.0, 40.0, 60.0, 80.0]);
+        assert_eq!(Axis::fitting(&[], 2.0).ticks(), [0.0, 0.5, 1.0]);
+    }
 
     #[test]
     fn linear_ticks_are_round_and_cover_the_values() {

@@ -3,17 +3,22 @@
 mod axis;
 mod bars;
 mod block;
+mod course;
 mod labels;
 mod lines;
 mod map;
+mod rows;
 mod strip;
+mod timeline;
 
 pub use axis::Axis;
 pub use bars::{Bar, BarChart, Group};
 pub use block::{BlockLink, Cell, CellBlock, MAX_ITEMS};
+pub use course::{Course, CourseChart, CoursePoint};
 pub use lines::{LineChart, Mark, Point, Series, Style, legend_sample};
 pub use map::{HeatMap, HeatRow};
 pub use strip::{Strip, StripChart};
+pub use timeline::{TimeStrip, Timeline};
 
 use maud::{Markup, html};
 

@@ -1,25 +1,16 @@
 //! Distributions of ratios: one strip of points for each comparison, or a histogram where there are many, with the
 //! estimate and its interval below.
 
-use crate::chart::{Axis, WIDTH, at, colour, line, rect, shortened, small_width, span, svg, text};
+use crate::chart::{Axis, WIDTH, at, colour, line, rect, rows::Rows, span, svg};
 use maud::{Markup, html};
 
-const LEFT: f64 = 10.0;
-const RIGHT: f64 = 10.0;
-const TOP: f64 = 4.0;
-/// Space for the name and the figures of a strip.
-const HEADING: f64 = 20.0;
 /// Height of the points.
 const BODY: f64 = 34.0;
-/// Space for the interval.
+/// Space below the points, for the interval.
 const FOOT: f64 = 18.0;
-const AXIS: f64 = 40.0;
 const RADIUS: f64 = 2.2;
 /// Width of a column of points, and of a bar of a histogram.
 const COLUMN: f64 = 4.8;
-
-/// Ratio between the ends from which an axis is logarithmic.
-const MIN_LOGARITHMIC: f64 = 3.0;
 
 /// Distributions below each other, on one axis.
 pub struct StripChart<'a> {
@@ -55,13 +46,10 @@ impl StripChart<'_> {
     /// Draws the chart.
     pub fn draw(&self) -> Markup {
         let axis = self.axis();
-        let across = |value: f64| LEFT + axis.position(value).clamp(0.0, 1.0) * (WIDTH - LEFT - RIGHT);
-        let step = HEADING + BODY + FOOT;
-        let bottom = TOP + step * self.strips.len() as f64;
-        let bodies: Vec<f64> =
-            (0..self.strips.len()).map(|index| TOP + HEADING + step * index as f64).collect();
+        let rows = Rows { left: 10.0, body: BODY, foot: FOOT, count: self.strips.len() };
+        let across = |value: f64| rows.across(&axis, value);
         let inside = html! {
-            @for &y in &bodies {
+            @for &y in &rows.tops() {
                 @if let Some(margin) = self.margin {
                     @let (from, to) = (across(1.0 / (1.0 + margin)), across(1.0 + margin));
                     (rect("zone", (from, y), (to - from, BODY + FOOT - 4.0), 1.0))
@@ -71,20 +59,13 @@ impl StripChart<'_> {
                 }
                 (line("equal", (across(1.0), y), (across(1.0), y + BODY + FOOT - 4.0)))
             }
-            @for (strip, &y) in self.strips.iter().zip(&bodies) {
-                (strip.heading(y))
+            @for (strip, &y) in self.strips.iter().zip(&rows.tops()) {
+                (rows.heading(y, &strip.name, &strip.words))
                 g class=(colour(strip.colour)) { (strip.shape(y, across)) (strip.interval(y + BODY + 7.0, across)) }
             }
-            (line("axis", (LEFT, bottom), (WIDTH - RIGHT, bottom)))
-            @for &tick in axis.ticks() {
-                @let label = axis.label(tick);
-                @let half = small_width(&label) / 2.0;
-                (line("axis", (across(tick), bottom), (across(tick), bottom + 4.0)))
-                (text(across(tick).clamp(half, WIDTH - half), bottom + 16.0, "middle", "small soft", &label))
-            }
-            (text(WIDTH / 2.0, bottom + 32.0, "middle", "small soft", self.axis_name))
+            (rows.axis(&axis, self.axis_name))
         };
-        svg(self.id, self.label, bottom + AXIS, &inside)
+        svg(self.id, self.label, rows.height(), &inside)
     }
 
     fn axis(&self) -> Axis {
@@ -94,25 +75,14 @@ impl StripChart<'_> {
             .flat_map(|strip| strip.values.iter().copied().chain([strip.estimate]))
             .chain(ends)
             .chain([1.0])
+            .chain(self.margin.into_iter().flat_map(|margin| [1.0 / (1.0 + margin), 1.0 + margin]))
             .filter(|value| value.is_finite() && *value > 0.0)
             .collect();
-        let (low, high) =
-            values.iter().fold((1.0_f64, 1.0_f64), |(low, high), &value| (low.min(value), high.max(value)));
-        if high / low > MIN_LOGARITHMIC { Axis::log2(values) } else { Axis::linear(values, &[], 5.0) }
+        Axis::fitting(&values, 5.0)
     }
 }
 
 impl Strip {
-    fn heading(&self, y: f64) -> Markup {
-        let left = WIDTH - LEFT - RIGHT - small_width(&self.words) - 12.0;
-        // Names are set in the larger text.
-        let most = (left / small_width("0") * 0.9).max(4.0) as usize;
-        html! {
-            (text(LEFT, y - 7.0, "start", "", &shortened(&self.name, most)))
-            (text(WIDTH - RIGHT, y - 7.0, "end", "small soft", &self.words))
-        }
-    }
-
     /// Draws the points, stacked where they would overlap, or bars where the stacks do not fit.
     fn shape(&self, y: f64, across: impl Fn(f64) -> f64) -> Markup {
         let columns = (WIDTH / COLUMN).ceil() as usize + 1;

@@ -69,12 +69,19 @@ fn widths(table: &Table, limit: usize) -> Vec<usize> {
         // Narrow columns keep their width, and wide ones share the remaining space.
         words.sort_by_key(|&column| widths[column]);
         for (at, &column) in words.iter().enumerate() {
-            widths[column] = widths[column].min((room / (words.len() - at)).max(MIN_WORD_COLUMN));
+            let least = MIN_WORD_COLUMN.max(longest_word(table, column));
+            widths[column] = widths[column].min((room / (words.len() - at)).max(least));
             room = room.saturating_sub(widths[column]);
         }
     }
     let first = widths.first().copied().unwrap_or(0);
     widths.iter().map(|&width| width.min(limit - first - 3 * GAP)).collect()
+}
+
+/// Returns the width of the longest word of a column: a command must not be cut.
+fn longest_word(table: &Table, column: usize) -> usize {
+    let cells = table.rows.iter().filter_map(|row| row.get(column));
+    cells.flat_map(|cell| cell.split_whitespace()).map(UnicodeWidthStr::width).max().unwrap_or(0)
 }
 
 impl Layout<'_> {
@@ -207,6 +214,22 @@ mod tests {
         let text = table.text(Terminal::default());
         let ends: Vec<usize> = text.lines().map(UnicodeWidthStr::width).collect();
         assert_eq!(ends, [16; 6], "{text}");
+    }
+
+    /// Regression test: `sysctl -w kernel.threads-max=385460` was cut within the last word on 60 columns.
+    #[test]
+    fn words_of_a_wrapped_column_stay_whole() {
+        let heads = ["runtime", "limit", "how to raise it"].map(|head| (head, Align::Left));
+        let mut table = Table::new("", &heads);
+        let word = "kernel.threads-max=385460";
+        table.rows.push(
+            ["processes", "kernel.threads-max", &format!("sysctl -w {word}")].map(str::to_owned).to_vec(),
+        );
+        for columns in 60..100 {
+            let text = table.text(Terminal::new(columns, false));
+            assert!(text.contains(word), "{columns}: {text}");
+            assert!(text.lines().all(|line| line.width() <= columns), "{columns}: {text}");
+        }
     }
 
     #[test]

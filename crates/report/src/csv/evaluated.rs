@@ -177,8 +177,12 @@ pub(super) fn verdicts(named: &NamedEvaluation) -> Vec<Vec<String>> {
             affinity.off_cpu_checks.to_string(),
         ))
     });
-    let comparison = named.evaluation.comparison.iter().map(|comparison| {
-        row(format!("{} (b) over {} (a)", comparison.b, comparison.a), &comparison.verdict, String::new())
+    let comparison = named.evaluation.comparison.iter().flat_map(|comparison| {
+        let reference = comparison.name(comparison.reference);
+        comparison.others.iter().map(move |other| {
+            let question = format!("{} (b) over {reference} (a)", comparison.name(other.treatment));
+            row(question, &other.verdict, String::new())
+        })
     });
     let finalists = named.evaluation.tuning.iter().flat_map(|tuning| &tuning.finalists);
     let finalists = finalists.map(|finalist| {

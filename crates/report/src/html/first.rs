@@ -6,7 +6,8 @@ use crate::{
     record_text::{self, SIDE_BY_SIDE},
     sections::differences::headlines,
 };
-use manycore_analysis::summary::{SectionSummary, conclusions, next_steps};
+use manycore_analysis::summary::{SectionSummary, SummaryMark, conclusions, next_steps};
+use manycore_experiment::record::{GateDecision, GateOutcome};
 use maud::{Markup, html};
 
 /// Maximum number of commands.
@@ -44,8 +45,25 @@ fn answer(named: &NamedEvaluation) -> Markup {
             @for conclusion in conclusions(&named.record, &named.evaluation) {
                 p { (with_hard_spaces(&conclusion)) }
             }
+            (gates(named.gates()))
             @if !variants.is_empty() {
                 dl.variants { @for (label, what) in &variants { dt { (label) } dd { code { (what) } } } }
+            }
+        }
+    }
+}
+
+/// Lists the decisions of gates in the words of the terminal.
+fn gates(decided: &[GateDecision]) -> Markup {
+    let mark = |gate: &GateDecision| match gate.outcome {
+        _ if gate.is_failure => SummaryMark::Attention,
+        GateOutcome::Inconclusive => SummaryMark::Neutral,
+        GateOutcome::Passed | GateOutcome::Failed => SummaryMark::Good,
+    };
+    html! {
+        @if !decided.is_empty() {
+            ul.gates aria-label="Gates" {
+                @for gate in decided { li { (dot(Some(mark(gate)))) span { (with_hard_spaces(&gate.text)) } } }
             }
         }
     }

@@ -46,8 +46,13 @@ fn title(all: &[NamedEvaluation]) -> String {
             let record = &one.record;
             let host = || record.machine.system.hostname.as_deref().unwrap_or("unknown host");
             match &record.variants()[..] {
-                [(_, a), (_, b)] => format!("manycore {}: A is {a}, B is {b}", record.subcommand),
-                [(_, both)] => format!("manycore {}: A and B are {both}", record.subcommand),
+                [(a, of_a), (b, of_b)] => {
+                    format!("manycore {}: {a} is {of_a}, {b} is {of_b}", record.subcommand)
+                }
+                [(titles, both)] => format!("manycore {}: {titles} are {both}", record.subcommand),
+                [_, _, _, ..] => {
+                    format!("manycore {}: {} variants", record.subcommand, record.variants().len())
+                }
                 _ if !record.subject.is_empty() => {
                     format!("manycore {}: {}", record.subcommand, record.subject)
                 }

@@ -57,7 +57,7 @@ impl Page {
                         footer {
                             p {
                                 "Rendered by manycore " (env!("CARGO_PKG_VERSION")) " from the record alone. Figures are \
-                                 medians; intervals are at 95 %."
+                                 medians where no other figure is named; intervals are at 95 %."
                             }
                         }
                     }

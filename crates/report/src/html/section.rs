@@ -1,7 +1,7 @@
 //! One section: its line, its findings, each chart beside its table, and the rest folded.
 
 use crate::{
-    NamedEvaluation,
+    NamedEvaluation, SessionComparison,
     html::{
         charts::{self, ChartFigure},
         kind,
@@ -11,8 +11,9 @@ use crate::{
     sections::Section,
 };
 use manycore_analysis::{
-    Finding,
-    summary::{SectionSummary, question},
+    Evaluation, Finding,
+    differences::{Change, FigureDifference},
+    summary::{SectionSummary, SummaryMark, question},
 };
 use manycore_render::table::{Align, Table};
 use maud::{Markup, html};
@@ -29,10 +30,31 @@ pub(super) fn section(
     PageSection {
         id: section.id.to_owned(),
         name: section.title.to_owned(),
-        heading: question(section.id).unwrap_or(section.title).to_owned(),
-        mark: summary.map(|summary| summary.mark),
+        heading: heading(section, all),
+        mark: summary.map(|summary| summary.mark).or_else(|| baseline_mark(section, all)),
         body: body(section, all, summary),
     }
+}
+
+/// Returns what the answers of stored records mean.
+fn baseline_mark(section: &Section, all: &[NamedEvaluation]) -> Option<SummaryMark> {
+    let found = all.iter().find_map(|named| named.baseline.as_ref()).filter(|_| section.id == "baseline")?;
+    let primary = found.differences.figures.iter().filter(|figure| figure.is_primary);
+    let mark = |figure: &FigureDifference| match figure.change {
+        Change::Worse => SummaryMark::Attention,
+        Change::Inconclusive => SummaryMark::Neutral,
+        Change::Better | Change::Equivalent => SummaryMark::Good,
+    };
+    primary.map(mark).max()
+}
+
+/// Returns the question that a section answers, or its title.
+fn heading(section: &Section, all: &[NamedEvaluation]) -> String {
+    let evaluations: Vec<&Evaluation> = all.iter().map(|named| &named.evaluation).collect();
+    let of_baseline =
+        || all.iter().find_map(|named| named.baseline.as_ref()).map(SessionComparison::question);
+    let asked = if section.id == "baseline" { of_baseline() } else { question(section.id, &evaluations) };
+    asked.unwrap_or_else(|| section.title.to_owned())
 }
 
 fn body(section: &Section, all: &[NamedEvaluation], summary: Option<&SectionSummary>) -> Markup {

@@ -68,6 +68,7 @@ pub(super) fn sentence(verdict: &Verdict, b: &str, a: &str) -> String {
         Answer::BBetter => format!("{b} faster"),
         Answer::Equivalent => format!("equivalent within {}", percent(verdict.rule.margin)),
         Answer::Inconclusive => "inconclusive".to_owned(),
+        Answer::TradeOff => "a trade-off".to_owned(),
     };
     format!(
         "Verdict: {answer}. Rate of {b} over {a}: {}; {}.",
@@ -113,5 +114,6 @@ fn answer(answer: Answer) -> &'static str {
         Answer::BBetter => "pinned faster",
         Answer::Equivalent => "equivalent",
         Answer::Inconclusive => "inconclusive",
+        Answer::TradeOff => "a trade-off",
     }
 }

@@ -19,7 +19,7 @@ pub(super) fn side_by_side(all: &[NamedEvaluation]) -> Vec<Table> {
 }
 
 /// Order of the rows.
-const ORDER: [&str; 19] = [
+const ORDER: [&str; 21] = [
     "host",
     "hardware",
     "CPU",
@@ -30,6 +30,8 @@ const ORDER: [&str; 19] = [
     "hypervisor",
     "operating system",
     "kernel",
+    "microcode",
+    "settings",
     "frequency governor",
     "clock source",
     "load at the start",
@@ -47,7 +49,7 @@ fn conditions_table(all: &[NamedEvaluation]) -> Table {
     let position = |name: &str| ORDER.iter().position(|other| *other == name);
     let show = |key: &(Option<usize>, &str)| key.1.to_owned();
     let mut table = compare("", ("what", Align::Left), all, show, |named| {
-        rows(named).into_iter().map(|(name, value)| ((position(name), name), value)).collect()
+        rows(&named.record).into_iter().map(|(name, value)| ((position(name), name), value)).collect()
     });
     table.head.iter_mut().for_each(|head| head.1 = Align::Left);
     if let ([_], [_, value]) = (all, &mut table.head[..]) {
@@ -56,8 +58,8 @@ fn conditions_table(all: &[NamedEvaluation]) -> Table {
     table
 }
 
-fn rows(named: &NamedEvaluation) -> Vec<(&'static str, String)> {
-    let record = &named.record;
+/// Returns the conditions of a record: what each is, and its value.
+pub fn rows(record: &Record) -> Vec<(&'static str, String)> {
     let system = &record.machine.system;
     let unknown = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
     let mut rows = vec![
@@ -135,6 +137,12 @@ fn memory(machine: &Machine) -> String {
 
 fn state(conditions: &StartConditions) -> Vec<(&'static str, String)> {
     let mut rows = Vec::new();
+    rows.extend(conditions.microcode.clone().map(|revision| ("microcode", revision)));
+    if !conditions.settings.is_empty() {
+        let all: Vec<String> =
+            conditions.settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        rows.push(("settings", all.join(", ")));
+    }
     if !conditions.governors.is_empty() || conditions.turbo.is_some() {
         let turbo = match conditions.turbo {
             Some(true) => ", turbo on",

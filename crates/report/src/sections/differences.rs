@@ -43,6 +43,13 @@ pub fn headlines(all: &[NamedEvaluation]) -> Vec<String> {
     others.iter().filter_map(headline).collect()
 }
 
+/// Returns all figures of two sides of records.
+pub fn figures_table(differences: &RecordDifferences) -> Table {
+    let mut table = empty_table(String::new(), "baseline", "new");
+    table.rows = differences.figures.iter().map(row).collect();
+    table
+}
+
 /// Returns what differs, and as details every figure that both have.
 fn of_pair(first: &NamedEvaluation, other: &NamedEvaluation) -> Option<[Table; 2]> {
     let differences = other.differences.as_ref()?;
@@ -62,10 +69,14 @@ fn of_pair(first: &NamedEvaluation, other: &NamedEvaluation) -> Option<[Table; 2
 }
 
 fn table(title: String, first: &NamedEvaluation, other: &NamedEvaluation) -> Table {
+    empty_table(title, &first.name, &other.name)
+}
+
+fn empty_table(title: String, first: &str, second: &str) -> Table {
     let mut table = Table::numeric(
         title,
         ("what differs", Align::Left),
-        &[&first.name, &other.name, "ratio", "joint 95 % interval", "is"],
+        &[first, second, "ratio", "joint 95 % interval", "is"],
     );
     if let Some(last) = table.head.last_mut() {
         last.1 = Align::Left;
@@ -110,6 +121,7 @@ fn notes(differences: &RecordDifferences) -> Vec<String> {
         count(Change::Equivalent),
         count(Change::Inconclusive),
     )];
+    notes.extend(differences.spread_note());
     let mut disturbed: Vec<&str> =
         differences.changed().flat_map(|figure| &figure.disturbed).map(String::as_str).collect();
     disturbed.sort_unstable();

@@ -1,10 +1,11 @@
 //! The content of a report, section by section, as tables: of one record, or of several side by side.
 
 mod affinity;
-mod comparison;
-mod conditions;
+pub mod comparison;
+pub mod conditions;
 mod contention;
 pub mod differences;
+pub mod distribution;
 mod latency;
 mod limits;
 mod matrix;
@@ -17,7 +18,7 @@ mod spawning;
 mod stream;
 mod tuning;
 
-use crate::NamedEvaluation;
+use crate::{NamedEvaluation, SessionComparison};
 use manycore_render::{
     figure::ABSENT,
     table::{Align, Table},
@@ -45,7 +46,7 @@ type SideBySideTables = fn(&[NamedEvaluation]) -> Vec<Table>;
 /// Id, title, how to read it, and the functions that return its tables.
 type SectionSpec = (&'static str, &'static str, &'static str, SingleTables, SideBySideTables);
 
-const SECTIONS: [SectionSpec; 16] = [
+const SECTIONS: [SectionSpec; 17] = [
     (
         "differences",
         "What differs",
@@ -136,9 +137,17 @@ const SECTIONS: [SectionSpec; 16] = [
     (
         "comparison",
         "B against A",
-        "Runs of A and B alternated in random order; the ratio is estimated from pairs of the same round.",
+        "Each round had one run of every variant, in random order; ratios are estimated from pairs of the same round.",
         comparison::single,
         comparison::side_by_side,
+    ),
+    (
+        "baseline",
+        "Stored records",
+        "The new record and those of the baseline were measured in different sessions, so there are no pairs, and each \
+         interval includes the scatter between sessions. A difference includes all that changed in between.",
+        |named| named.baseline.as_ref().map_or_else(Vec::new, SessionComparison::tables),
+        |_| Vec::new(),
     ),
     (
         "tuning",
@@ -167,7 +176,7 @@ const SECTIONS: [SectionSpec; 16] = [
 ];
 
 /// Sections that evaluations do not have.
-const NOT_IN_EVAL: [&str; 5] = ["differences", "comparison", "tuning", "limits", "spawn"];
+const NOT_IN_EVAL: [&str; 6] = ["differences", "comparison", "baseline", "tuning", "limits", "spawn"];
 
 /// Returns the sections that have tables; for evaluations, also those that were left out.
 pub fn sections(all: &[NamedEvaluation]) -> Vec<Section> {
@@ -177,7 +186,7 @@ pub fn sections(all: &[NamedEvaluation]) -> Vec<Section> {
     // What differs comes first, conditions last, after what was found under them. An evaluation begins with its noise;
     // in other records, that of their runs follows the answer.
     sections.sort_by_key(|section| match section.id {
-        "differences" => 0,
+        "differences" | "baseline" => 0,
         "noise" if !evaluated => 2,
         "conditions" => 3,
         _ => 1,
@@ -190,7 +199,7 @@ fn all_sections(all: &[NamedEvaluation]) -> Vec<Section> {
         .iter()
         .map(|&(id, title, reading, single, side_by_side)| Section {
             id,
-            title,
+            title: if id == "comparison" { comparison::title(all).unwrap_or(title) } else { title },
             reading,
             tables: match all {
                 [one] => single(one),

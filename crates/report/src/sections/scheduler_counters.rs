@@ -16,6 +16,27 @@ struct Column {
     meaning: &'static str,
 }
 
+const STEAL: Column = Column {
+    head: "steal",
+    show: percent,
+    pick: |counters| counters.steal,
+    meaning: "the share of the CPUs' busy time that the hypervisor took",
+};
+
+const OTHER_WORK: Column = Column {
+    head: "other",
+    show: percent,
+    pick: |counters| counters.other_work,
+    meaning: "the share of the CPUs' time that other work used",
+};
+
+const RUN_DELAY: Column = Column {
+    head: "run delay",
+    show: percent,
+    pick: |counters| counters.run_delay,
+    meaning: "the share of the workers' time in which they were runnable and waited for a CPU",
+};
+
 const COLUMNS: [Column; 11] = [
     Column {
         head: "used",
@@ -23,24 +44,9 @@ const COLUMNS: [Column; 11] = [
         pick: |counters| counters.cpu_time,
         meaning: "the share of the time that the workers could have had",
     },
-    Column {
-        head: "steal",
-        show: percent,
-        pick: |counters| counters.steal,
-        meaning: "the share of the CPUs' busy time that the hypervisor took",
-    },
-    Column {
-        head: "other",
-        show: percent,
-        pick: |counters| counters.other_work,
-        meaning: "the share of the CPUs' time that other work used",
-    },
-    Column {
-        head: "run delay",
-        show: percent,
-        pick: |counters| counters.run_delay,
-        meaning: "the share of the workers' time in which they were runnable and waited for a CPU",
-    },
+    STEAL,
+    OTHER_WORK,
+    RUN_DELAY,
     Column {
         head: "throttled",
         show: percent,
@@ -105,16 +111,17 @@ pub(super) fn single(named: &NamedEvaluation) -> Vec<Table> {
 }
 
 pub(super) fn side_by_side(all: &[NamedEvaluation]) -> Vec<Table> {
-    let column = |title: &str, index: usize| {
-        let Column { show, pick, .. } = &COLUMNS[index];
+    let table = |title: &str, column: Column| {
         by_workers(title, all, |named| {
             let points = named.evaluation.scaling.iter().flat_map(|scaling| &scaling.points);
-            points.map(|point| (point.workers, optional(pick(&point.counters), *show))).collect()
+            points
+                .map(|point| (point.workers, optional((column.pick)(&point.counters), column.show)))
+                .collect()
         })
     };
     vec![
-        column("Steal: time taken by the hypervisor", 1),
-        column("Other work's share of the CPU time", 2),
-        column("Run delay: time that workers waited for a CPU", 3),
+        table("Steal: time taken by the hypervisor", STEAL),
+        table("Other work's share of the CPU time", OTHER_WORK),
+        table("Run delay: time that workers waited for a CPU", RUN_DELAY),
     ]
 }

@@ -1,7 +1,7 @@
 //! The candidates of a search, and the results of its finalists on fresh pairs.
 
 use crate::sections::{NamedEvaluation, Table};
-use manycore_analysis::TuneResult;
+use manycore_analysis::{TuneCandidate, TuneResult};
 use manycore_render::{
     figure::{ABSENT, factor, interval, times},
     table::Align,
@@ -11,14 +11,12 @@ pub(super) fn single(named: &NamedEvaluation) -> Vec<Table> {
     named.evaluation.tuning.as_ref().map(of_tuning).unwrap_or_default()
 }
 
-fn of_tuning(tuning: &TuneResult) -> Vec<Table> {
-    let mut tried = Table::numeric(
-        "Candidates, best first",
-        ("candidate", Align::Left),
-        &["over today", "95 % interval", "runs", "dropped after"],
-    );
-    tried.rows = tuning
-        .candidates
+/// Returns the table of what was searched or raced, best first: its title, the head of its first column, and what the
+/// ratios are relative to.
+pub(super) fn candidates(all: &[TuneCandidate], [title, first, over]: [&str; 3]) -> Table {
+    let columns = [over, "95 % interval", "runs", "dropped after"];
+    let mut tried = Table::numeric(title, (first, Align::Left), &columns);
+    tried.rows = all
         .iter()
         .map(|candidate| {
             vec![
@@ -30,6 +28,11 @@ fn of_tuning(tuning: &TuneResult) -> Vec<Table> {
             ]
         })
         .collect();
+    tried
+}
+
+fn of_tuning(tuning: &TuneResult) -> Vec<Table> {
+    let mut tried = candidates(&tuning.candidates, ["Candidates, best first", "candidate", "over today"]);
     tried.notes.push(
         "Ratios of the search are exploratory: the best of many looks better than it is. Today's behaviour ran in \
          every round."

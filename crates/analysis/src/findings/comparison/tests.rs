@@ -73,16 +73,16 @@ fn the_ratio_of_the_headline_is_that_of_the_table() {
     for better in [Direction::Lower, Direction::Higher] {
         let experiment = experiment("figure", "s", better, &ratios);
         let comparison = compare(&experiment).unwrap();
-        let table = comparison.metrics[0].ratio.unwrap().median;
+        let table = comparison.others[0].metrics[0].ratio.unwrap().median;
         let headline = text(&experiment);
         assert!(headline.contains(&format!("({table:.3}x;")), "{headline} beside {table}");
         let of_verdict = if better == Direction::Lower {
-            1.0 / comparison.verdict.ratio
+            1.0 / comparison.others[0].verdict.ratio
         } else {
-            comparison.verdict.ratio
+            comparison.others[0].verdict.ratio
         };
         assert!((of_verdict / table - 1.0).abs() < 1e-12);
-        assert_eq!(comparison.metrics[0].answer, comparison.verdict.answer);
+        assert_eq!(comparison.others[0].metrics[0].answer, comparison.others[0].verdict.answer);
     }
 }
 

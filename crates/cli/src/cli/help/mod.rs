@@ -30,20 +30,23 @@ const TEMPLATE: &str = "{about-with-newline}\n{before-help}{usage-heading} {usag
 
 /// Headings of options, which are the same in all subcommands, with the ids of the options. The others are under
 /// "Options", first.
-const HEADINGS: [(&str, &[&str]); 6] = [
+const HEADINGS: [(&str, &[&str]); 8] = [
+    ("Variants", &["a", "b", "variant", "vs", "parameter", "reference"]),
     ("How long", &["budget", "quick", "standard", "full", "pairs", "count", "interval", "work_time", "once"]),
+    ("Method", &["by", "precision", "equivalent", "primary", "seed", "hold", "check"]),
     (
-        "Method",
+        "Life of a run",
         &[
-            "precision",
-            "equivalent",
-            "primary",
+            "setup",
+            "prepare",
+            "conclude",
+            "cleanup",
             "warmup",
+            "input",
+            "drop_caches",
+            "shell",
             "timeout",
             "ignore_failure",
-            "seed",
-            "hold",
-            "check",
         ],
     ),
     ("Service", &["service", "service_pid", "ready", "ready_port", "load_cpus"]),
@@ -52,21 +55,32 @@ const HEADINGS: [(&str, &[&str]); 6] = [
         "Output",
         &[
             "format", "color", "verbose", "out", "results", "force", "html", "csv", "svg", "save", "xml",
-            "trace", "history", "events", "metrics", "quiet",
+            "trace", "history", "events", "metrics", "export", "quiet",
         ],
     ),
     ("Help", &["help", "version"]),
 ];
 
 /// Options under these headings are not in the short help.
-const LONG_ONLY: [&str; 3] = ["Method", "Service", "Input"];
+const LONG_ONLY: [&str; 4] = ["Method", "Life of a run", "Service", "Input"];
 
 /// The option of such a heading that is in the short help, as it shows that the others exist.
 const SHORT_OPTION: &str = "service";
 
 /// Options of other headings that are not in the short help either, because few users need them.
-const LONG_ONLY_OPTIONS: [&str; 8] =
-    ["results", "force", "a_memory", "b_memory", "a_workers", "b_workers", "memory", "unixbench_dir"];
+const LONG_ONLY_OPTIONS: [&str; 11] = [
+    "results",
+    "force",
+    "settings",
+    "memory",
+    "unixbench_dir",
+    "vs",
+    "reference",
+    "baseline",
+    "fail_if",
+    "inconclusive",
+    "export",
+];
 
 /// Returns the width of help in columns: that of the terminal, within limits.
 pub fn width() -> usize {

@@ -1,42 +1,51 @@
-//! `manycore compare`: measures whether B is better than A, and by how much.
+//! `manycore compare`: measures which of several variants is better, and by how much.
 
 mod commands;
+mod records;
 
-use crate::{cli::Compare, failure::Outcome, measuring::Run, source, study};
+use crate::{
+    cli::Compare,
+    failure::{Failure, Outcome},
+    measuring::Run,
+    source, study,
+};
 use manycore_render::terminal::Terminal;
-use manycore_study::compare::{self, Comparison, VariantSpec};
+use manycore_study::{
+    Options,
+    compare::{self, Comparison, VariantSpec},
+    variant,
+};
 
-/// Measures pairs of A and B, saves the record and prints the verdict.
+/// Measures rounds of all variants, saves the record and prints the verdict.
 pub fn run(args: &Compare, terminal: Terminal) -> Outcome {
-    let options = study::options("compare", &args.measuring)?;
+    if let Some(sides) = records::sides(args)? {
+        return records::run(args, &sides, terminal);
+    }
+    let checks = records::checks(args)?;
+    let options = Options { by: args.estimator.by, ..study::options("compare", &args.measuring)? };
     let comparison = comparison(args)?;
     let machine = source::live()?;
-    let mut run = Run::begin("compare", &args.measuring.results, terminal, study::planned_seconds(&options))?;
+    let mut run = Run::begin("compare", &args.measuring.results, terminal, study::planned_seconds(&options))?
+        .with_checks(checks);
     let measured = compare::run(machine, &options, &comparison, &mut run);
     let (record, ending) = measured.inspect_err(|_| run.discard())?;
     run.end(record, ending.map_err(Into::into))
 }
 
 fn comparison(args: &Compare) -> Outcome<Comparison> {
-    let workers = |own: Option<u32>| own.or(args.workers).map(|workers| workers as usize);
-    let [a, b] = commands::commands(args)?;
+    let base =
+        VariantSpec { workers: args.workers.map(|workers| workers as usize), ..VariantSpec::default() };
+    let mut texts = commands::texts(args)?;
+    let hooks = study::hooks(&args.measuring.life, texts.len())?;
+    for (text, hooks) in texts.iter_mut().zip(hooks) {
+        text.hooks = hooks;
+    }
+    let variants = variant::expand(&texts, &args.variants.parameter, &base).map_err(Failure::input)?;
+    let wanted = args.variants.reference.as_deref();
+    let reference = wanted.map(|wanted| variant::reference(&variants, wanted)).transpose();
     Ok(Comparison {
-        variants: [
-            VariantSpec {
-                command: a,
-                env: args.a_env.clone(),
-                place: args.a.clone(),
-                memory: args.a_memory.clone(),
-                workers: workers(args.a_workers),
-            },
-            VariantSpec {
-                command: b,
-                env: args.b_env.clone(),
-                place: args.b.clone(),
-                memory: args.b_memory.clone(),
-                workers: workers(args.b_workers),
-            },
-        ],
+        reference: reference.map_err(Failure::input)?.unwrap_or(0),
+        variants,
         precision: args.measuring.precision,
     })
 }

@@ -4,8 +4,8 @@ use super::{UndoResult, result::changed};
 use crate::{
     group_dir,
     journal::{change::Change, pending::Pending},
+    setting::value::{same, value_of},
 };
-use manycore_topology::CpuSet;
 use std::{
     collections::BTreeMap,
     fs, io,
@@ -29,13 +29,15 @@ pub(super) fn restore(pending: &Pending, restored: &mut UndoResult) {
     }
     let settings = settings(pending);
     let newer = if settings.is_empty() { Vec::new() } else { pending.newer() };
-    for (path, (old, new)) in settings {
-        let result = match fs::read_to_string(path).as_deref().map(str::trim) {
+    for (path, setting) in settings {
+        let old = setting.old;
+        let result = match fs::read_to_string(path).as_deref().map(value_of) {
             Ok(now) if same(now, old) => Ok(()),
-            Ok(now) if same(now, new) => fs::write(path, old).inspect(|()| restored.settings += 1),
+            Ok(now) if setting.wrote(now) => fs::write(path, old).inspect(|()| restored.settings += 1),
             Ok(now) => {
-                let wrote_it =
-                    |other: &&Pending| self::settings(other).get(path).is_some_and(|(_, new)| same(now, new));
+                let wrote_it = |other: &&Pending| {
+                    self::settings(other).get(path).is_some_and(|setting| setting.wrote(now))
+                };
                 let former = Change::OriginalSetting { path: path.clone(), old: old.to_owned() };
                 match newer.iter().find(wrote_it) {
                     Some(other) => other.append(&former),
@@ -55,24 +57,33 @@ pub(super) fn restore(pending: &Pending, restored: &mut UndoResult) {
     }
 }
 
-/// Returns the original contents of each file and the contents that were written last.
-fn settings(pending: &Pending) -> BTreeMap<&PathBuf, (&str, &str)> {
-    let mut known: BTreeMap<&PathBuf, (&str, &str)> = BTreeMap::new();
+/// A file that was written.
+struct WrittenSetting<'a> {
+    /// Its original contents.
+    old: &'a str,
+    /// All contents that were written. Settings that are switched between runs are recorded once for each value.
+    new: Vec<&'a str>,
+}
+
+impl WrittenSetting<'_> {
+    fn wrote(&self, now: &str) -> bool {
+        self.new.iter().any(|new| same(now, new))
+    }
+}
+
+/// Returns what was written to each file.
+fn settings(pending: &Pending) -> BTreeMap<&PathBuf, WrittenSetting<'_>> {
+    let mut known: BTreeMap<&PathBuf, WrittenSetting> = BTreeMap::new();
     for change in &pending.changes {
         match change {
             Change::Setting { path, old, new } => {
-                known.entry(path).and_modify(|entry| entry.1 = new).or_insert((old, new));
+                known.entry(path).or_insert(WrittenSetting { old, new: Vec::new() }).new.push(new);
             }
             Change::OriginalSetting { path, old } => {
-                known.entry(path).and_modify(|entry| entry.0 = old);
+                known.entry(path).and_modify(|entry| entry.old = old);
             }
             _ => {}
         }
     }
     known
-}
-
-/// Whether two texts are the same setting: the kernel formats CPU lists in its own way.
-fn same(a: &str, b: &str) -> bool {
-    a == b || matches!((a.parse::<CpuSet>(), b.parse::<CpuSet>()), (Ok(a), Ok(b)) if a == b)
 }

@@ -1,5 +1,5 @@
 //! Tests of the built-in readers on the output of real programs. The files are unchanged output, except those
-//! of `memtier`, UnixBench and SPEC, which have invented figures in the format of published reports.
+//! of `memtier`, `oha`, `ghz`, `wrk2`, UnixBench and SPEC, which have invented figures in the format of published reports.
 
 use super::*;
 use crate::record::Direction::{self, Higher, Lower};
@@ -70,6 +70,35 @@ fn a_metric_option_is_a_metric_or_a_reader() {
     );
 }
 
+#[test]
+fn figures_are_also_read_from_standard_error_and_from_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("wrk.log");
+    std::fs::write(&path, printed!("wrk")).unwrap();
+    let read = |given: &str| {
+        let reader: MetricReader = given.parse().unwrap();
+        reader.before_run();
+        let output = RunOutput { stderr: "rate 8\n{\"p99\": 3}", ..output("rate 7") };
+        reader.read(&output).map_err(|error| error.to_string())
+    };
+    let value = |given: &str| read(given).unwrap()[0].1;
+    assert_eq!([value("rate=rate (.*)"), value("rate=stderr:rate (.*)")], [7.0, 8.0]);
+    assert_eq!(value("p99=stderr:json:p99"), 3.0);
+    let from_file = format!("wrk=file:{}:", path.display());
+    assert_eq!(read(&from_file).unwrap(), read_all(&readers(&["wrk"]), &output(printed!("wrk"))).unwrap());
+    let custom = read(&format!("rps=file:{}:Requests/sec: +(.*)", path.display())).unwrap();
+    assert_eq!(custom[0].1, read(&from_file).unwrap()[0].1);
+    assert!(
+        read("x=stderr:none (.*)").unwrap_err().contains("does not match standard error; the last line is")
+    );
+    assert!(read("x=file:no/such.log:(.*)").unwrap_err().contains("cannot read no/such.log"));
+    assert_eq!("wrk=stderr:rate (.*)".parse::<MetricReader>().unwrap_err().to_string(), parse_error("wrk=x"));
+}
+
+fn parse_error(given: &str) -> String {
+    given.parse::<MetricReader>().unwrap_err().to_string()
+}
+
 fn readers(given: &[&str]) -> Vec<MetricReader> {
     given.iter().map(|reader| reader.parse().unwrap()).collect()
 }
@@ -110,6 +139,18 @@ const WORDS: &[&str] = &[
     "Thread Stats",
     "Latency ",
     "Latency Distribution",
+    "Latency Distribution (HdrHistogram - Recorded Latency)",
+    "Latency distribution:",
+    "Response time distribution:",
+    "Status code distribution:",
+    "Success rate:",
+    "Count:",
+    "Average:",
+    "Slowest:",
+    "99% in 0.1 secs",
+    "[200]",
+    "1/(1-Percentile)",
+    "#[Max =",
     "50%",
     "Transfer/sec:",
     "MB",

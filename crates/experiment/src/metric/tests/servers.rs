@@ -118,3 +118,100 @@ fn memtier_gives_its_totals() {
     let kb = ("throughput", "KB/s", Higher, 2.25);
     gives("memtier", old, &[("operations", "ops/s", Higher, 100.5), ("latency", "ms", Lower, 1.5), kb]);
 }
+
+#[test]
+fn wrk2_gives_the_percentiles_of_its_histogram() {
+    let figures = [
+        ("requests", "requests/s", Higher, 1999.21),
+        ("transfer", "MiB/s", Higher, 1.64),
+        ("latency", "ms", Lower, 1.14),
+        ("p50", "ms", Lower, 1.11),
+        ("p75", "ms", Lower, 1.35),
+        ("p90", "ms", Lower, 1.61),
+        ("p99", "ms", Lower, 2.14),
+        ("p99.9", "ms", Lower, 2.34),
+        ("p99.99", "ms", Lower, 2.46),
+        ("p99.999", "ms", Lower, 2.5),
+        ("max", "ms", Lower, 2.54),
+        ("errors", "", Lower, 0.0),
+    ];
+    gives("wrk2", printed!("wrk2"), &figures);
+    assert!(
+        read("wrk2", printed!("wrk-latency"))
+            .unwrap_err()
+            .starts_with("this does not look like the output of wrk2")
+    );
+}
+
+#[test]
+fn hey_oha_and_ghz_give_requests_and_percentiles() {
+    let hey = [
+        ("requests", "requests/s", Higher, 595.8123),
+        ("latency", "ms", Lower, 6.4),
+        ("p10", "ms", Lower, 1.3),
+        ("p25", "ms", Lower, 2.2),
+        ("p50", "ms", Lower, 5.2),
+        ("p75", "ms", Lower, 8.9),
+        ("p90", "ms", Lower, 11.9),
+        ("p95", "ms", Lower, 15.1),
+        ("p99", "ms", Lower, 30.4),
+        ("max", "ms", Lower, 39.9),
+        ("errors", "", Lower, 0.0),
+    ];
+    let found = read("hey", printed!("hey")).unwrap();
+    assert_eq!(found.len(), hey.len());
+    for ((metric, value), (name, unit, better, expected)) in found.iter().zip(hey) {
+        assert_eq!((metric.name.as_str(), metric.unit.as_str(), metric.better), (name, unit, better));
+        assert!((value - expected).abs() < 1e-9, "{name}: {value}");
+    }
+    gives("oha.p99.9", printed!("oha"), &[("p99.9", "ms", Lower, 8.1132)]);
+    gives("oha.max", printed!("oha"), &[("max", "ms", Lower, 25.491)]);
+    gives("oha.requests", printed!("oha"), &[("requests", "requests/s", Higher, 49_874.1)]);
+    gives("ghz.p95", printed!("ghz"), &[("p95", "ms", Lower, 55.45)]);
+    assert_eq!(
+        read_all(&readers(&["ghz.requests", "ghz.errors"]), &output(printed!("ghz"))).unwrap()[1].1,
+        1.0
+    );
+    for (reader, other) in [("hey", "oha"), ("oha", "hey"), ("ghz", "oha"), ("hey", "ghz")] {
+        let text = match other {
+            "oha" => printed!("oha"),
+            "ghz" => printed!("ghz"),
+            _ => printed!("hey"),
+        };
+        assert!(
+            read(reader, text).unwrap_err().contains("does not look like the output of"),
+            "{reader} {other}"
+        );
+    }
+}
+
+#[test]
+fn hey_with_failed_requests_is_rejected() {
+    assert_eq!(
+        read("hey", printed!("hey-404")),
+        Err("hey counted 40 errors and 0 successful responses, so its rate is not that of successful responses; check \
+             that the server is up and the address is right"
+            .to_owned())
+    );
+    let refused = printed!("hey")
+        .replace("  [200]\t300 responses\n", "\nError distribution:\n  [20]\tGet \"x\": refused\n");
+    assert!(read("hey", &refused).unwrap_err().starts_with("hey counted 20 errors and 0 successful"));
+}
+
+#[test]
+fn a_table_of_hdr_histogram_gives_the_percentiles_that_it_reaches() {
+    let figures = [
+        ("p99", "", Lower, 2.141),
+        ("p50", "", Lower, 1.113),
+        ("p75", "", Lower, 1.610),
+        ("p90", "", Lower, 1.610),
+        ("p99.9", "", Lower, 2.541),
+        ("p99.99", "", Lower, 2.541),
+        ("latency", "", Lower, 1.138),
+        ("max", "", Lower, 2.540),
+    ];
+    gives("hdr", printed!("hdr"), &figures);
+    let few = "Value     Percentile TotalCount 1/(1-Percentile)\n\n 1.0 0.5 5 2.0\n 3.0 1.0 10 inf\n";
+    let names: Vec<String> = read("hdr", few).unwrap().into_iter().map(|(metric, _)| metric.name).collect();
+    assert_eq!(names, ["p50", "p75", "p90", "max"]);
+}

@@ -1,62 +1,131 @@
-//! How the ratio of two variants settled with the number of pairs.
+//! How the ratio of each variant over the reference settled with the number of pairs.
 
 use crate::{
     NamedEvaluation,
     html::charts::{ChartFigure, titled},
+    sections::comparison::by,
 };
-use manycore_analysis::compare;
-use manycore_experiment::record::{Direction, Experiment, factor, id};
-use manycore_render::chart::{Axis, LineChart, Mark, Point, Series, Style, legend_sample};
-use manycore_stats::{Estimate, FAMILY_LEVEL};
+use manycore_analysis::{Comparison, VariantComparison, settling};
+use manycore_experiment::record::{Direction, Experiment, id};
+use manycore_render::chart::{
+    Axis, Course, CourseChart, CoursePoint, LineChart, Mark, Point, Series, Style, legend_sample,
+};
+use manycore_stats::Estimate;
+use manycore_text::units::decimals;
 
-/// Number of points of the curve.
-const CURVE_POINTS: usize = 10;
-
-/// Minimum number of pairs for an interval.
-const MIN_PAIRS: usize = 6;
+/// Maximum number of variants in one chart.
+const MAX_COURSES: usize = 16;
 
 pub(super) fn figures(all: &[NamedEvaluation]) -> Vec<ChartFigure> {
-    all.iter().enumerate().filter_map(|(index, named)| ratio_by_pairs(index, named, all)).collect()
+    all.iter().enumerate().filter_map(|(index, named)| figure(index, named, all)).collect()
 }
 
-fn ratio_by_pairs(index: usize, named: &NamedEvaluation, all: &[NamedEvaluation]) -> Option<ChartFigure> {
+fn figure(index: usize, named: &NamedEvaluation, all: &[NamedEvaluation]) -> Option<ChartFigure> {
     let experiment = named.record.experiment(id::COMPARE)?;
-    let estimates = estimates_by_pairs(experiment)?;
+    let comparison = named.evaluation.comparison.as_ref()?;
+    let figure = match comparison.only_other() {
+        Some(other) => of_pair(index, experiment, comparison, other),
+        None => of_several(index, experiment, comparison),
+    }?;
+    Some(ChartFigure { title: titled(&figure.title, named, all), ..figure })
+}
+
+fn of_pair(
+    index: usize,
+    experiment: &Experiment,
+    comparison: &Comparison,
+    other: &VariantComparison,
+) -> Option<ChartFigure> {
+    let estimates = settling(experiment, (comparison.reference, other.treatment));
+    let over =
+        format!("{} over {}", comparison.title(other.treatment), comparison.title(comparison.reference));
     let counts: Vec<f64> = estimates.iter().map(|estimate| estimate.n as f64).rev().collect();
+    let (most, least) = (*counts.first()?, *counts.last()?);
     let ends = estimates.iter().filter_map(|estimate| estimate.interval).flat_map(|(low, high)| [low, high]);
     let drawing = LineChart {
         id: &format!("chart-comparison-{}", index + 1),
-        label: "Ratio of B over A by the number of pairs",
+        label: &format!("Ratio of {over} by the number of pairs"),
         x_name: "pairs",
-        y_name: "B over A",
+        y_name: &over,
         x: Axis::log2_at(&counts, &counts, 0.08),
         y: Axis::linear(ends.collect::<Vec<_>>(), &[1.0], 6.0),
         vertical_line: None,
-        series: vec![equal(*counts.first()?), measured(index, &estimates)],
+        series: vec![equal(least, most), measured(index, &estimates)],
     }
     .draw();
-    let better = if is_lower_better(experiment) { "below" } else { "above" };
-    let title = format!("How the ratio settled ({better} 1: B is better)");
+    let title = format!(
+        "How the ratio settled ({} 1: {} is better)",
+        better(experiment),
+        comparison.title(other.treatment)
+    );
     Some(ChartFigure {
-        title: titled(&title, named, all),
-        caption: "The ratio of the pairs so far, each with a 95 % interval of its own.".to_owned(),
+        title,
+        caption: format!(
+            "The ratio{} of the pairs so far, each with a 95 % interval of its own.",
+            by(comparison)
+        ),
         legend: vec![
-            (legend_sample(Style::Measured, Mark::of_series(index), index), "B over A".to_owned()),
+            (legend_sample(Style::Measured, Mark::of_series(index), index), over.clone()),
             (legend_sample(Style::Ideal, Mark::Circle, 5), "equal".to_owned()),
         ],
         drawing,
     })
 }
 
-/// Returns the line at 1, up to so many pairs.
-fn equal(most: f64) -> Series {
-    let at = |x: f64| Point { x, y: 1.0, interval: None, label: String::new() };
-    Series {
-        colour: 5,
-        mark: Mark::Circle,
-        style: Style::Ideal,
-        points: vec![at(MIN_PAIRS as f64), at(most)],
+fn of_several(index: usize, experiment: &Experiment, comparison: &Comparison) -> Option<ChartFigure> {
+    let reference = comparison.title(comparison.reference);
+    let course = |(colour, other): (usize, &VariantComparison)| {
+        let estimates = settling(experiment, (comparison.reference, other.treatment));
+        let last = estimates.last()?;
+        let ends = last.interval.map(|(low, high)| format!(" ({} to {})", decimals(low), decimals(high)));
+        Some(Course {
+            name: comparison.title(other.treatment).to_owned(),
+            words: format!("{}x{}, {} rounds", decimals(last.median), ends.unwrap_or_default(), last.n),
+            points: estimates.iter().map(point).collect(),
+            colour,
+        })
+    };
+    let courses: Vec<Course> =
+        comparison.others.iter().enumerate().filter_map(course).take(MAX_COURSES).collect();
+    if courses.is_empty() {
+        return None;
     }
+    let drawing = CourseChart {
+        id: &format!("chart-comparison-{}", index + 1),
+        label: &format!("Ratio of each variant over {reference} by the number of rounds"),
+        x_name: "rounds",
+        courses,
+    }
+    .draw();
+    let better = better(experiment);
+    Some(ChartFigure {
+        title: format!("How the ratios over {reference} settled ({better} 1: better than {reference})"),
+        caption: format!(
+            "The ratio{} of the rounds so far; the band is its 95 % interval. The scales differ. Here each variant has an interval of its \
+             own. Those in the table hold jointly and are wider.",
+            by(comparison)
+        ),
+        legend: Vec::new(),
+        drawing,
+    })
+}
+
+fn point(estimate: &Estimate) -> CoursePoint {
+    CoursePoint { x: estimate.n as f64, ratio: estimate.median, interval: estimate.interval }
+}
+
+/// Returns on which side of 1 a variant is better.
+fn better(experiment: &Experiment) -> &'static str {
+    match experiment.metrics.first().map(|metric| metric.better) {
+        Some(Direction::Lower) => "below",
+        Some(Direction::Higher) | None => "above",
+    }
+}
+
+/// Returns the line at 1.
+fn equal(least: f64, most: f64) -> Series {
+    let at = |x: f64| Point { x, y: 1.0, interval: None, label: String::new() };
+    Series { colour: 5, mark: Mark::Circle, style: Style::Ideal, points: vec![at(least), at(most)] }
 }
 
 /// Returns the estimates of a record, of which the last has a label.
@@ -69,36 +138,4 @@ fn measured(index: usize, estimates: &[Estimate]) -> Series {
     };
     let points = estimates.iter().enumerate().map(point).collect();
     Series { colour: index, mark: Mark::of_series(index), style: Style::Measured, points }
-}
-
-/// Returns whether the primary metric is better if it is lower.
-fn is_lower_better(experiment: &Experiment) -> bool {
-    experiment.metrics.first().is_some_and(|metric| metric.better == Direction::Lower)
-}
-
-/// Returns the estimates from the first few pairs up to all of them.
-fn estimates_by_pairs(experiment: &Experiment) -> Option<Vec<Estimate>> {
-    compare(experiment)?;
-    let side = |name: &str| {
-        let is = |side: &String| side == name;
-        experiment
-            .treatments
-            .iter()
-            .position(|treatment| treatment.factors.get(factor::VARIANT).is_some_and(is))
-    };
-    // Rates, of which a higher one is better; a metric of which a lower value is better is their reciprocal.
-    let sign = if is_lower_better(experiment) { -1.0 } else { 1.0 };
-    let rates = experiment.log_ratios(side("A")?, side("B")?);
-    let ratios: Vec<f64> = rates.into_iter().map(|ratio| sign * ratio).collect();
-    let growth = (ratios.len() as f64 / MIN_PAIRS as f64).powf(1.0 / (CURVE_POINTS - 1) as f64);
-    let mut counts: Vec<usize> = (0..CURVE_POINTS)
-        .map(|step| (MIN_PAIRS as f64 * growth.powi(step as i32)).round() as usize)
-        .filter(|&count| (MIN_PAIRS..=ratios.len()).contains(&count))
-        .chain([ratios.len()])
-        .collect();
-    counts.dedup();
-    let estimate = |&count: &usize| {
-        Estimate::from_differences(&ratios[..count], FAMILY_LEVEL).map(|ratio| ratio.map(f64::exp))
-    };
-    (counts.len() > 1).then(|| counts.iter().filter_map(estimate).collect())
 }

@@ -9,6 +9,7 @@ mod scaling;
 mod spawning;
 mod stream;
 mod strips;
+mod timeline;
 
 use crate::NamedEvaluation;
 use maud::Markup;
@@ -32,7 +33,11 @@ pub fn figures(id: &str, all: &[NamedEvaluation]) -> Vec<ChartFigure> {
         "modes" => bars::modes(all).into_iter().chain(strips::figures(id, all)).collect(),
         "matrix" => bars::matrix(all),
         "contention" => contention::figures(all).into_iter().chain(strips::figures(id, all)).collect(),
-        "comparison" => strips::figures(id, all).into_iter().chain(comparison::figures(all)).collect(),
+        "comparison" => strips::figures(id, all)
+            .into_iter()
+            .chain(comparison::figures(all))
+            .chain(timeline::figures(all))
+            .collect(),
         "affinity" => strips::figures(id, all).into_iter().chain(maps::affinity(all)).collect(),
         "noise" | "tuning" | "limits" => strips::figures(id, all),
         "latency" => latency::figures(all),

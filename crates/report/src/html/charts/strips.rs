@@ -3,8 +3,9 @@
 use crate::{
     NamedEvaluation,
     html::charts::{ChartFigure, titled},
-    sections::modes,
+    sections::{comparison::by, modes},
 };
+use manycore_analysis::{MetricComparison, VariantComparison};
 use manycore_experiment::record::{Experiment, Sample, Treatment, factor, id};
 use manycore_render::chart::{Strip, StripChart};
 use manycore_stats::{
@@ -38,6 +39,8 @@ struct Spec {
     axis_name: &'static str,
     /// The margin of equivalence, where it decides.
     margin: Option<f64>,
+    /// ` by mean`, where the estimate is not that of typical pairs.
+    by: String,
     /// Whether each distribution is a chart with an axis of its own. One axis is for ratios of the same kind.
     has_own_axes: bool,
 }
@@ -79,10 +82,8 @@ type PairsOf = fn(&NamedEvaluation) -> Vec<Pairs>;
 
 /// Returns what the chart of a section is called, and the function that returns its pairs.
 fn chart_of(section: &str, named: &NamedEvaluation) -> Option<(Spec, PairsOf)> {
-    let margin = |experiment: &str| {
-        let experiment = named.record.experiment(experiment);
-        experiment.map(|experiment| DecisionRule::from_parameters(&experiment.parameters).margin)
-    };
+    let comparison_of = named.evaluation.comparison.as_ref();
+    let is_pair = comparison_of.is_none_or(|comparison| comparison.only_other().is_some());
     let (name, title, axis_name, pairs_of): (_, _, _, PairsOf) = match section {
         "noise" => ("chart-noise", "Ratio of two identical variants, pair by pair", "B over A", noise),
         "modes" => (
@@ -98,8 +99,12 @@ fn chart_of(section: &str, named: &NamedEvaluation) -> Option<(Spec, PairsOf)> {
             let title = "Two pinned tasks, relative to the nearest CPUs, pair by pair";
             ("chart-contention-pairs", title, "rate relative to the nearest CPUs", contention)
         }
-        "comparison" => {
+        "comparison" if is_pair => {
             ("chart-comparison-pairs", "B over A, pair by pair", "value of B over value of A", comparison)
+        }
+        "comparison" => {
+            let title = "Variants over the reference, round by round";
+            ("chart-comparison-pairs", title, "value over that of the reference", comparison)
         }
         "tuning" => (
             "chart-tuning-pairs",
@@ -113,15 +118,24 @@ fn chart_of(section: &str, named: &NamedEvaluation) -> Option<(Spec, PairsOf)> {
         }
         _ => return None,
     };
-    let margin = match section {
-        "modes" => margin(id::MODES),
-        "affinity" => margin(id::AFFINITY),
-        "comparison" => margin(id::COMPARE),
-        "tuning" => margin(id::TUNE_CONFIRM),
-        _ => None,
+    let margin = margin_of(section, named);
+    // Metrics of two variants have an axis each; several variants share that of the metric.
+    let has_own_axes = section == "comparison" && is_pair;
+    let by = comparison_of.filter(|_| section == "comparison").map(by).unwrap_or_default();
+    Some((Spec { id: name, title, axis_name, margin, by, has_own_axes }, pairs_of))
+}
+
+/// Returns the equivalence margin of a section's experiment, where its chart shows one.
+fn margin_of(section: &str, named: &NamedEvaluation) -> Option<f64> {
+    let id = match section {
+        "modes" => id::MODES,
+        "affinity" => id::AFFINITY,
+        "comparison" => id::COMPARE,
+        "tuning" => id::TUNE_CONFIRM,
+        _ => return None,
     };
-    let has_own_axes = section == "comparison";
-    Some((Spec { id: name, title, axis_name, margin, has_own_axes }, pairs_of))
+    let experiment = named.record.experiment(id)?;
+    Some(DecisionRule::from_parameters(&experiment.parameters).margin)
 }
 
 fn chart(spec: &Spec, id: &str, title: String, pairs: Vec<Pairs>) -> ChartFigure {
@@ -130,8 +144,9 @@ fn chart(spec: &Spec, id: &str, title: String, pairs: Vec<Pairs>) -> ChartFigure
         let ends = interval.map(|(low, high)| format!(" ({} to {})", short(low), short(high)));
         Strip {
             words: format!(
-                "{}{}, {} pairs",
+                "{}{}{}, {} pairs",
                 short(pairs.estimate.median),
+                spec.by,
                 ends.unwrap_or_default(),
                 pairs.estimate.n
             ),
@@ -153,7 +168,8 @@ fn chart(spec: &Spec, id: &str, title: String, pairs: Vec<Pairs>) -> ChartFigure
     ChartFigure {
         caption: format!(
             "Each point is a pair; many pairs are shown as a histogram. The bar below is the interval, the dot the \
-             estimate. The vertical line is 1: no difference.{zone}"
+             estimate{}. The vertical line is 1: no difference.{zone}",
+            spec.by
         ),
         drawing: drawing.draw(),
         title,
@@ -237,22 +253,33 @@ fn contention(named: &NamedEvaluation) -> Vec<Pairs> {
 fn comparison(named: &NamedEvaluation) -> Vec<Pairs> {
     let of = || {
         let experiment = named.record.experiment(id::COMPARE)?;
-        let side = |name| find(experiment, |treatment| has(treatment, factor::VARIANT, name));
-        let (a, b) = (side("A")?, side("B")?);
-        let evaluated = named.evaluation.comparison.as_ref()?;
-        let metric = |(index, compared): (usize, &manycore_analysis::MetricComparison)| {
-            let value = |sample: &Sample| sample.values.get(index).copied();
-            Some(Pairs {
-                name: compared.metric.name.clone(),
-                log_ratios: experiment.log_ratios_of(a, b, value),
-                estimate: compared.ratio?,
-            })
+        let comparison = named.evaluation.comparison.as_ref()?;
+        let pairs_of = |other: &VariantComparison, name: Option<&str>| {
+            let (a, b) = (comparison.reference, other.treatment);
+            let metric = |(index, compared): (usize, &MetricComparison)| {
+                let value = |sample: &Sample| sample.values.get(index).copied();
+                Some(Pairs {
+                    name: name.unwrap_or(&compared.metric.name).to_owned(),
+                    log_ratios: experiment.log_ratios_of(a, b, value),
+                    estimate: compared.ratio?,
+                })
+            };
+            let metrics: Vec<Pairs> = other.metrics.iter().enumerate().filter_map(metric).collect();
+            if metrics.is_empty() {
+                let ratios = experiment.log_ratios(a, b);
+                return vec![Pairs::of_verdict(name.unwrap_or("rate"), ratios, &other.verdict)];
+            }
+            metrics
         };
-        let metrics: Vec<Pairs> = evaluated.metrics.iter().enumerate().filter_map(metric).collect();
-        if metrics.is_empty() {
-            return Some(vec![Pairs::of_verdict("rate", experiment.log_ratios(a, b), &evaluated.verdict)]);
-        }
-        Some(metrics)
+        // Of several variants, the primary metric; of one beside the reference, every metric.
+        Some(match comparison.only_other() {
+            Some(other) => pairs_of(other, None),
+            None => {
+                let first =
+                    |other| pairs_of(other, Some(comparison.title(other.treatment))).into_iter().next();
+                comparison.others.iter().filter_map(first).collect()
+            }
+        })
     };
     of().unwrap_or_default()
 }

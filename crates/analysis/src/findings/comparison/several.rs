@@ -1,0 +1,169 @@
+//! The answer for more than two variants: their order as far as it is proven, and the best one against the reference.
+
+use super::{Wording, more, probability, too_few, trade_off};
+use crate::{
+    Comparison, VariantComparison,
+    wording::{ChangeWording, percent},
+};
+use manycore_experiment::{Record, record::id};
+use manycore_stats::verdict::Answer;
+use manycore_text::{names::list, units::counted};
+
+/// Number of variants of one group that are named.
+const MAX_NAMED: usize = 6;
+
+pub(super) fn answer(comparison: &Comparison) -> String {
+    if comparison.others.iter().all(|other| other.verdict.interval.is_none()) {
+        return too_few(comparison, "round");
+    }
+    if comparison.same_variants {
+        return same(comparison);
+    }
+    let parts = [Some(ranking(comparison)), best(comparison), trade_offs(comparison), undecided(comparison)];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
+}
+
+fn same(comparison: &Comparison) -> String {
+    let count = comparison.variants.len();
+    let rest = if comparison
+        .others
+        .iter()
+        .any(|other| other.verdict.is_different() || other.verdict.answer == Answer::TradeOff)
+    {
+        "The differences are chance: about one of 20 such runs shows one."
+    } else {
+        "What remains is the noise of this machine."
+    };
+    format!("All {count} variants are the same, so their true ratios are 1. {rest}")
+}
+
+/// `Fastest: B and D (a tie); then A; then C.`
+fn ranking(comparison: &Comparison) -> String {
+    let margin = comparison.others.first().map_or(0.0, |other| other.verdict.rule.margin);
+    let are_equivalent = comparison.others.iter().all(|other| other.verdict.is_within_margin());
+    let group = |group: &Vec<usize>| {
+        let titles: Vec<&str> = group.iter().map(|&treatment| comparison.title(treatment)).collect();
+        enumerated(&titles)
+    };
+    match comparison.ranking.as_slice() {
+        [all] if are_equivalent => {
+            format!(
+                "Equivalent to {} within {}: {}.",
+                title(comparison),
+                percent(margin),
+                without(comparison, all)
+            )
+        }
+        [all] => format!("No order is proven: {} tie.", group(all)),
+        groups => {
+            let tied = |tied: &Vec<usize>| {
+                let tie = if tied.len() > 1 { " (a tie)" } else { "" };
+                format!("{}{tie}", group(tied))
+            };
+            let groups: Vec<String> = groups.iter().map(tied).collect();
+            format!("{}: {}.", change(comparison).superlative(), groups.join("; then "))
+        }
+    }
+}
+
+/// Returns the titles of a group without that of the reference.
+fn without(comparison: &Comparison, group: &[usize]) -> String {
+    let others = group.iter().filter(|&&treatment| treatment != comparison.reference);
+    enumerated(&others.map(|&treatment| comparison.title(treatment)).collect::<Vec<_>>())
+}
+
+fn title(comparison: &Comparison) -> &str {
+    comparison.title(comparison.reference)
+}
+
+fn change(comparison: &Comparison) -> ChangeWording {
+    let primary = comparison.others.first().and_then(|other| other.metrics.first());
+    ChangeWording::for_metric(primary.map(|primary| &primary.metric)).by(comparison.estimator())
+}
+
+/// Says what the best variant does, against the reference.
+fn best(comparison: &Comparison) -> Option<String> {
+    let first = comparison.ranking.first().filter(|_| comparison.ranking.len() > 1)?;
+    let better = change(comparison).comparative(true);
+    if first.contains(&comparison.reference) {
+        return Some(format!("No variant is shown to be {better} than {}.", title(comparison)));
+    }
+    let best = comparison.others.iter().find(|other| Some(&other.treatment) == first.first())?;
+    let wording = Wording::new(comparison, best);
+    Some(format!("{} ({}).", wording.change.than(wording.titles, wording.ratio), wording.measured()?))
+}
+
+/// Names the variants that are better by one figure and worse by another.
+fn trade_offs(comparison: &Comparison) -> Option<String> {
+    let sentence = |other: &VariantComparison| {
+        let wording = Wording::new(comparison, other);
+        Some(trade_off::sentence(&wording, other.trade_off.as_ref()?, &wording.measured()?))
+    };
+    let sentences: Vec<String> = comparison.others.iter().filter_map(sentence).collect();
+    (!sentences.is_empty()).then(|| sentences.join(" "))
+}
+
+/// Names the variants whose comparison with the reference has no answer.
+fn undecided(comparison: &Comparison) -> Option<String> {
+    let undecided: Vec<&str> = comparison
+        .others
+        .iter()
+        .filter(|other| other.verdict.answer == Answer::Inconclusive)
+        .map(|other| comparison.title(other.treatment))
+        .collect();
+    let more = comparison.pairs_needed().map(|rounds| format!("; {}", more(comparison, rounds, "round")));
+    (!undecided.is_empty()).then(|| {
+        format!(
+            "Inconclusive against {}: {}{}.",
+            title(comparison),
+            enumerated(&undecided),
+            more.unwrap_or_default()
+        )
+    })
+}
+
+/// Says how many variants a race dropped, which the comparison does not show.
+pub(super) fn race(record: &Record, comparison: &Comparison) -> Option<String> {
+    let raced = record.experiment(&format!("{}1", id::COMPARE_RACE))?.variants().count();
+    let dropped = raced.saturating_sub(comparison.variants.len());
+    Some(format!("{dropped} of {raced} variants were dropped before, because they were worse in the race."))
+        .filter(|_| dropped > 0)
+}
+
+/// Joins titles: `B, C and D`, `B, C and 12 more`.
+fn enumerated(titles: &[&str]) -> String {
+    let is_long = titles.len() > MAX_NAMED + 1;
+    let named = if is_long { &titles[..MAX_NAMED] } else { titles };
+    let more = is_long.then(|| format!("{} more", titles.len() - MAX_NAMED));
+    list(&named.iter().map(|title| (*title).to_owned()).chain(more).collect::<Vec<_>>())
+}
+
+pub(super) fn evidence(comparison: &Comparison) -> Vec<String> {
+    let of = |other: &VariantComparison| {
+        let wording = Wording::new(comparison, other);
+        let measured = wording.measured().unwrap_or_else(|| "too few rounds for an interval".to_owned());
+        format!(
+            "{} ({measured}; {}, {})",
+            wording.change.than(wording.titles, wording.ratio),
+            counted(other.verdict.pairs, "round"),
+            probability(other.verdict.p)
+        )
+    };
+    let joint =
+        "the intervals hold jointly at 95 % (Holm); the order is proven for all pairs of variants jointly";
+    comparison.others.iter().map(of).chain([joint.to_owned()]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::enumerated;
+
+    #[test]
+    fn long_groups_are_shortened() {
+        assert_eq!(enumerated(&["A"]), "A");
+        assert_eq!(enumerated(&["A", "B", "C"]), "A, B and C");
+        assert_eq!(enumerated(&["A", "B", "C", "D", "E", "F", "G"]), "A, B, C, D, E, F and G");
+        assert_eq!(enumerated(&["A", "B", "C", "D", "E", "F", "G", "H"]), "A, B, C, D, E, F and 2 more");
+        assert_eq!(enumerated(&[]), "");
+    }
+}

@@ -1,0 +1,120 @@
+//! What is done with a result besides printing it: comparison with stored records, gates, exports, the summary of a job.
+
+use crate::{
+    cli::{ExportArgs, GateArgs, InconclusiveChoice},
+    failure::{Failure, Outcome},
+    output,
+};
+use manycore_experiment::{Record, record::GateDecision};
+use manycore_render::document::Extent;
+use manycore_report::{Exported, NamedEvaluation, SessionComparison};
+use manycore_text::units::counted;
+use std::{env, fs::File, io::Write};
+
+/// The variable that names the file for the summary of a job, in GitHub Actions.
+const SUMMARY: &str = "GITHUB_STEP_SUMMARY";
+
+/// What was asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Checks<'a> {
+    gates: Option<&'a GateArgs>,
+    exports: Option<&'a ExportArgs>,
+    baseline: Option<Baseline>,
+}
+
+/// Stored records with which a new one is compared.
+#[derive(Clone, Debug)]
+pub struct Baseline {
+    /// The records with their names.
+    pub records: Vec<(String, Record)>,
+    /// Earlier records, which show how sessions scatter.
+    pub earlier: Vec<Record>,
+    /// The difference that does not matter, as a share.
+    pub margin: f64,
+}
+
+impl<'a> Checks<'a> {
+    /// Checks that all files of exports can be written, before anything is measured.
+    ///
+    /// # Errors
+    /// Those of [`output::check_file`].
+    pub fn new(
+        gates: Option<&'a GateArgs>,
+        exports: &'a ExportArgs,
+        baseline: Option<Baseline>,
+    ) -> Outcome<Self> {
+        exports.export.iter().try_for_each(|(_, path)| output::check_file(path))?;
+        Ok(Self { gates, exports: Some(exports), baseline })
+    }
+
+    /// Compares a new record with the baseline, decides the gates, and keeps the decisions in the record.
+    ///
+    /// # Errors
+    /// [`Failure::Input`] if the records have no figure in common, or a gate names no metric.
+    pub fn apply(&self, new: &mut NamedEvaluation) -> Outcome {
+        if let Some(Baseline { records, earlier, margin }) = &self.baseline {
+            let baseline: Vec<_> = records.iter().map(|(name, record)| (name.clone(), record)).collect();
+            let sides = [("new".to_owned(), &new.record)];
+            let compared =
+                SessionComparison::new(&baseline, &sides, earlier, *margin).map_err(Failure::Input)?;
+            new.compare_with(compared);
+        }
+        match self.gates {
+            Some(gates) if !gates.fail_if.is_empty() => {
+                new.decide(&gates.fail_if, fails(gates)).map_err(Failure::Input)?;
+                new.record.gates.clone_from(&new.decided);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes the exports, and the summary of the job. Returns how the gates ended.
+    ///
+    /// # Errors
+    /// [`Failure::Check`] if a gate failed; the errors of writing.
+    pub fn end(&self, result: &Exported) -> Outcome {
+        for (format, path) in self.exports.iter().flat_map(|exports| &exports.export) {
+            let text = result
+                .text(*format)
+                .map_err(|why| Failure::input(format!("cannot write {}: {why}", path.display())))?;
+            output::write_file(path, text.as_bytes())?;
+        }
+        if self.gates.is_some() {
+            add_to_summary(result);
+        }
+        outcome(result)
+    }
+}
+
+/// Returns whether an inconclusive gate is a failure.
+pub fn fails(gates: &GateArgs) -> bool {
+    gates.inconclusive == InconclusiveChoice::Fail
+}
+
+/// Returns how the gates of this run ended; those that a record holds are of an earlier one.
+fn outcome(result: &Exported) -> Outcome {
+    let of_sessions = result.sessions.into_iter().flat_map(|sessions| &sessions.gates);
+    let gates: Vec<&GateDecision> =
+        result.all.iter().flat_map(|named| &named.decided).chain(of_sessions).collect();
+    let failed: Vec<&str> =
+        gates.iter().filter(|gate| gate.is_failure).map(|gate| gate.text.as_str()).collect();
+    if failed.is_empty() {
+        return Ok(());
+    }
+    let all = counted(gates.len(), "gate decision");
+    Err(Failure::Check(format!("{} of {all} failed\n{}", failed.len(), failed.join("\n"))))
+}
+
+/// Appends the result to the summary of the job. A summary that cannot be written is no failure of the comparison.
+fn add_to_summary(result: &Exported) {
+    let Some(path) = env::var_os(SUMMARY).filter(|path| !path.is_empty()) else { return };
+    let text = result.document(Extent::Brief { hint: "--verbose" }).markdown();
+    let appended = File::options().append(true).create(true).open(&path).and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        file.write_all(b"\n")
+    });
+    if let Err(error) = appended {
+        output::note(&format!("The summary was not written: {SUMMARY} names {}: {error}", path.display()));
+    }
+}

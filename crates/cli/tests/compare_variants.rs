@@ -1,0 +1,77 @@
+//! `manycore compare` with more than two variants, on real commands.
+#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
+
+mod common;
+
+use common::study::{WorkFolder, words};
+
+fn with<'a>(start: &[&'a str], rest: &[&'a str]) -> Vec<&'a str> {
+    [start, rest].concat()
+}
+
+/// Returns the names of the treatments of an experiment.
+fn treatments(record: &serde_json::Value, experiment: usize) -> Vec<String> {
+    let treatments = record["experiments"][experiment]["treatments"].as_array().unwrap();
+    treatments.iter().map(|treatment| treatment["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn several_commands_are_ranked_and_compared_with_the_reference() {
+    let work = WorkFolder::new();
+    let commands = ["sleep 0.04", "sleep 0.02", "sleep 0.06"];
+    let run = work.run(&with(&["compare", "--pairs", "10", "--reference", "C"], &commands));
+    let text = String::from_utf8_lossy(&run.stdout).into_owned();
+    assert_eq!(run.status.code(), Some(0), "{}", words(&run));
+    let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("Fastest: B; then A; then C. B takes"), "{text}");
+    assert_eq!(work.record()["experiments"][0]["samples"].as_array().unwrap().len(), 30);
+    let run = work.run(&["report", "out/record.json", "--format", "json"]);
+    let judged: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+    assert_eq!(judged["comparison"]["ranking"], serde_json::json!([[1], [0], [2]]));
+    assert_eq!(judged["comparison"]["reference"], 2);
+}
+
+#[test]
+fn parameters_multiply_variants_and_name_them() {
+    let work = WorkFolder::new();
+    let options = ["--parameter", "n=1..4*2", "--variant", "slow=nice=7,env:N={n}", "--variant", "base="];
+    let script = "test -z \"$N\" || test $(nice) = 7; sleep 0.0{n}";
+    let arguments = [&["compare", "--pairs", "2"], &options[..], &["--", "sh", "-c", script]].concat();
+    work.evaluated(&arguments);
+    let record = work.record();
+    let names: Vec<&str> = record["experiments"][0]["treatments"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|treatment| treatment["factors"]["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["slow n=1", "slow n=2", "slow n=4", "base n=1", "base n=2", "base n=4"]);
+    assert!(treatments(&record, 0)[0].ends_with("(nice 7)"), "{record}");
+}
+
+#[test]
+fn many_variants_that_do_not_fit_are_raced() {
+    let work = WorkFolder::new();
+    let arguments = ["compare", "--budget", "9s", "--parameter", "n=2..7", "--", "sleep", "0.0{n}5"];
+    let run = work.run(&arguments);
+    assert_eq!(run.status.code(), Some(0), "{}", words(&run));
+    assert!(
+        words(&run).contains("of all 6 variants fit into the budget, so the variants are raced"),
+        "{}",
+        words(&run)
+    );
+    let record = work.record();
+    let id = |index: usize| record["experiments"][index]["id"].as_str().unwrap().to_owned();
+    assert_eq!((id(0), id(1)), ("compare-race-1".to_owned(), "compare".to_owned()));
+    assert_eq!((treatments(&record, 0).len(), treatments(&record, 1).len()), (6, 4));
+    let run = work.run(&["report", "out/record.json", "--format", "json"]);
+    let judged: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+    let raced: Vec<&str> =
+        judged["race"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+    assert_eq!((raced.len(), raced.contains(&"n=2")), (5, false), "{raced:?}");
+    let text = String::from_utf8_lossy(&work.run(&["report", "out/record.json"]).stdout).into_owned();
+    let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("Fastest: n=2"), "{text}");
+    assert!(said.contains("2 of 6 variants were dropped before"), "{text}");
+    assert!(said.contains("Race, best first"), "{text}");
+}

@@ -1,0 +1,188 @@
+//! The files that the settings of all variants stand for, with their original values.
+
+use super::{
+    Key, Setting, SettingError,
+    location::{changes_cpus, is_of_cpu},
+    value::{choices, same, value_of},
+};
+use std::{
+    collections::HashMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// A file with its original value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SettingFile {
+    pub(super) path: PathBuf,
+    pub(super) original: String,
+}
+
+/// The files that several settings stand for. They were read, and nothing was changed.
+#[derive(Clone, Debug)]
+pub struct SettingFiles {
+    root: PathBuf,
+    files: Vec<SettingFile>,
+    /// What each setting writes: indices of files, with texts.
+    texts: HashMap<Setting, Vec<(usize, String)>>,
+    /// What is set, in the order of its first mention, with its files.
+    keys: Vec<(Key, Vec<usize>)>,
+}
+
+impl SettingFiles {
+    /// Reads the files of the settings of all variants, below `root`.
+    ///
+    /// # Errors
+    /// A setting does not exist on this machine, cannot be restored, or does not have the wanted value.
+    pub fn read<'a>(
+        root: &Path,
+        variants: impl IntoIterator<Item = &'a [Setting]>,
+    ) -> Result<Self, SettingError> {
+        let mut all =
+            Self { root: root.to_owned(), files: Vec::new(), texts: HashMap::new(), keys: Vec::new() };
+        for settings in variants {
+            for setting in settings {
+                if !all.texts.contains_key(setting) {
+                    all.add(setting)?;
+                }
+            }
+            all.wanted(settings)?;
+        }
+        all.check_cpus()?;
+        Ok(all)
+    }
+
+    fn add(&mut self, setting: &Setting) -> Result<(), SettingError> {
+        let files = match &setting.key {
+            Key::Known(known) => known.files(&self.root, &setting.value)?,
+            Key::File(location) => vec![(location.file(&self.root)?, setting.value.clone())],
+        };
+        let mut texts = Vec::new();
+        for (path, text) in files {
+            let known = self.files.iter().position(|file| file.path == path);
+            let contents = read(&path)?;
+            if let Some(choices) = choices(&path, &contents)
+                && !choices.contains(&text)
+            {
+                return Err(SettingError::Choices { path, value: text, choices });
+            }
+            let index = match known {
+                Some(index) => index,
+                None => {
+                    self.files.push(SettingFile { original: original(&path, &contents)?, path });
+                    self.files.len() - 1
+                }
+            };
+            texts.push((index, text));
+        }
+        let indices: Vec<usize> = texts.iter().map(|(index, _)| *index).collect();
+        if !self.keys.iter().any(|(_, known)| *known == indices) {
+            self.keys.push((setting.key.clone(), indices));
+        }
+        self.texts.insert(setting.clone(), texts);
+        Ok(())
+    }
+
+    /// CPUs that go offline take files with them.
+    fn check_cpus(&self) -> Result<(), SettingError> {
+        let Some(path) = self.cpus_file() else { return Ok(()) };
+        match self.files.iter().find(|file| is_of_cpu(&file.path) && !changes_cpus(&file.path)) {
+            Some(of_cpu) => {
+                let with = format!("{}, which may vanish with them", of_cpu.path.display());
+                Err(SettingError::TakesCpus { path: path.to_owned(), with })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Returns a file whose settings take CPUs offline.
+    pub(super) fn cpus_file(&self) -> Option<&Path> {
+        self.files.iter().map(|file| file.path.as_path()).find(|path| changes_cpus(path))
+    }
+
+    /// Returns the file with which these settings take CPUs offline or bring them back, compared with what was found.
+    pub fn changes_cpus(&self, settings: &[Setting]) -> Option<&Path> {
+        let wanted = self.wanted(settings).ok()?;
+        let mut changed = self.files.iter().zip(wanted).filter(|(file, text)| !same(text, &file.original));
+        changed.find(|(file, _)| changes_cpus(&file.path)).map(|(file, _)| file.path.as_path())
+    }
+
+    /// Whether there is nothing to switch.
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+
+    /// Returns the files.
+    pub(super) fn files(&self) -> &[SettingFile] {
+        &self.files
+    }
+
+    /// Returns the text that each file has while a variant with these settings runs.
+    pub(super) fn wanted(&self, settings: &[Setting]) -> Result<Vec<String>, SettingError> {
+        let mut wanted: Vec<Option<&str>> = vec![None; self.files.len()];
+        for (index, text) in settings.iter().filter_map(|setting| self.texts.get(setting)).flatten() {
+            match wanted[*index] {
+                Some(first) if !same(first, text) => {
+                    let path = self.files[*index].path.clone();
+                    return Err(SettingError::Twice { path, first: first.to_owned(), second: text.clone() });
+                }
+                _ => wanted[*index] = Some(text),
+            }
+        }
+        let texts = wanted.into_iter().zip(&self.files);
+        Ok(texts.map(|(text, file)| text.unwrap_or(&file.original).to_owned()).collect())
+    }
+
+    /// Describes what is in force while a variant with these settings runs, including the original values of what other
+    /// variants set: `thp=madvise, kernel.numa_balancing=0`.
+    pub fn describe(&self, settings: &[Setting]) -> String {
+        let Ok(wanted) = self.wanted(settings) else { return String::new() };
+        let each = self.keys.iter().map(|(key, indices)| {
+            let mut values: Vec<String> = Vec::new();
+            for &index in indices {
+                let value = match key {
+                    Key::Known(known) => known.value_of(&self.root, &wanted[index]),
+                    Key::File(_) => wanted[index].clone(),
+                };
+                if !values.contains(&value) {
+                    values.push(value);
+                }
+            }
+            format!("{key}={}", values.join(" and "))
+        });
+        each.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Returns the commands for a shell that put these settings in force.
+    pub fn shell_commands(&self, settings: &[Setting]) -> Vec<String> {
+        let each = settings.iter().filter_map(|setting| self.texts.get(setting)).map(|texts| {
+            let text = texts.first().map(|(_, text)| text.as_str()).unwrap_or_default();
+            let files: Vec<String> =
+                texts.iter().map(|(index, _)| self.files[*index].path.display().to_string()).collect();
+            format!("echo {text} | sudo tee {}", files.join(" "))
+        });
+        each.collect()
+    }
+
+    /// Whether these settings leave every file as it was found.
+    pub fn is_original(&self, settings: &[Setting]) -> bool {
+        self.wanted(settings)
+            .is_ok_and(|wanted| wanted.iter().zip(&self.files).all(|(text, file)| same(text, &file.original)))
+    }
+}
+
+/// Reads the text of a file.
+pub(super) fn read(path: &Path) -> Result<String, SettingError> {
+    fs::read_to_string(path).map_err(|error| SettingError::Unreadable { path: path.to_owned(), error })
+}
+
+/// Returns the value of a file that will be restored.
+fn original(path: &Path, contents: &str) -> Result<String, SettingError> {
+    let value = value_of(contents);
+    let why = match value {
+        "" => "it is empty, so nothing could be restored",
+        _ if value.contains('\n') => "it has several lines, which could not be restored",
+        _ => return Ok(value.to_owned()),
+    };
+    Err(SettingError::NotASetting { path: path.to_owned(), why: why.to_owned() })
+}

@@ -1,0 +1,54 @@
+//! Percentile tables as `HdrHistogram` prints them (`.hgrm`), also by programs that use it.
+//!
+//! The format is that of `outputPercentileDistribution`: value, percentile from 0 to 1, total count, 1/(1-percentile); the
+//! values have the unit that the program chose, which the table does not name. Tested with the table in published output
+//! of wrk2.
+
+use crate::metric::{
+    figures::{Figures, lower, not_output_of},
+    number,
+};
+
+/// The percentiles that are read, with their names.
+const PERCENTILES: [(f64, &str); 6] =
+    [(0.5, "p50"), (0.75, "p75"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99")];
+
+/// Reads p99 (primary), the other percentiles that the count of values reaches, the mean and the maximum.
+pub(super) fn read(text: &str) -> Result<Figures, String> {
+    let Some((_, below)) = text.split_once("1/(1-Percentile)") else {
+        return Err(not_output_of("HdrHistogram", "\"Value Percentile TotalCount 1/(1-Percentile)\"", text));
+    };
+    let rows: Vec<(f64, f64, f64)> =
+        below.lines().skip_while(|line| row(line).is_none()).map_while(row).collect();
+    let Some(&(highest, _, total)) = rows.last() else {
+        return Err(not_output_of("HdrHistogram", "row below \"Value Percentile TotalCount\"", text));
+    };
+    let reached = PERCENTILES.into_iter().filter(|(share, _)| total * (1.0 - share) >= 1.0 - 1e-9);
+    let mut figures: Figures = reached
+        .filter_map(|(share, name)| {
+            let at = rows.iter().find(|(_, percentile, _)| *percentile >= share)?;
+            Some(lower(name, "", at.0))
+        })
+        .collect();
+    // p99 decides, unless another figure is named.
+    if let Some(at) = figures.iter().position(|(metric, _)| metric.name == "p99") {
+        figures[..=at].rotate_right(1);
+    }
+    figures.extend(field(below, "#[Mean").map(|mean| lower("latency", "", mean)));
+    figures.push(lower("max", "", field(below, "#[Max").unwrap_or(highest)));
+    Ok(figures)
+}
+
+/// Reads a row: value, percentile and count.
+fn row(line: &str) -> Option<(f64, f64, f64)> {
+    let mut words = line.split_whitespace();
+    let mut next = || words.next().and_then(number::plain).filter(|number| *number >= 0.0);
+    Some((next()?, next()?, next()?))
+}
+
+/// Reads `#[Mean    =        1.138, StdDeviation   =        0.356]`.
+fn field(text: &str, name: &str) -> Option<f64> {
+    let line = text.lines().find_map(|line| line.trim().strip_prefix(name))?;
+    let value = line.trim_start().strip_prefix('=')?;
+    number::plain(value.split([',', ']']).next()?.trim())
+}

@@ -1,0 +1,137 @@
+//! What surrounds one run, outside of its sample: settings of the machine, hooks, caches.
+
+use super::{CommandSubject, GRACE, LOAD_MARKER, POLL_INTERVAL, Variant};
+use crate::{
+    error::{Error, Result},
+    format_command,
+    life::HookKind,
+};
+use manycore_control::{placement::WorkerCpus, setting::SettingSwitch};
+use manycore_experiment::interrupt;
+use manycore_linux::{
+    job::{self, Job},
+    tasks,
+};
+use rustix::process::Signal;
+use std::{
+    collections::BTreeSet,
+    fs,
+    process::Command,
+    time::{Duration, Instant},
+};
+
+/// Writing 3 drops the page cache, dentries and inodes (`Documentation/admin-guide/sysctl/vm.rst`).
+pub(crate) const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
+
+impl CommandSubject {
+    /// Prepares a run of a variant: its settings, its first-time setup, its prepare command, empty caches. This comes
+    /// before the counters and the clock of the sample start.
+    pub(super) fn before(&mut self, treatment: usize) -> Result {
+        let variant = self.variants[treatment].clone();
+        let name = self.name_of(treatment);
+        if let Some(switch) = &mut self.switch {
+            switch.apply(&variant.settings)?;
+        }
+        if !self.begun.iter().any(|(_, begun)| *begun == variant) {
+            self.begun.push((name.clone(), variant.clone()));
+            self.run_hook(HookKind::Setup, &variant, &name, true)?;
+        }
+        self.run_hook(HookKind::Prepare, &variant, &name, true)?;
+        if self.settings.drop_caches {
+            rustix::fs::sync();
+            fs::write(DROP_CACHES, "3").map_err(Error::DropCaches)?;
+        }
+        Ok(())
+    }
+
+    /// Checks the settings after a run, and runs the conclude command, also after a run that failed.
+    pub(super) fn after(&mut self, treatment: usize) -> Result {
+        let checked = self.switch.as_ref().map_or(Ok(()), SettingSwitch::check);
+        let variant = self.variants[treatment].clone();
+        let name = self.name_of(treatment);
+        self.run_hook(HookKind::Conclude, &variant, &name, false)?;
+        Ok(checked?)
+    }
+
+    /// Restores the settings, stops the service, and runs the cleanup command of each variant that has begun. Returns
+    /// what the user should know, and the first cleanup command that failed.
+    pub(crate) fn end(&mut self) -> (Vec<String>, Result) {
+        let mut notes = self.switch.as_mut().map(SettingSwitch::restore).unwrap_or_default();
+        notes.extend(self.release_service());
+        self.service = None;
+        let mut ending = Ok(());
+        for (name, variant) in std::mem::take(&mut self.begun) {
+            let cleaned = self.run_hook(HookKind::Cleanup, &variant, &name, false);
+            ending = ending.and(cleaned);
+        }
+        (notes, ending)
+    }
+
+    /// Returns a variant's name for messages.
+    fn name_of(&self, treatment: usize) -> String {
+        let command = format_command(&self.variants[treatment].command);
+        match self.labels.get(treatment) {
+            Some(label) => format!("{label} ({command})"),
+            None => command,
+        }
+    }
+
+    /// Runs a hook to its end, with the environment of its variant, and ends what it left running. One that does not
+    /// obey signals to this process has the time limit of a run.
+    fn run_hook(&mut self, kind: HookKind, variant: &Variant, of: &str, obeys_signals: bool) -> Result {
+        let Some(command) = variant.hooks.command(kind) else { return Ok(()) };
+        let line = format_command(command);
+        let what = format!("the {kind} command {line} of {of}");
+        let known: BTreeSet<u32> = tasks::children(std::process::id()).into_iter().collect();
+        let mut start = Command::new(&command[0]);
+        start.args(&command[1..]).envs(variant.env.iter().map(|(name, value)| (name, value)));
+        start.env(LOAD_MARKER, std::process::id().to_string());
+        let job = Job::start(&mut start, &WorkerCpus::default().start(), false)
+            .map_err(Error::system(format!("start {what}")))?;
+        let mut jobs = [job];
+        let waited = self.wait_for_hook(&mut jobs, &what, obeys_signals);
+        let [job] = jobs;
+        let (ended, output) = (job.ended(), job.last_stderr_line());
+        drop(job);
+        for stray in self.end_strays(&known) {
+            self.notes.insert(format!("{what} left a process running ({stray}); it was ended"));
+        }
+        waited?;
+        match ended {
+            Some(ended) if !ended.status.success() => Err(Error::HookFailed {
+                kind,
+                command: line,
+                variant: of.to_owned(),
+                status: ended.status,
+                output,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn wait_for_hook(&self, jobs: &mut [Job; 1], what: &str, obeys_signals: bool) -> Result {
+        let (began, limit) = (Instant::now(), self.settings.timeout);
+        let mut terminated: Option<Instant> = None;
+        loop {
+            let pause = limit.saturating_sub(began.elapsed()).clamp(Duration::from_millis(1), POLL_INTERVAL);
+            let all =
+                job::wait(jobs, pause, &mut |_| {}).map_err(Error::system(format!("wait for {what}")))?;
+            if all && terminated.is_none() {
+                return Ok(());
+            }
+            if obeys_signals {
+                interrupt::check()?;
+            }
+            if began.elapsed() < limit {
+                continue;
+            }
+            let since = *terminated.get_or_insert_with(|| {
+                jobs[0].signal(Signal::TERM);
+                Instant::now()
+            });
+            if all || since.elapsed() > GRACE {
+                return Err(Error::Timeout { command: what.to_owned(), limit, killed: !all });
+            }
+        }
+    }
+}
