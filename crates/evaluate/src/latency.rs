@@ -7,8 +7,8 @@ use crate::{
 };
 use manycore_experiment::{
     engine::{Budget, ExperimentSpec, Rng},
-    ping_pong::{PingPongSubject, metrics},
-    record::{Method, Treatment, factor, id},
+    ping_pong::{PingPongSubject, Visits, metrics},
+    record::{Experiment, Method, Treatment, factor, id},
 };
 use manycore_linux::clock::now_ns;
 use manycore_topology::{
@@ -107,33 +107,45 @@ fn record_unmeasured_pairs(suite: &mut Suite) {
     else {
         return;
     };
-    let mut silent = vec![true; experiment.treatments.len()];
-    for sample in experiment
-        .samples
-        .iter()
-        .filter(|sample| sample.work > 0.0 && sample.counters.off_cpu_checks.is_none())
-    {
-        silent[sample.treatment] = false;
-    }
-    let names: Vec<&str> = experiment
-        .treatments
-        .iter()
-        .zip(&silent)
-        .filter(|(_, silent)| **silent)
-        .map(|(treatment, _)| treatment.name.as_str())
-        .collect();
+    let names = unmeasured(experiment);
     if let Some(first) = names.first() {
         let what = format!("core-to-core latency of {} pairs of CPUs, such as {first}", names.len());
         suite.session.record_missing(
             &what,
-            "the two CPUs were not available at the same time: offline, busy with other tasks, or no longer allowed",
+            "the two CPUs were not available at the same time in most visits: offline, busy with other tasks, or no \
+             longer allowed",
         );
     }
+}
+
+/// Returns the names of the pairs that have no figure.
+fn unmeasured(experiment: &Experiment) -> Vec<&str> {
+    let pairs = experiment.treatments.iter().zip(Visits::by_pair(experiment));
+    pairs.filter(|(_, visits)| !visits.suffice()).map(|(pair, _)| pair.name.as_str()).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use manycore_testkit::{SyntheticMachine, distance_ns, latency_experiment};
+
+    #[test]
+    fn pairs_whose_visits_mostly_failed_are_named() {
+        let machine = SyntheticMachine { blocks: 0, ..SyntheticMachine::server() }.record().machine;
+        let mut experiment = latency_experiment(&machine, &distance_ns, 0.01, 10, 1);
+        assert!(unmeasured(&experiment).is_empty());
+        let fail = |experiment: &mut Experiment, pair: usize, visits: usize| {
+            for sample in experiment.samples.iter_mut().filter(|sample| sample.treatment == pair).take(visits)
+            {
+                (sample.work, sample.values) = (0.0, vec![0.0; 3]);
+                sample.counters.span_ns = 1_000_000;
+            }
+        };
+        fail(&mut experiment, 3, 4);
+        assert!(unmeasured(&experiment).is_empty(), "6 of 10 visits gave a figure");
+        fail(&mut experiment, 3, 5);
+        assert_eq!(unmeasured(&experiment), [experiment.treatments[3].name.as_str()]);
+    }
 
     #[test]
     fn visits_are_short_where_there_are_many() {

@@ -5,6 +5,10 @@
 //! of a pair serves is random, and so is the line. The server's CPU is the first to write to its lines, so
 //! their memory is on the node of one of the two CPUs.
 
+mod visits;
+
+pub use visits::Visits;
+
 use crate::{
     engine::{Rng, Subject},
     error::{Error, Result},

@@ -5,7 +5,10 @@ mod contradictions;
 
 pub use contradictions::{CpuGrouping, DistantCpu};
 
-use manycore_experiment::record::{Experiment, Sample, factor};
+use manycore_experiment::{
+    ping_pong::Visits,
+    record::{Experiment, factor},
+};
 use manycore_stats::{Estimate, median, quantile};
 use manycore_topology::{
     cpuset::{CpuId, CpuSet},
@@ -14,10 +17,6 @@ use manycore_topology::{
     pairs,
 };
 use serde::Serialize;
-
-/// Minimum length of a visit, with or without a figure. A shorter one was never begun, because the time was
-/// over.
-const MIN_VISIT_NS: u64 = 100_000;
 
 /// Minimum number of pairs from which the noise of figures is known.
 const MIN_PAIRS: usize = 6;
@@ -92,7 +91,7 @@ pub struct DistanceLatency {
 
 /// Evaluates the experiment. Returns `None` where no pair has a figure.
 pub(crate) fn evaluate(experiment: &Experiment, machine: &Machine) -> Option<CoreLatency> {
-    let visits = by_treatment(experiment);
+    let visits = Visits::by_pair(experiment);
     let mut measured: Vec<(PairLatency, Vec<f64>)> = experiment
         .treatments
         .iter()
@@ -126,33 +125,12 @@ pub(crate) fn evaluate(experiment: &Experiment, machine: &Machine) -> Option<Cor
     })
 }
 
-/// The visits of a pair that count.
-#[derive(Clone, Default)]
-struct Visits<'a> {
-    /// Visits that gave a figure.
-    with_figure: Vec<&'a Sample>,
-    /// Number of visits without a figure, because the two CPUs never ran at the same time.
-    without_figure: usize,
-}
-
-/// Groups the visits by treatment. Searching all samples for each of thousands of pairs would take minutes.
-fn by_treatment(experiment: &Experiment) -> Vec<Visits<'_>> {
-    let mut visits = vec![Visits::default(); experiment.treatments.len()];
-    for sample in experiment.samples.iter().filter(|sample| sample.counters.off_cpu_checks.unwrap_or(0) == 0)
-    {
-        let Some(visits) = visits.get_mut(sample.treatment) else { continue };
-        if sample.values.len() >= 3 && sample.values[0] > 0.0 && sample.work > 0.0 {
-            visits.with_figure.push(sample);
-        } else if sample.counters.span_ns >= MIN_VISIT_NS {
-            visits.without_figure += 1;
-        }
-    }
-    visits
-}
-
-/// Returns the figures of a pair, and the medians of its visits in the order taken. `None` where most
-/// visits gave no figure: the remaining ones would be a biased selection.
+/// Returns the figures of a pair, and the medians of its visits in the order taken. `None` where the visits
+/// do not suffice.
 fn pair(machine: &Machine, (a, b): (CpuId, CpuId), visits: &Visits) -> Option<(PairLatency, Vec<f64>)> {
+    if a == b || !visits.suffice() {
+        return None;
+    }
     let values =
         |index: usize| visits.with_figure.iter().map(|sample| sample.values[index]).collect::<Vec<f64>>();
     let medians = values(0);
@@ -166,7 +144,7 @@ fn pair(machine: &Machine, (a, b): (CpuId, CpuId), visits: &Visits) -> Option<(P
         interval_ns: Estimate::from_samples(&medians).and_then(|estimate| estimate.interval),
         visits: visits.with_figure.len(),
     };
-    Some((pair, medians)).filter(|_| a != b)
+    Some((pair, medians))
 }
 
 /// Returns the median of `values` and `larger` further values that are only known to be larger. `None`
