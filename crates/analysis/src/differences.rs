@@ -2,11 +2,11 @@
 //! sides have.
 //!
 //! A side is one record, or several of the same thing. The sides were not interleaved, so there are no pairs. A record
-//! gives one value of a figure: the median of its samples. Values scatter from session to session, and the interval
+//! gives one value of a figure: the median of its samples, or another one that was chosen before. Values scatter from session to session, and the interval
 //! includes that scatter ([`manycore_stats::sessions`]): from the records of a side with several, else from earlier
 //! records of the same work on the same machine, else from a stated assumption. The scatter within a record comes from
 //! the medians of at most [`STRETCHES`] stretches of consecutive samples, because samples that follow each other are not
-//! independent: a neighbour that works for a second disturbs many of them.
+//! independent: a neighbour that works for a second disturbs many of them. Of quantiles and worst runs, it is not known.
 //!
 //! The primary figures are corrected with Holm's procedure, and so are all others together: at most one comparison of
 //! two sides in twenty shows a difference in a primary figure where there is none.
@@ -18,7 +18,9 @@ mod figures;
 mod history;
 mod sentence;
 
-use crate::disturbance::Disturbance;
+pub(crate) use sentence::TOO_FEW;
+
+use crate::{deciding, disturbance::Disturbance};
 use figures::{Figure, figures};
 use history::History;
 use manycore_experiment::{
@@ -26,7 +28,7 @@ use manycore_experiment::{
     record::{Direction, Experiment},
 };
 use manycore_stats::{
-    FAMILY_LEVEL, holm_divisors,
+    Estimator, FAMILY_LEVEL, WorseTail, holm_divisors,
     sessions::{KnownSpread, SessionDifference, SessionValue, SpreadSource},
     verdict::{Answer, DecisionRule},
 };
@@ -49,6 +51,9 @@ pub struct SessionSides<'a> {
     pub earlier: &'a [&'a Record],
     /// The difference that does not matter, as a share.
     pub margin: f64,
+    /// What of each record is compared. `None`: by what the experiments themselves were decided, the median where that
+    /// differs.
+    pub estimator: Option<Estimator>,
     /// Whether variants of different names are compared by their order: those of a command that has changed.
     pub by_order: bool,
 }
@@ -77,18 +82,24 @@ pub struct FigureDifference {
     pub metric: String,
     /// Whether it is the metric that decides, as the first one of an experiment does.
     pub is_primary: bool,
-    /// Unit of the medians: `events/s`.
+    /// What of each record is compared.
+    pub estimator: Estimator,
+    /// Unit of the values: `events/s`.
     pub unit: String,
     /// Which direction is better.
     pub better: Direction,
-    /// Medians of the baseline and the new side, in `unit`; of several records, the median of their medians.
-    pub medians: [f64; 2],
+    /// The value of the baseline and of the new side, in `unit`: the median of a record, or what `estimator` names; of
+    /// several records, the median of their values.
+    pub values: [f64; 2],
     /// The new figure divided by that of the baseline.
     pub ratio: f64,
     /// Interval of the ratio at the level of the decision, with the scatter between sessions. `None` where there are too
-    /// few samples, and for a metric that does not decide whose scatter between sessions is unknown: the assumed scatter
-    /// is that of the metric that decides.
+    /// few samples, and where the scatter between sessions is unknown, except for the median of the metric that decides:
+    /// the assumed scatter is one of that.
     pub interval: Option<(f64, f64)>,
+    /// Why there is no interval, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_interval: Option<String>,
     /// What the interval shows.
     pub change: Change,
     /// The scatter between sessions that the interval includes. `None` without an interval.
@@ -106,7 +117,7 @@ pub struct FigureDifference {
 pub struct SessionSpread {
     /// From what it is known.
     pub source: SpreadSource,
-    /// Standard deviation of the logarithm of a session's median: 0.05 for about 5 %.
+    /// Standard deviation of the logarithm of a session's value: 0.05 for about 5 %.
     pub sd: f64,
     /// Degrees of freedom of the interval. `None` where the scatter is assumed.
     pub freedom: Option<f64>,
@@ -139,8 +150,9 @@ impl RecordDifferences {
             match figures(&runs, sides.by_order) {
                 Ok((figures, only_one)) => {
                     let disturbed = disturbance(&runs);
-                    let history = History::of(old, sides);
-                    let one = |figure| ComparedFigure::new(figure, &history, &disturbed);
+                    let estimator = sides.estimator.unwrap_or_else(|| own_estimator(&runs));
+                    let history = History::of(old, sides, estimator);
+                    let one = |figure| ComparedFigure::new(figure, estimator, &history, &disturbed);
                     compared.extend(figures.into_iter().map(one));
                     differences.not_compared.extend(only_one);
                 }
@@ -186,6 +198,7 @@ fn decided(compared: Vec<ComparedFigure>, margin: f64) -> Vec<FigureDifference> 
 /// A figure of both sides with its test.
 struct ComparedFigure {
     figure: Figure,
+    estimator: Estimator,
     /// The values of the records of each side.
     sessions: [Vec<SessionValue>; 2],
     difference: Option<SessionDifference>,
@@ -193,13 +206,18 @@ struct ComparedFigure {
 }
 
 impl ComparedFigure {
-    fn new(figure: Figure, history: &History, disturbed: &[String]) -> Self {
-        let values = |side: &Vec<Vec<f64>>| side.iter().filter_map(|values| session_value(values)).collect();
+    fn new(figure: Figure, estimator: Estimator, history: &History, disturbed: &[String]) -> Self {
+        let worse = worse_tail(figure.better);
+        let session = |values: &Vec<f64>| session_value(values, estimator, worse);
+        let values =
+            |side: &Vec<Vec<f64>>| side.iter().map(session).collect::<Option<Vec<_>>>().unwrap_or_default();
         let sessions: [Vec<SessionValue>; 2] = figure.values.each_ref().map(values);
         let known: Option<KnownSpread> = history.spread(&figure);
-        let difference = SessionDifference::between(&sessions[0], &sessions[1], known)
-            .filter(|found| figure.is_primary || found.source != SpreadSource::Assumed);
-        Self { figure, sessions, difference, disturbed: disturbed.to_vec() }
+        let difference = SessionDifference::between(&sessions[0], &sessions[1], known).filter(|found| {
+            let is_median_that_decides = figure.is_primary && estimator == Estimator::Median;
+            is_median_that_decides || found.source != SpreadSource::Assumed
+        });
+        Self { figure, estimator, sessions, difference, disturbed: disturbed.to_vec() }
     }
 
     fn p(&self) -> f64 {
@@ -208,15 +226,16 @@ impl ComparedFigure {
 
     /// `None` where a side has no usable value.
     fn decide(self, rule: DecisionRule) -> Option<FigureDifference> {
-        let side = |values: &Vec<Vec<f64>>| {
-            let medians: Vec<f64> =
-                values.iter().filter_map(|values| manycore_stats::median(values)).collect();
-            manycore_stats::median(&medians)
+        let [old, new] = self.figure.values.each_ref().map(|side| {
+            let worse = worse_tail(self.figure.better);
+            let of = |values: &Vec<f64>| self.estimator.of_values(values, worse);
+            manycore_stats::median(&side.iter().filter_map(of).collect::<Vec<_>>())
+        });
+        let values = [old?, new?];
+        let ratio = match self.sessions.each_ref().map(|side| mean(side)) {
+            [Some(old), Some(new)] => (new - old).exp(),
+            _ => (log(values[1]) - log(values[0])).exp(),
         };
-        let [old, new] = self.figure.values.each_ref().map(side);
-        let mean =
-            |side: &[SessionValue]| side.iter().map(|session| session.value).sum::<f64>() / side.len() as f64;
-        let ratio = (mean(&self.sessions[1]) - mean(&self.sessions[0])).exp();
         let interval = self.difference.map(|difference| {
             let (low, high) = difference.interval(rule.level);
             (low.exp(), high.exp())
@@ -232,6 +251,9 @@ impl ComparedFigure {
             sd: difference.sd,
             freedom: Some(difference.freedom).filter(|_| difference.source != SpreadSource::Assumed),
         });
+        let no_interval = interval
+            .is_none()
+            .then(|| sentence::no_interval(self.estimator, self.figure.is_primary, &self.figure.values));
         let count = |values: &Vec<Vec<f64>>| values.iter().map(|values| values.len().min(STRETCHES)).sum();
         Some(FigureDifference {
             stretches: self.figure.values.each_ref().map(count),
@@ -241,9 +263,11 @@ impl ComparedFigure {
             is_primary: self.figure.is_primary,
             unit: self.figure.unit,
             better: self.figure.better,
-            medians: [old?, new?],
+            estimator: self.estimator,
+            values,
             ratio,
             interval,
+            no_interval,
             change,
             spread,
             disturbed: self.disturbed,
@@ -251,28 +275,46 @@ impl ComparedFigure {
     }
 }
 
-/// Returns the value of one record. `None` without samples.
-fn session_value(values: &[f64]) -> Option<SessionValue> {
-    let log = |median: f64| median.ln().max(-MAX_LOG);
-    let value = log(manycore_stats::median(values)?);
-    let stretches = stretch_medians(values);
+fn mean(side: &[SessionValue]) -> Option<f64> {
+    (!side.is_empty()).then(|| side.iter().map(|session| session.value).sum::<f64>() / side.len() as f64)
+}
+
+fn log(value: f64) -> f64 {
+    value.ln().max(-MAX_LOG)
+}
+
+fn worse_tail(better: Direction) -> WorseTail {
+    if better == Direction::Higher { WorseTail::Lower } else { WorseTail::Upper }
+}
+
+/// Returns the value of one record. `None` with too few samples for it.
+fn session_value(values: &[f64], estimator: Estimator, worse: WorseTail) -> Option<SessionValue> {
+    let value = log(estimator.of_session(values, worse)?);
+    // How much larger the variance of the value is than that of the mean of the stretches' values.
+    let factor = match estimator {
+        Estimator::Median => std::f64::consts::FRAC_PI_2,
+        Estimator::Mean => 1.0,
+        // A stretch is too short for its own quantile.
+        _ => return Some(SessionValue { value, within: None }),
+    };
+    let stretches = stretch_values(values, estimator);
     let count = stretches.len() as f64;
     let within = (stretches.len() > 1).then(|| {
         let mean = stretches.iter().sum::<f64>() / count;
         let variance = stretches.iter().map(|one| (one - mean).powi(2)).sum::<f64>() / (count - 1.0);
-        // The variance of a median is that of a mean times pi / 2.
-        (variance / count * std::f64::consts::FRAC_PI_2, count - 1.0)
+        (variance / count * factor, count - 1.0)
     });
     Some(SessionValue { value, within })
 }
 
-/// Returns the median of each stretch of consecutive values, as a logarithm.
-fn stretch_medians(values: &[f64]) -> Vec<f64> {
+/// Returns the median or mean of each stretch of consecutive values, as a logarithm.
+fn stretch_values(values: &[f64], estimator: Estimator) -> Vec<f64> {
     let stretches = values.len().min(STRETCHES);
     // Ends of the stretches, whose lengths differ by at most one.
     let end = |stretch: usize| stretch * values.len() / stretches.max(1);
-    let medians = (0..stretches).filter_map(|one| manycore_stats::median(&values[end(one)..end(one + 1)]));
-    medians.map(|median| median.ln().max(-MAX_LOG)).collect()
+    // Neither depends on a tail.
+    let of = |one| estimator.of_values(&values[end(one)..end(one + 1)], WorseTail::Upper);
+    (0..stretches).filter_map(of).map(log).collect()
 }
 
 /// An experiment with its record, for each record of each side.
@@ -281,6 +323,13 @@ type Runs<'a> = [Vec<(&'a Experiment, &'a Record)>; 2];
 /// Returns the experiment of each record. `None` where a record does not have it.
 fn runs_of<'a>(id: &str, records: &[&'a Record]) -> Option<Vec<(&'a Experiment, &'a Record)>> {
     records.iter().map(|record| Some((record.experiment(id)?, *record))).collect()
+}
+
+/// Returns the estimator by which all runs of an experiment were decided; the median where they differ.
+fn own_estimator(runs: &Runs) -> Estimator {
+    let mut all = runs.iter().flatten().map(|(experiment, _)| deciding::estimator(experiment));
+    let first = all.next().unwrap_or_default();
+    if all.all(|other| other == first) { first } else { Estimator::default() }
 }
 
 /// Returns what exceeded the limits of advice in the runs of an experiment.

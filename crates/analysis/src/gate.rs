@@ -5,7 +5,7 @@
 
 use crate::{
     Comparison,
-    differences::RecordDifferences,
+    differences::{RecordDifferences, TOO_FEW},
     wording::{ChangeWording, percent},
 };
 use manycore_experiment::record::{Direction, GateDecision, GateOutcome, Metric};
@@ -75,7 +75,7 @@ pub struct GatedFigure {
     ratio: f64,
     interval: Option<(f64, f64)>,
     /// Why there is no interval.
-    no_interval: &'static str,
+    no_interval: String,
 }
 
 impl GatedFigure {
@@ -90,7 +90,7 @@ impl GatedFigure {
                 is_primary: index == 0,
                 ratio: compared.ratio.map_or(f64::NAN, |ratio| ratio.median),
                 interval: compared.ratio.and_then(|ratio| ratio.interval),
-                no_interval: "too few samples for an interval",
+                no_interval: TOO_FEW.to_owned(),
             };
             other.metrics.iter().enumerate().map(figure).collect::<Vec<_>>()
         };
@@ -105,7 +105,7 @@ impl GatedFigure {
             is_primary: one.is_primary,
             ratio: one.ratio,
             interval: one.interval,
-            no_interval: one.no_interval(),
+            no_interval: one.no_interval.clone().unwrap_or_default(),
         };
         differences.figures.iter().map(figure).collect()
     }
@@ -215,7 +215,7 @@ impl Gate {
         let change = ChangeWording::for_metric(Some(&figure.metric).filter(|metric| !metric.name.is_empty()));
         let measured = match figure.interval {
             Some(ends) => format!("it {} (95 %: {})", change.point(figure.ratio), change.bounds(ends)),
-            None => figure.no_interval.to_owned(),
+            None => figure.no_interval.clone(),
         };
         let decided = match outcome {
             GateOutcome::Passed => "passed".to_owned(),

@@ -8,6 +8,7 @@ use crate::{
 use manycore_experiment::{Record, record::GateDecision};
 use manycore_render::document::Extent;
 use manycore_report::{Exported, NamedEvaluation, SessionComparison};
+use manycore_stats::Estimator;
 use manycore_text::units::counted;
 use std::{env, fs::File, io::Write};
 
@@ -31,6 +32,8 @@ pub struct Baseline {
     pub earlier: Vec<Record>,
     /// The difference that does not matter, as a share.
     pub margin: f64,
+    /// What of each record is compared.
+    pub estimator: Estimator,
 }
 
 impl<'a> Checks<'a> {
@@ -52,11 +55,11 @@ impl<'a> Checks<'a> {
     /// # Errors
     /// [`Failure::Input`] if the records have no figure in common, or a gate names no metric.
     pub fn apply(&self, new: &mut NamedEvaluation) -> Outcome {
-        if let Some(Baseline { records, earlier, margin }) = &self.baseline {
+        if let Some(Baseline { records, earlier, margin, estimator }) = &self.baseline {
             let baseline: Vec<_> = records.iter().map(|(name, record)| (name.clone(), record)).collect();
             let sides = [("new".to_owned(), &new.record)];
-            let compared =
-                SessionComparison::new(&baseline, &sides, earlier, *margin).map_err(Failure::Input)?;
+            let compared = SessionComparison::new(&baseline, &sides, earlier, *margin, Some(*estimator))
+                .map_err(Failure::Input)?;
             new.compare_with(compared);
         }
         match self.gates {

@@ -55,6 +55,19 @@ fn two_records_are_compared_with_the_scatter_of_sessions() {
     assert_eq!(found["figures"][0]["spread"]["source"], "repeated");
 }
 
+/// Regression test: `--by` was ignored for stored records.
+#[test]
+fn the_figure_of_stored_records_can_be_chosen() {
+    let home = ten_sessions(1.05);
+    let said = run(&home, &[&["compare", "--by", "mean"], &NEW, &["--baseline"], &OLD]);
+    let shown = text(&said.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(said.status.code(), Some(0), "{}", text(&said.stderr));
+    assert!(shown.contains("longer by the mean") && shown.contains("wall, mean (s)"), "{shown}");
+    let said = run(&home, &[&["compare", "--by", "p99", "new0", "--baseline", "old0"]]);
+    let shown = text(&said.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(shown.contains("Inconclusive: p99 needs at least 100 samples in each record"), "{shown}");
+}
+
 /// Earlier results of the same work on this machine show how sessions scatter.
 #[test]
 fn results_of_this_machine_show_the_scatter() {

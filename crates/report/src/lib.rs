@@ -103,6 +103,7 @@ impl NamedEvaluation {
                     new: &[&other.record],
                     earlier: &earlier,
                     margin: EQUIVALENCE_MARGIN,
+                    estimator: None,
                     by_order: false,
                 };
                 other.differences = Some(RecordDifferences::between(&sides));

@@ -15,6 +15,7 @@ use manycore_render::{
     table::{Align, Table},
     terminal::Mark,
 };
+use manycore_stats::Estimator;
 use serde::Serialize;
 
 /// Value of [`SessionComparison::schema`].
@@ -95,7 +96,8 @@ pub struct ChangedCondition {
 
 impl SessionComparison {
     /// Compares the records of two sides, each with its name. `margin` is the difference that does not matter; records
-    /// of `earlier` sessions show how sessions scatter.
+    /// of `earlier` sessions show how sessions scatter. `estimator` is what of each record is compared; by what they were
+    /// decided where it is `None`.
     ///
     /// # Errors
     /// Why the records cannot be compared, in words.
@@ -104,6 +106,7 @@ impl SessionComparison {
         new: &[(String, &Record)],
         earlier: &[Record],
         margin: f64,
+        estimator: Option<Estimator>,
     ) -> Result<Self, String> {
         let subcommand = same_subcommand(baseline, new)?;
         let [old_records, new_records] = [baseline, new].map(records);
@@ -113,6 +116,7 @@ impl SessionComparison {
             new: &new_records,
             earlier: &earlier,
             margin,
+            estimator,
             by_order: true,
         });
         if differences.figures.is_empty() {
@@ -391,7 +395,7 @@ mod tests {
         let (old, mut new) = (record(1, 1.0), record(2, 1.5));
         new.machine.system.kernel = Some("7.0.0".to_owned());
         let mut found =
-            SessionComparison::new(&[named("old", &old)], &[named("new", &new)], &[], 0.02).unwrap();
+            SessionComparison::new(&[named("old", &old)], &[named("new", &new)], &[], 0.02, None).unwrap();
         let what: Vec<&str> = found.changed.iter().map(|one| one.what.as_str()).collect();
         assert_eq!(what, ["kernel"]);
         found.decide(&["slower > 3%".parse().unwrap()], false).unwrap();
@@ -406,7 +410,7 @@ mod tests {
     fn records_of_other_subcommands_and_metrics_are_refused() {
         let (old, new) = (record(1, 1.0), record(2, 1.0));
         let refused = |new: &Record| {
-            SessionComparison::new(&[named("old", &old)], &[named("new", new)], &[], 0.02).unwrap_err()
+            SessionComparison::new(&[named("old", &old)], &[named("new", new)], &[], 0.02, None).unwrap_err()
         };
         let scale = Record { subcommand: "scale".to_owned(), ..new.clone() };
         assert_eq!(

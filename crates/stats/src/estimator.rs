@@ -126,6 +126,28 @@ impl Estimator {
         }
     }
 
+    /// Returns the figure of a session that is one value among those of others: that of [`Estimator::of_values`], but of
+    /// [`Estimator::Max`] the median of the worst of each ten consecutive values, which does not grow with their number.
+    /// `None` below [`Estimator::least_values`].
+    pub fn of_session(self, values: &[f64], worse: WorseTail) -> Option<f64> {
+        if values.len() < self.least_values() {
+            return None;
+        }
+        match self {
+            Self::Max => crate::median(&block_extremes(values.iter().copied(), worse)),
+            _ => self.of_values(values, worse),
+        }
+    }
+
+    /// Returns the smallest number of values of which one lies beyond the quantile: 100 for `p99`.
+    pub fn least_values(self) -> usize {
+        match (self, self.quantile()) {
+            (Self::Max, _) => BLOCK_PAIRS,
+            (_, Some(q)) => (1.0 / (1.0 - q)).round() as usize,
+            _ => 1,
+        }
+    }
+
     /// Returns the logarithm of B over A of `pairs` (A, B) of values of a metric, with its interval at the two-sided
     /// `level`. `worse` says which tail a quantile and the worst runs are taken from.
     ///
@@ -195,14 +217,19 @@ fn differences(pairs: &[(f64, f64)]) -> Vec<f64> {
 /// order within each pair is random, so the sign of the difference of a block is a fair coin where the two sides have
 /// the same distribution, as it is for a pair.
 fn block_differences(pairs: &[(f64, f64)], worse: WorseTail) -> Vec<f64> {
-    let extreme = |values: &mut dyn Iterator<Item = f64>| match worse {
-        WorseTail::Upper => values.fold(f64::NEG_INFINITY, f64::max),
-        WorseTail::Lower => values.fold(f64::INFINITY, f64::min),
+    let [a, b] = [|pair: &(f64, f64)| pair.0, |pair: &(f64, f64)| pair.1]
+        .map(|side| block_extremes(pairs.iter().map(side), worse));
+    differences(&a.into_iter().zip(b).collect::<Vec<_>>())
+}
+
+/// Returns the worst value of each whole block of [`BLOCK_PAIRS`] consecutive values.
+fn block_extremes(values: impl Iterator<Item = f64>, worse: WorseTail) -> Vec<f64> {
+    let values: Vec<f64> = values.collect();
+    let extreme = |block: &[f64]| match worse {
+        WorseTail::Upper => block.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        WorseTail::Lower => block.iter().copied().fold(f64::INFINITY, f64::min),
     };
-    let blocks = pairs.chunks_exact(BLOCK_PAIRS).map(|block| {
-        (extreme(&mut block.iter().map(|pair| pair.0)), extreme(&mut block.iter().map(|pair| pair.1)))
-    });
-    differences(&blocks.collect::<Vec<_>>())
+    values.chunks_exact(BLOCK_PAIRS).map(extreme).collect()
 }
 
 #[cfg(test)]

@@ -169,7 +169,7 @@ pub(super) struct SampleMetric {
     /// Empty for the rate of the work.
     pub name: String,
     unit: String,
-    better: Direction,
+    pub better: Direction,
     /// Parameter by which the rate is multiplied: repetitions in a unit of work, chosen for each machine.
     repeats: Option<&'static str>,
 }

@@ -3,10 +3,10 @@
 use super::{
     SessionSides,
     figures::{Figure, SampleMetric, metrics, same_work, topic},
-    session_value,
+    session_value, worse_tail,
 };
 use manycore_experiment::{Record, record::Experiment};
-use manycore_stats::sessions::KnownSpread;
+use manycore_stats::{Estimator, sessions::KnownSpread};
 use std::collections::BTreeMap;
 
 /// The values of one experiment in earlier records.
@@ -18,7 +18,7 @@ pub(super) struct History {
 impl History {
     /// Reads the earlier records of the same experiment, subcommand and machine as the new side. The compared records
     /// themselves do not count.
-    pub(super) fn of(experiment: &Experiment, sides: &SessionSides) -> Self {
+    pub(super) fn of(experiment: &Experiment, sides: &SessionSides, estimator: Estimator) -> Self {
         let mut sessions: BTreeMap<(String, String), Vec<f64>> = BTreeMap::new();
         let (Some((topic, _)), Some(new)) = (topic(&experiment.id), sides.new.first()) else {
             return Self { sessions };
@@ -40,7 +40,7 @@ impl History {
                 continue;
             }
             for metric in metrics(other, topic) {
-                add(&mut sessions, &metric, other);
+                add(&mut sessions, &metric, other, estimator);
             }
         }
         Self { sessions }
@@ -55,9 +55,14 @@ impl History {
     }
 }
 
-fn add(sessions: &mut BTreeMap<(String, String), Vec<f64>>, metric: &SampleMetric, experiment: &Experiment) {
+fn add(
+    sessions: &mut BTreeMap<(String, String), Vec<f64>>,
+    metric: &SampleMetric,
+    experiment: &Experiment,
+    estimator: Estimator,
+) {
     for (group, values) in metric.values(experiment) {
-        let value = session_value(&values).map(|session| session.value);
+        let value = session_value(&values, estimator, worse_tail(metric.better)).map(|session| session.value);
         sessions.entry((metric.name.clone(), group)).or_default().extend(value);
     }
 }

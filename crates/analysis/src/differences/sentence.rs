@@ -3,18 +3,23 @@
 use super::{Change, FigureDifference, RecordDifferences, SessionSpread};
 use crate::wording::{ChangeWording, percent};
 use manycore_experiment::record::Metric;
-use manycore_stats::sessions::SpreadSource;
+use manycore_stats::{Estimator, sessions::SpreadSource};
 use manycore_text::units::{counted, decimals};
+
+/// Why there is no interval, where nothing else is known.
+pub(crate) const TOO_FEW: &str = "too few samples for an interval";
 
 impl FigureDifference {
     /// Says what the figure shows about the new side: `The new record is slower than the baseline: it takes 5.1 % longer
     /// (1.05x; 95 %: 3.0 to 7.2 % longer).`
     pub fn answer(&self, margin: f64) -> String {
         let metric = Metric { name: self.metric.clone(), unit: self.unit.clone(), better: self.better };
-        let change = ChangeWording::for_metric(Some(&metric).filter(|_| !self.metric.is_empty()));
+        let change =
+            ChangeWording::for_metric(Some(&metric).filter(|_| !self.metric.is_empty())).by(self.estimator);
         let point = change.point(self.ratio);
         let Some(ends) = self.interval else {
-            return format!("Inconclusive: {}. So far, it {point}.", self.no_interval());
+            let why = self.no_interval.as_deref().unwrap_or(TOO_FEW);
+            return format!("Inconclusive: {why}. So far, it {point}.");
         };
         let measured = format!("{}x; 95 %: {}", decimals(self.ratio), change.bounds(ends));
         match self.change {
@@ -32,15 +37,21 @@ impl FigureDifference {
     }
 }
 
-impl FigureDifference {
-    /// Says why there is no interval.
-    pub fn no_interval(&self) -> &'static str {
-        if !self.is_primary && self.stretches.iter().all(|&stretches| stretches > 1) {
-            "how this metric scatters between sessions is unknown, which five records of each side show"
-        } else {
-            "too few samples for an interval"
-        }
+/// Says why a figure has no interval. Its `records` are those of both sides.
+pub(super) fn no_interval(estimator: Estimator, is_primary: bool, records: &[Vec<Vec<f64>>; 2]) -> String {
+    let fewest = records.iter().flatten().map(Vec::len).min().unwrap_or(0);
+    if fewest < estimator.least_values() {
+        return format!("{estimator} needs at least {} samples in each record", estimator.least_values());
     }
+    let what = match estimator {
+        Estimator::Median if is_primary => return TOO_FEW.to_owned(),
+        _ if fewest < 2 => return TOO_FEW.to_owned(),
+        Estimator::Median => "this metric",
+        Estimator::Max => "the worst of ten runs",
+        Estimator::Mean => "the mean",
+        quantile => quantile.name(),
+    };
+    format!("how {what} scatters between sessions is unknown, which five records of each side show")
 }
 
 impl RecordDifferences {

@@ -1,4 +1,5 @@
 use super::*;
+use manycore_experiment::record::parameter;
 use manycore_testkit::SyntheticMachine;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -12,7 +13,17 @@ fn alone(first: &Record, second: &Record) -> RecordDifferences {
 }
 
 fn sides(baseline: &[&Record], new: &[&Record], earlier: &[&Record]) -> RecordDifferences {
-    RecordDifferences::between(&SessionSides { baseline, new, earlier, margin: MARGIN, by_order: true })
+    sides_by(None, baseline, new, earlier)
+}
+
+fn sides_by(
+    estimator: Option<Estimator>,
+    baseline: &[&Record],
+    new: &[&Record],
+    earlier: &[&Record],
+) -> RecordDifferences {
+    let margin = MARGIN;
+    RecordDifferences::between(&SessionSides { baseline, new, earlier, margin, estimator, by_order: true })
 }
 
 /// Compares two runs on a machine whose sessions are known from ten earlier ones.
@@ -127,14 +138,18 @@ fn correlated_noise_causes_few_false_differences() {
         };
         (0..240).map(|_| next()).collect()
     };
-    let history: Vec<f64> = (0..12).map(|_| session_value(&run()).unwrap().value).collect();
+    let history: Vec<f64> = (0..12).map(|_| median_of(&run()).unwrap().value).collect();
     let known = KnownSpread::of_groups([history.as_slice()]);
     let different = (0..1000).filter(|_| {
-        let [first, second] = [run(), run()].map(|values| [session_value(&values).unwrap()]);
+        let [first, second] = [run(), run()].map(|values| [median_of(&values).unwrap()]);
         SessionDifference::between(&first, &second, known).unwrap().p() <= FAMILY_LEVEL
     });
     let count = different.count();
     assert!(count <= 90, "{count} of 1000 false differences");
+}
+
+fn median_of(values: &[f64]) -> Option<SessionValue> {
+    session_value(values, Estimator::Median, WorseTail::Upper)
 }
 
 /// A record of `compare` of one command, in a session that is slower by `slower`.
@@ -207,6 +222,53 @@ fn other_metrics_of_single_records_are_inconclusive() {
     assert_eq!(of(&found).change, Change::Better);
 }
 
+/// Regression test: `--by mean` was ignored for stored records, so that rare slow runs were not seen.
+#[test]
+fn stored_records_are_compared_by_the_estimator() {
+    let with_slow_runs = |mut record: Record| {
+        for sample in record.experiments[0].samples.iter_mut().filter(|sample| sample.block % 6 == 5) {
+            sample.values[0] *= 5.0;
+        }
+        record
+    };
+    let (old, new) =
+        (sessions(10, 1.0), sessions(20, 1.0).into_iter().map(with_slow_runs).collect::<Vec<_>>());
+    let (a, b): (Vec<&Record>, Vec<&Record>) = (old.iter().collect(), new.iter().collect());
+    assert_ne!(primary(&sides(&a, &b, &[])).change, Change::Worse);
+    let by_mean = sides_by(Some(Estimator::Mean), &a, &b, &[]);
+    let figure = primary(&by_mean);
+    assert_eq!((figure.change, figure.estimator), (Change::Worse, Estimator::Mean), "{figure:?}");
+    assert!(figure.answer(MARGIN).contains("longer by the mean"), "{}", figure.answer(MARGIN));
+    assert!((figure.values[1] / figure.values[0] - 5.0 / 3.0).abs() < 0.1, "{figure:?}");
+    // Without the option, it is what the records were decided by.
+    let decided_by_mean = |record: &Record| {
+        let mut record = record.clone();
+        let parameters = &mut record.experiments[0].parameters;
+        parameters.insert(parameter::ESTIMATOR.to_owned(), "mean".to_owned());
+        record
+    };
+    let [own_old, own_new] = [&old, &new].map(|side| side.iter().map(decided_by_mean).collect::<Vec<_>>());
+    let own = sides(&own_old.iter().collect::<Vec<_>>(), &own_new.iter().collect::<Vec<_>>(), &[]);
+    assert_eq!(primary(&own).ratio, figure.ratio);
+}
+
+/// The assumed scatter is that of a median, and a quantile needs runs beyond it.
+#[test]
+fn other_figures_of_single_records_are_inconclusive() {
+    let (old, new) = (session(1, 1.0), session(2, 1.5));
+    let by = |estimator| primary(&sides_by(Some(estimator), &[&old], &[&new], &[])).clone();
+    let by_mean = by(Estimator::Mean);
+    assert_eq!((by_mean.change, by_mean.interval), (Change::Inconclusive, None));
+    assert!(by_mean.answer(MARGIN).contains("how the mean scatters"), "{}", by_mean.answer(MARGIN));
+    assert!(by(Estimator::Max).answer(MARGIN).contains("how the worst of ten runs scatters"));
+    let p99 = by(Estimator::P99);
+    assert!(
+        p99.answer(MARGIN).contains("p99 needs at least 100 samples in each record"),
+        "{}",
+        p99.answer(MARGIN)
+    );
+}
+
 #[test]
 fn repeated_records_show_a_slow_down_with_their_own_scatter() {
     let (old, new) = (sessions(10, 1.0), sessions(20, 1.15));
@@ -256,6 +318,7 @@ fn variants_whose_command_changed_are_compared_in_their_order() {
         new: &[&new],
         earlier: &[],
         margin: MARGIN,
+        estimator: None,
         by_order: false,
     });
     assert!(by_name.figures.is_empty());

@@ -10,7 +10,7 @@ fn figure(name: &str, better: Direction, interval: Option<(f64, f64)>) -> GatedF
         is_primary: true,
         ratio,
         interval,
-        no_interval: "too few samples for an interval",
+        no_interval: "too few samples for an interval".to_owned(),
     }
 }
 

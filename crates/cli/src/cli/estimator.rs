@@ -10,8 +10,9 @@ use manycore_stats::Estimator;
 #[derive(Clone, Debug, Args)]
 pub struct EstimatorArgs {
     /// What decides: the typical pair (median), the mean, a quantile of the worse tail, or the worst of ten runs (max)
-    #[arg(long, value_name = "FIGURE", default_value = "median", value_parser = estimators(), long_help = BY_HELP)]
-    pub by: Estimator,
+    /// [default: median]
+    #[arg(long, value_name = "FIGURE", value_parser = estimators(), long_help = BY_HELP)]
+    pub by: Option<Estimator>,
 }
 
 /// Help of `--by`.
@@ -25,7 +26,12 @@ number of runs follow from it.
   max               the ratio of the worst of ten runs; at least 60 pairs. The largest of all runs has no interval: it \
 grows with their number
 
-A variant that is better by this figure and worse by the mean or by a quantile is reported as a trade-off.";
+A variant that is better by this figure and worse by the mean or by a quantile is reported as a trade-off.
+
+Stored records: this figure of each record is one value. Without this option, it is the one that the records were \
+decided by. Except for the median, an interval needs several records of each side, or earlier results of the same work.
+
+[default: median]";
 
 fn estimators() -> impl TypedValueParser<Value = Estimator> {
     PossibleValuesParser::new(Estimator::ALL.map(Estimator::name)).try_map(|name| name.parse::<Estimator>())

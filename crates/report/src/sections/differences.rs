@@ -6,7 +6,7 @@ use manycore_render::{
     figure::{ABSENT, factor, short},
     table::Align,
 };
-use manycore_stats::verdict::EQUIVALENCE_MARGIN;
+use manycore_stats::{Estimator, verdict::EQUIVALENCE_MARGIN};
 use manycore_text::units::percent;
 
 pub(super) fn single(_: &NamedEvaluation) -> Vec<Table> {
@@ -97,17 +97,23 @@ fn row(figure: &FigureDifference) -> Vec<String> {
         .interval
         .map_or_else(|| ABSENT.to_owned(), |(low, high)| format!("{} to {}", factor(low), factor(high)));
     vec![
-        if figure.unit.is_empty() {
-            figure.what.clone()
-        } else {
-            format!("{} ({})", figure.what, figure.unit)
-        },
-        short(figure.medians[0]),
-        short(figure.medians[1]),
+        label(figure),
+        short(figure.values[0]),
+        short(figure.values[1]),
         format!("{}x", factor(figure.ratio)),
         interval,
         format!("{is}{doubtful}"),
     ]
+}
+
+/// `wall (s)`, `wall, p99 (s)`.
+fn label(figure: &FigureDifference) -> String {
+    let by = match figure.estimator {
+        Estimator::Median => String::new(),
+        other => format!(", {other}"),
+    };
+    let unit = if figure.unit.is_empty() { String::new() } else { format!(" ({})", figure.unit) };
+    format!("{}{by}{unit}", figure.what)
 }
 
 fn notes(differences: &RecordDifferences) -> Vec<String> {

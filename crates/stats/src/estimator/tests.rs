@@ -77,6 +77,12 @@ fn the_figures_of_one_side_are_those_of_its_worse_tail() {
     for (found, expected) in of(WorseTail::Lower).into_iter().zip([50.0, 50.0, 10.0, 5.0, 1.0, 0.0]) {
         assert!((found - expected).abs() < 1e-9, "{found} {expected}");
     }
+    assert_eq!(Estimator::Max.of_session(&values[..9], WorseTail::Upper), None);
+    assert_eq!(Estimator::P99.of_session(&values[..9], WorseTail::Upper), None);
+    // The worst of each ten: 10, 20 and 30; the rest is no whole block.
+    let rising: Vec<f64> = (1..=35).map(f64::from).collect();
+    assert_eq!(Estimator::Max.of_session(&rising, WorseTail::Upper), Some(20.0));
+    assert_eq!(Estimator::Max.of_session(&rising, WorseTail::Lower), Some(11.0));
     assert_eq!(Estimator::Mean.of_values(&[], WorseTail::Upper), None);
 }
 

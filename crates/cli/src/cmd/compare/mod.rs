@@ -22,7 +22,8 @@ pub fn run(args: &Compare, terminal: Terminal) -> Outcome {
         return records::run(args, &sides, terminal);
     }
     let checks = records::checks(args)?;
-    let options = Options { by: args.estimator.by, ..study::options("compare", &args.measuring)? };
+    let options =
+        Options { by: args.estimator.by.unwrap_or_default(), ..study::options("compare", &args.measuring)? };
     let comparison = comparison(args)?;
     let machine = source::live()?;
     let mut run = Run::begin("compare", &args.measuring.results, terminal, study::planned_seconds(&options))?

@@ -108,8 +108,13 @@ pub(super) fn run(args: &Compare, sides: &Sides, terminal: Terminal) -> Outcome 
     let named: Vec<(String, Record)> = report::names(&paths).into_iter().zip(records).collect();
     let (baseline, new) = named.split_at(sides.baseline.len());
     let earlier = earlier(args, &named[0].1.subcommand);
-    let compared =
-        SessionComparison::new(&borrowed(baseline), &borrowed(new), &earlier, args.measuring.equivalent);
+    let compared = SessionComparison::new(
+        &borrowed(baseline),
+        &borrowed(new),
+        &earlier,
+        args.measuring.equivalent,
+        args.estimator.by,
+    );
     let mut compared = compared.map_err(Failure::Input)?;
     compared.decide(&args.gates.fail_if, fails(&args.gates)).map_err(Failure::Input)?;
     let all: Vec<NamedEvaluation> =
@@ -162,6 +167,7 @@ pub(super) fn checks(args: &Compare) -> Outcome<Checks<'_>> {
         records: report::names(&paths).into_iter().zip(records).collect(),
         earlier: earlier(args, "compare"),
         margin: args.measuring.equivalent,
+        estimator: args.estimator.by.unwrap_or_default(),
     });
     Checks::new(Some(&args.gates), &args.exports, baseline)
 }
