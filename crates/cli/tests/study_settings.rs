@@ -119,19 +119,30 @@ fn settings_are_restored_after_sigkill() {
     until("the original value", || value(SWAPPINESS) == kept.1);
     until("an empty directory of journals", || journals(&work.path("state")) == 0);
 
-    // Without a cleanup process, `undo`.
+    // Without a cleanup process, `undo`. Another time: the command of the first measurement may still be ending.
+    let time = unique();
+    let set = ["--pairs", "1", "--a", "set:vm.swappiness=17", "--", "sleep", &time];
     let mut child = start(&work, &set);
     until("the first run", || !running(&time).is_empty());
-    let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", child.id())).unwrap();
-    let is_cleanup = |pid: &&str| fs::read(format!("/proc/{pid}/cmdline")).unwrap().ends_with(b"\0cleanup\0");
-    let cleanup = children.split_whitespace().find(is_cleanup).unwrap();
-    signal(cleanup.parse().unwrap(), "KILL");
+    let cleanup = cleanup_of(child.id()).unwrap();
+    signal(cleanup, "KILL");
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(value(SWAPPINESS), "17");
     let said = undo(&work);
     assert!(said.contains("1 setting: restored (compare: settings of the machine)"), "{said}");
     assert_eq!(value(SWAPPINESS), kept.1);
+}
+
+/// Returns the cleanup process of a measurement. Any of its threads may have started it.
+fn cleanup_of(parent: u32) -> Option<u32> {
+    let parent = format!("PPid:\t{parent}");
+    let is_cleanup = |pid: &u32| {
+        let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
+        read("status").lines().any(|line| line == parent) && read("cmdline").ends_with("\0cleanup\0")
+    };
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    processes.filter_map(|process| process.file_name().to_str()?.parse().ok()).find(is_cleanup)
 }
 
 fn journals(folder: &Path) -> usize {
