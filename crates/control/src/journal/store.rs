@@ -96,6 +96,13 @@ impl Journal {
     }
 }
 
+impl Drop for Journal {
+    /// Releases the lock, which a child of this process also holds between fork and exec.
+    fn drop(&mut self) {
+        let _ = flock(&self.file, FlockOperation::Unlock);
+    }
+}
+
 /// Gives a journal its final name.
 fn publish(hidden: &Path, folder: &Path, subcommand: &str) -> io::Result<PathBuf> {
     let mut turn = 0;
