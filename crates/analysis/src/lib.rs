@@ -57,6 +57,7 @@ mod noise;
 mod other_program;
 mod parallel_modes;
 mod power_analysis;
+mod requests;
 mod scaling;
 mod scheduler_counters;
 mod spawning;
@@ -81,6 +82,7 @@ pub use metric_by_workers::{MetricAtWorkers, MetricByWorkers};
 pub use noise::NoiseFloor;
 pub use other_program::ProgramComparison;
 pub use parallel_modes::{ParallelMode, ParallelModes};
+pub use requests::{REQUEST_QUANTILES, RequestDistribution, RequestQuantile};
 pub use scaling::{Clock, EventTimeSummary, Scaling, ScalingPoint, Superlinear, UslFit};
 pub use scheduler_counters::SchedulerCounters;
 pub use spawning::{
@@ -136,6 +138,9 @@ pub struct Evaluation {
     /// The distribution of the primary metric of each variant of a comparison.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub distributions: Vec<Distribution>,
+    /// The requests of each variant of a comparison, where a load generator prints their distribution.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub requests: Vec<RequestDistribution>,
     /// The race of many variants, of which the best ones were then compared; best first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub race: Vec<TuneCandidate>,
@@ -187,6 +192,7 @@ impl Evaluation {
             contention: contention::evaluate(record, floor),
             comparison: experiment(id::COMPARE).and_then(comparison::evaluate),
             distributions: experiment(id::COMPARE).map(distribution::evaluate).unwrap_or_default(),
+            requests: experiment(id::COMPARE).map(requests::evaluate).unwrap_or_default(),
             race: tuning::race(record),
             tuning: tuning::evaluate(record),
             limits: limits(record),

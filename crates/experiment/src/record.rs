@@ -9,11 +9,13 @@ pub mod factor;
 mod gate;
 pub mod id;
 pub mod parameter;
+mod requests;
 mod variant;
 
 pub use check::InvalidRecord;
 pub use description::SAME_NAME;
 pub use gate::{GateDecision, GateOutcome};
+pub use requests::{MAX_POINTS, RequestTimes};
 pub use variant::variant_label;
 
 use crate::spawning::RuntimeRuns;
@@ -236,6 +238,9 @@ pub struct Sample {
     /// Values of [`Experiment::metrics`], in their order and units.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub values: Vec<f64>,
+    /// Latencies of the requests of a load generator, by kind of request. Empty where the output has none.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub requests: Vec<RequestTimes>,
     /// Exit codes of whole commands of which one failed: the exit status, or 128 plus the signal as in a
     /// shell. Empty where all succeeded.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]

@@ -7,7 +7,7 @@ mod stream;
 
 use crate::NamedEvaluation;
 use evaluated::{
-    affinity, contention, cpus, latency, matrix, modes, noise, peers, scaling, tuning, verdicts,
+    affinity, contention, cpus, latency, matrix, modes, noise, peers, requests, scaling, tuning, verdicts,
 };
 use manycore_stats::Estimate;
 use measured::{metrics, samples};
@@ -16,7 +16,7 @@ use measured::{metrics, samples};
 type CsvTable = (&'static str, &'static str, fn(&NamedEvaluation) -> Vec<Vec<String>>);
 
 /// The first five columns of `scaling.csv` are those that scripts around sysbench write.
-const TABLES: [CsvTable; 18] = [
+const TABLES: [CsvTable; 19] = [
     (
         "scaling.csv",
         "threads,total_events,events_per_second,avg_latency_ms,speedup,seconds,events_per_second_low,\
@@ -70,6 +70,12 @@ const TABLES: [CsvTable; 18] = [
         contention,
     ),
     ("metrics.csv", "experiment,treatment,block,metric,unit,better,value", metrics),
+    (
+        "requests.csv",
+        "variant,kind,unit,runs,requests,quantile,all_runs,per_run,per_run_low,per_run_high,ratio,ratio_low,ratio_high,pairs,\
+         answer",
+        requests,
+    ),
     (
         "tuning.csv",
         "candidate,dropped_after_round,runs,relative_to_today,relative_to_today_low,relative_to_today_high",
@@ -156,7 +162,7 @@ fn estimate(estimate: Option<&Estimate>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use manycore_experiment::{Record, spawning::Work};
+    use manycore_experiment::{Record, record::RequestTimes, spawning::Work};
     use manycore_testkit::SyntheticMachine;
 
     fn names(record: Record) -> Vec<String> {
@@ -175,7 +181,7 @@ mod tests {
     #[test]
     fn every_table_has_a_listed_name() {
         let full = SyntheticMachine { blocks: 12, ..SyntheticMachine::guest() }.record();
-        let of_studies = ["tuning.csv", "spawn.csv", "spawn_capacity.csv", "spawn_cpus.csv"];
+        let of_studies = ["requests.csv", "tuning.csv", "spawn.csv", "spawn_capacity.csv", "spawn_cpus.csv"];
         let expected: Vec<&str> = NAMES.iter().copied().filter(|name| !of_studies.contains(name)).collect();
         assert_eq!(names(full.clone()), expected);
         for count in 0..full.experiments.len() {
@@ -184,5 +190,26 @@ mod tests {
             let names = names(part);
             assert!(names.iter().all(|name| NAMES.contains(&name.as_str())), "{names:?}");
         }
+    }
+
+    /// The second variant has twice the latency of the first.
+    #[test]
+    fn requests_have_a_row_for_each_variant_and_quantile() {
+        let mut record = SyntheticMachine::guest().compare(2.0);
+        for sample in &mut record.experiments[0].samples {
+            let factor = if sample.treatment == 0 { 1.0 } else { 2.0 };
+            let points = [(1.0, 500.0), (1.5, 900.0), (3.0, 990.0), (9.0, 1000.0)];
+            let points = points.map(|(latency, count)| (latency * factor, count)).to_vec();
+            sample.requests = vec![RequestTimes::new("get", "ms", 1000.0, points).unwrap()];
+        }
+        let tables = csv(&[NamedEvaluation::new("it".to_owned(), record)]);
+        let (_, text) = tables.iter().find(|(name, _)| name == "requests.csv").unwrap();
+        let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
+        assert!(rows.iter().all(|row| row.len() == rows[0].len()), "{text}");
+        let column = |name: &str| rows[0].iter().position(|head| *head == name).unwrap();
+        let medians = rows.iter().filter(|row| row.get(column("quantile")) == Some(&"p50"));
+        let latencies: Vec<f64> = medians.map(|row| row[column("all_runs")].parse().unwrap()).collect();
+        let [a, b] = latencies[..] else { panic!("{text}") };
+        assert!((a - 1.0).abs() < 1e-6 && (b - 2.0).abs() < 1e-6, "{text}");
     }
 }

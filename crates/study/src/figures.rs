@@ -2,7 +2,7 @@
 
 use manycore_experiment::{
     metric::{self, MetricReader},
-    record::{Direction, Metric},
+    record::{Direction, Metric, RequestTimes},
 };
 use manycore_linux::job::{Job, MAX_OUTPUT, MAX_STDERR};
 use manycore_stats::median;
@@ -74,6 +74,24 @@ fn read(readers: &[MetricReader], job: &Job, since: SystemTime) -> Result<Vec<(M
     let text = String::from_utf8_lossy(job.output());
     let output = metric::RunOutput { stdout: &text, stderr: &job.stderr_tail(), since };
     metric::read_all(readers, &output).map_err(|error| error.to_string())
+}
+
+/// Returns the distributions of the requests in the output of all copies.
+///
+/// # Errors
+/// What is wrong with the output, phrased as the end of a sentence about the command.
+pub(crate) fn requests(
+    readers: &[MetricReader],
+    jobs: &[Job],
+    since: SystemTime,
+) -> Result<Vec<RequestTimes>, String> {
+    let mut all = Vec::new();
+    for job in jobs {
+        let text = String::from_utf8_lossy(job.output());
+        let output = metric::RunOutput { stdout: &text, stderr: &job.stderr_tail(), since };
+        all.extend(metric::requests(readers, &output).map_err(|error| error.to_string())?);
+    }
+    Ok(all)
 }
 
 /// The metrics of an experiment and which of them is primary; fixed by its first run.

@@ -3,7 +3,7 @@
 
 use crate::{
     error::{Error, Result},
-    figures::{Figures, ResourceUsage, figures},
+    figures::{Figures, ResourceUsage, figures, requests},
     life::{Hooks, IgnoredFailures, exit_code},
     service::Service,
 };
@@ -304,6 +304,8 @@ impl CommandSubject {
         let values = figures(&self.settings.readers, &jobs, &used, since)
             .and_then(|found| self.figures.ordered(found))
             .map_err(|why| Error::NoFigures { command: name.clone(), why })?;
+        let requests = requests(&self.settings.readers, &jobs, since)
+            .map_err(|why| Error::NoFigures { command: name.clone(), why })?;
         let each = ends.iter().map(|end| (end - began) as f64 / 1e9);
         Ok(Sample {
             start_ns: began.saturating_sub(self.origin_ns),
@@ -312,6 +314,7 @@ impl CommandSubject {
             per_worker: if variant.copies > 1 { each.collect() } else { Vec::new() },
             exit_codes: exit_codes(&ended),
             values,
+            requests,
             counters: CounterDelta { cpu_ns: Some(used.cpu_ns + service_ns.unwrap_or(0)), ..counters },
             ..Sample::default()
         })

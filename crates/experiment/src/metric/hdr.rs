@@ -7,6 +7,7 @@
 use crate::metric::{
     figures::{Figures, lower, not_output_of},
     number,
+    requests::PrintedTimes,
 };
 
 /// The percentiles that are read, with their names.
@@ -37,6 +38,15 @@ pub(super) fn read(text: &str) -> Result<Figures, String> {
     figures.extend(field(below, "#[Mean").map(|mean| lower("latency", "", mean)));
     figures.push(lower("max", "", field(below, "#[Max").unwrap_or(highest)));
     Ok(figures)
+}
+
+/// Returns the rows of the percentile table.
+pub(super) fn requests_of(text: &str) -> Vec<PrintedTimes> {
+    let below = text.split_once("1/(1-Percentile)").map_or("", |(_, below)| below);
+    let rows = below.lines().skip_while(|line| row(line).is_none()).map_while(row);
+    let points: Vec<(f64, f64)> = rows.map(|(value, _, count)| (value, count)).collect();
+    let count = points.last().map_or(0.0, |last| last.1);
+    vec![PrintedTimes { count, points, ..PrintedTimes::default() }]
 }
 
 /// Reads a row: value, percentile and count.

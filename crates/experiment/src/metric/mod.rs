@@ -22,6 +22,7 @@ mod load;
 mod memtier;
 mod number;
 mod redis;
+mod requests;
 mod scheduler;
 mod source;
 mod spec;
@@ -38,6 +39,7 @@ use crate::{
     record::Metric,
 };
 pub use load::{LoadModel, load_model};
+pub use requests::requests;
 
 use custom::CustomMetric;
 use figures::{Figures, list, quote};

@@ -6,6 +6,7 @@
 use crate::metric::{
     figures::{Figures, higher, lower, not_output_of, quote, slug},
     number,
+    requests::PrintedTimes,
 };
 
 /// The figures of one Redis command.
@@ -117,6 +118,36 @@ fn default_format(lines: &[&str]) -> Result<Vec<RedisTest>, String> {
     }
     tests.retain(|test| !test.values.is_empty());
     Ok(tests)
+}
+
+/// Returns the rows of the default output: `50.000% <= 0.031 milliseconds (cumulative count 2676)`.
+pub(super) fn requests_of(text: &str) -> Vec<PrintedTimes> {
+    let lines: Vec<&str> = text.split(['\n', '\r']).map(str::trim).collect();
+    let mut tests: Vec<PrintedTimes> = Vec::new();
+    let mut names = Vec::new();
+    for line in lines {
+        // A test that prints its progress has its heading at the end of the line.
+        if let Some((_, title)) = line.strip_suffix(" ======").and_then(|line| line.rsplit_once("====== ")) {
+            let name = name(title, &names);
+            names.push(name.clone());
+            tests.push(PrintedTimes { name, ..PrintedTimes::default() });
+        }
+        if let (Some(test), Some((latency, number))) = (tests.last_mut(), cumulative(line)) {
+            test.count = test.count.max(number);
+            test.points.push((latency, number));
+        }
+    }
+    if let [only] = tests.as_mut_slice() {
+        only.name.clear();
+    }
+    tests
+}
+
+fn cumulative(line: &str) -> Option<(f64, f64)> {
+    let (_, rest) = line.split_once("% <= ")?;
+    let (latency, number) = rest.split_once(" (cumulative count ")?;
+    let latency = number::plain(latency.strip_suffix(" milliseconds")?)?;
+    Some((latency, number::plain(number.strip_suffix(')')?)?))
 }
 
 fn value_of(title: &str, printed: &str) -> Result<f64, String> {

@@ -6,6 +6,7 @@
 use crate::metric::{
     figures::{Figures, after, higher, lower, not_output_of, number_after},
     number::{self, QuantityKind},
+    requests::{PrintedTimes, time_after},
 };
 
 /// Largest share of failed requests: see `wrk`.
@@ -69,6 +70,38 @@ fn percentiles(program: Program, text: &str) -> Vec<(f64, f64)> {
         Some((number::plain(percentile.trim())?, milliseconds(value)?))
     };
     below.lines().skip(1).map_while(row).collect()
+}
+
+/// Returns the percentiles, the bars of the histogram above them, and the slowest request.
+pub(super) fn requests_of(program: Program, text: &str) -> Vec<PrintedTimes> {
+    let (count, _) = responses(text);
+    let percentiles = percentiles(program, text);
+    let Some(&(_, highest)) = percentiles.last().filter(|_| count > 0.0) else { return Vec::new() };
+    let mut points: Vec<(f64, f64)> =
+        percentiles.into_iter().map(|(percent, latency)| (latency, percent / 100.0 * count)).collect();
+    // Those of hey and ghz are upper ends, with fewer digits than the percentiles.
+    if program.name != OHA.name {
+        let scale = if program.name == HEY.name { 1e3 } else { 1.0 };
+        let bars = bars(text);
+        let counted = bars.last().map_or(0.0, |last| last.1);
+        let above = bars.into_iter().map(|(mark, number)| (mark * scale, number));
+        // With ghz, a histogram counts other requests than the successful ones as well.
+        points.extend(above.filter(|(mark, _)| *mark > highest && counted == count));
+    }
+    points.extend(time_after(text, "Slowest:").map(|slowest| (slowest, count)));
+    vec![PrintedTimes { count, points, ..PrintedTimes::default() }]
+}
+
+/// Reads the bars `0.005 [120]` as marks and numbers of requests up to them.
+fn bars(text: &str) -> Vec<(f64, f64)> {
+    let below = text.split_once("Response time histogram:").map_or("", |(_, rest)| rest);
+    let mut seen = 0.0;
+    let bar = |line: &str| {
+        let (mark, rest) = line.trim().split_once('[')?;
+        seen += number::plain(rest.split_once(']')?.0)?;
+        Some((number::plain(mark.trim())?, seen))
+    };
+    below.lines().skip(1).map_while(bar).collect()
 }
 
 fn milliseconds(text: &str) -> Option<f64> {

@@ -5,6 +5,7 @@
 use crate::metric::{
     figures::{Figures, after, higher, lower, not_output_of, number_after},
     number::{self, QuantityKind},
+    requests::PrintedTimes,
 };
 
 /// Largest share of failed requests. The rate counts failures as well, so with more of them it is
@@ -66,6 +67,18 @@ fn percentiles(text: &str) -> Vec<(f64, f64)> {
         Some((number::plain(percentile)?, milliseconds(value.trim())?))
     };
     std::iter::from_fn(|| rows.next().and_then(row)).collect()
+}
+
+/// Returns the percentiles of `--latency` and the maximum of the line `Latency`.
+pub(super) fn requests_of(text: &str) -> Vec<PrintedTimes> {
+    let percentiles = percentiles(text);
+    let Some(count) = requests(text).filter(|_| !percentiles.is_empty()) else { return Vec::new() };
+    let mut points: Vec<(f64, f64)> =
+        percentiles.into_iter().map(|(percent, latency)| (latency, percent / 100.0 * count)).collect();
+    let largest =
+        after(text, "Latency ").and_then(|row| row.split_whitespace().nth(2)).and_then(milliseconds);
+    points.extend(largest.map(|latency| (latency, count)));
+    vec![PrintedTimes { count, points, ..PrintedTimes::default() }]
 }
 
 fn milliseconds(text: &str) -> Option<f64> {

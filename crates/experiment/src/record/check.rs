@@ -109,6 +109,7 @@ fn check_sample(sample: &Sample, experiment: &Experiment) -> Result<(), String> 
     {
         return Err(format!("values {:?} for {} metrics", sample.values, experiment.metrics.len()));
     }
+    sample.requests.iter().try_for_each(super::RequestTimes::check)?;
     match largest_counter(&sample.counters) {
         (name, count) if count > MAX_COUNTER => Err(format!("{name} is {count}")),
         _ => Ok(()),

@@ -1,5 +1,6 @@
 //! Rows of the evaluation.
 
+use crate::sections::requests::word;
 use crate::{
     NamedEvaluation,
     csv::{cell, ends, estimate},
@@ -242,4 +243,28 @@ fn contention_row(
     end: [String; 2],
 ) -> Vec<String> {
     start.into_iter().chain(estimate(Some(rate))).chain(estimate(ratio)).chain(end).collect()
+}
+
+pub(super) fn requests(named: &NamedEvaluation) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    for one in &named.evaluation.requests {
+        for quantile in &one.quantiles {
+            let (low, high) = quantile.per_run.interval.unzip();
+            let (ratio_low, ratio_high) = quantile.ratio.and_then(|ratio| ratio.interval).unzip();
+            let mut row = vec![
+                one.label.clone(),
+                one.name.clone(),
+                one.unit.clone(),
+                one.runs.to_string(),
+                one.requests.to_string(),
+                quantile.name.clone(),
+            ];
+            row.extend([Some(quantile.merged), Some(quantile.per_run.value), low, high].map(cell));
+            row.extend([quantile.ratio.map(|ratio| ratio.median), ratio_low, ratio_high].map(cell));
+            row.push(quantile.ratio.map_or_else(String::new, |ratio| ratio.n.to_string()));
+            row.push(quantile.answer.map_or("", word).to_owned());
+            rows.push(row);
+        }
+    }
+    rows
 }

@@ -2,7 +2,7 @@
 
 mod several;
 
-use crate::sections::{NamedEvaluation, Table, compare, distribution};
+use crate::sections::{NamedEvaluation, Table, compare, distribution, requests};
 use manycore_analysis::{Comparison, MetricComparison, VariantComparison};
 use manycore_experiment::record::Metric;
 use manycore_render::{
@@ -29,6 +29,7 @@ pub(super) fn single(named: &NamedEvaluation) -> Vec<Table> {
     });
     if comparison.is_some() {
         tables.extend(distribution::tables(named));
+        tables.extend(requests::tables(&named.evaluation));
     }
     tables.extend(several::race(&named.evaluation));
     tables

@@ -12,6 +12,7 @@ mod matrix;
 pub mod modes;
 mod noise;
 mod other_program;
+pub mod requests;
 mod scaling;
 mod scheduler_counters;
 mod spawning;

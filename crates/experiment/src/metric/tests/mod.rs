@@ -12,6 +12,7 @@ macro_rules! printed {
 }
 
 mod programs;
+mod requests;
 mod servers;
 
 fn output(stdout: &str) -> RunOutput<'_> {

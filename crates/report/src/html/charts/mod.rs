@@ -5,6 +5,7 @@ mod comparison;
 mod contention;
 mod latency;
 mod maps;
+mod requests;
 mod scaling;
 mod spawning;
 mod stream;
@@ -37,6 +38,7 @@ pub fn figures(id: &str, all: &[NamedEvaluation]) -> Vec<ChartFigure> {
             .into_iter()
             .chain(comparison::figures(all))
             .chain(timeline::figures(all))
+            .chain(requests::figures(all))
             .collect(),
         "affinity" => strips::figures(id, all).into_iter().chain(maps::affinity(all)).collect(),
         "noise" | "tuning" | "limits" => strips::figures(id, all),
