@@ -60,6 +60,10 @@ impl Program {
 pub enum Leftover {
     /// All processes with this assignment (`NAME=VALUE`) in their environment are killed.
     Marked(OsString),
+    /// All processes of a process group are killed, which a process began that started at this time
+    /// ([`tasks::start_time`]). Unlike an environment, which a process can overwrite with its title, a group is inherited
+    /// unnoticed.
+    ProcessGroup(u32, u64),
     /// The processes of this control group are killed, and the group is removed.
     Group(PathBuf),
     /// A directory is removed with its contents.
@@ -133,6 +137,9 @@ impl Record {
         let (word, value): (_, OsString) = match self {
             Self::Owner(pid) => ("owner", pid.to_string().into()),
             Self::Leftover(Leftover::Marked(assignment)) => ("marked", assignment),
+            Self::Leftover(Leftover::ProcessGroup(leader, start)) => {
+                ("processes", format!("{leader} {start}").into())
+            }
             Self::Leftover(Leftover::Group(path)) => ("group", path.into()),
             Self::Leftover(Leftover::Directory(path)) => ("directory", path.into()),
             Self::Leftover(Leftover::SystemV(object)) => ("sysv", object),
@@ -148,6 +155,10 @@ impl Record {
         Some(match &bytes[..space] {
             b"owner" => Self::Owner(value.to_str()?.parse().ok()?),
             b"marked" => Self::Leftover(Leftover::Marked(value)),
+            b"processes" => {
+                let (leader, start) = value.to_str()?.split_once(' ')?;
+                Self::Leftover(Leftover::ProcessGroup(leader.parse().ok()?, start.parse().ok()?))
+            }
             b"group" => Self::Leftover(Leftover::Group(value.into())),
             b"directory" => Self::Leftover(Leftover::Directory(value.into())),
             b"sysv" => Self::Leftover(Leftover::SystemV(value)),
@@ -183,6 +194,7 @@ pub fn run(mut announced: impl Read, remove_sysv: &dyn Fn(&str)) {
     for leftover in leftovers() {
         match leftover {
             Leftover::Marked(assignment) => kill_marked(&assignment.to_string_lossy()),
+            Leftover::ProcessGroup(leader, start) => kill_group(*leader, *start),
             Leftover::Group(path) => drop(memory_group::end(path)),
             Leftover::Directory(path) => drop(fs::remove_dir_all(path)),
             Leftover::SystemV(object) => remove_sysv(&object.to_string_lossy()),
@@ -204,19 +216,33 @@ pub fn run(mut announced: impl Read, remove_sysv: &dyn Fn(&str)) {
 
 /// Kills all processes with `assignment` in their environment.
 fn kill_marked(assignment: &str) {
+    kill_all(&|pid| tasks::has_environment(pid, assignment));
+}
+
+/// Kills the process group that a process began which started at `start`. If another process has its id now, the group is
+/// not the same.
+fn kill_group(leader: u32, start: u64) {
+    if tasks::start_time(leader).is_some_and(|other| other != start) {
+        return;
+    }
+    kill_all(&|pid| tasks::process_group(pid) == Some(leader));
+}
+
+/// Kills the processes that are meant, until there are none.
+fn kill_all(is_meant: &dyn Fn(u32) -> bool) {
     for _ in 0..MAX_SCANS {
-        if tasks::all().into_iter().filter(|pid| kill_if_marked(*pid, assignment)).count() == 0 {
+        if tasks::all().into_iter().filter(|pid| kill_if(*pid, is_meant)).count() == 0 {
             return;
         }
     }
 }
 
-/// Kills process `pid` if `assignment` is in its environment; returns whether it was killed. The pidfd comes first: a
-/// process that gets the same id later is not killed.
-fn kill_if_marked(pid: u32, assignment: &str) -> bool {
+/// Kills process `pid` if it is meant; returns whether it was killed. The pidfd comes first: a process that gets the same
+/// id later is not killed.
+fn kill_if(pid: u32, is_meant: &dyn Fn(u32) -> bool) -> bool {
     let id = i32::try_from(pid).ok().and_then(Pid::from_raw);
     let Some(pidfd) = id.and_then(|id| pidfd_open(id, PidfdFlags::empty()).ok()) else { return false };
-    tasks::has_environment(pid, assignment) && pidfd_send_signal(&pidfd, Signal::KILL).is_ok()
+    is_meant(pid) && tasks::is_alive(pid) && pidfd_send_signal(&pidfd, Signal::KILL).is_ok()
 }
 
 fn wait_for_end(pid: u32) {
@@ -248,6 +274,7 @@ mod tests {
         let records = [
             Record::Owner(7),
             Record::Leftover(Leftover::Marked("A=b c".into())),
+            Record::Leftover(Leftover::ProcessGroup(31, 77_000)),
             Record::Leftover(Leftover::Group("/sys/fs/cgroup/x".into())),
             Record::Leftover(Leftover::Directory(
                 OsString::from_vec(b"/tmp/two\nlines \xff".to_vec()).into(),
@@ -279,6 +306,29 @@ mod tests {
             run(encode(records).as_slice(), &|object| removed.borrow_mut().push(object.to_owned()));
             assert_eq!(*removed.borrow(), objects);
             assert_eq!(scratch.exists(), objects.is_empty());
+        }
+    }
+
+    /// Regression test: the workers of a server whose environment is overwritten by its title were left.
+    #[test]
+    fn a_process_group_is_killed_after_the_end_of_its_leader() {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "sleep 1000 & echo started"]).process_group(0).stdout(Stdio::piped());
+        let mut leader = shell.spawn().unwrap();
+        let (pid, start) = (leader.id(), tasks::start_time(leader.id()).unwrap());
+        // The descriptor is open in the background process, so only its line can be awaited.
+        let mut line = [0; 7];
+        leader.stdout.take().unwrap().read_exact(&mut line).unwrap();
+        let members = || tasks::all().into_iter().filter(|&one| tasks::process_group(one) == Some(pid));
+        let kill =
+            |start| run(encode(&[Record::Leftover(Leftover::ProcessGroup(pid, start))]).as_slice(), &|_| {});
+        // Of another leader.
+        kill(start + 1);
+        assert!(members().count() >= 1);
+        leader.wait().unwrap();
+        kill(start);
+        while members().any(tasks::is_alive) {
+            std::thread::yield_now();
         }
     }
 

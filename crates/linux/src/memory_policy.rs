@@ -50,8 +50,10 @@ impl Encoded {
         let bits = self.mask.len() as libc::c_ulong * libc::c_ulong::from(WORD);
         // The kernel reads one bit less than it is given (see the notes of set_mempolicy(2)).
         let bits = if bits == 0 { 0 } else { bits + 1 };
+        // An empty mask is a null pointer: beside any other one, the kernel does not accept 0 bits.
+        let mask = if bits == 0 { std::ptr::null() } else { self.mask.as_ptr() };
         // SAFETY: the kernel reads as many bits as the mask holds.
-        let result = unsafe { libc::syscall(libc::SYS_set_mempolicy, self.mode, self.mask.as_ptr(), bits) };
+        let result = unsafe { libc::syscall(libc::SYS_set_mempolicy, self.mode, mask, bits) };
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 }

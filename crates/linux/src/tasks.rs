@@ -83,6 +83,11 @@ pub fn start_time(pid: u32) -> Option<u64> {
     stat_field(&pid.to_string(), 22)?.parse().ok()
 }
 
+/// Returns the process group of process `pid` (`/proc/PID/stat`, field 5).
+pub fn process_group(pid: u32) -> Option<u32> {
+    stat_field(&pid.to_string(), 5)?.parse().ok()
+}
+
 /// Returns the CPU that thread `tid` of process `pid` runs on or ran on last (`/proc/PID/task/TID/stat`,
 /// field 39).
 pub fn cpu(pid: u32, tid: u32) -> Option<CpuId> {

@@ -2,9 +2,10 @@
 
 use super::{
     Key, Setting, SettingError,
-    location::{changes_cpus, is_of_cpu},
+    location::{changes_cpus, is_of_cpu, is_of_interrupt},
     value::{choices, same, value_of},
 };
+use manycore_topology::CpuSet;
 use std::{
     collections::HashMap,
     fs,
@@ -83,16 +84,52 @@ impl SettingFiles {
         Ok(())
     }
 
-    /// CPUs that go offline take files with them.
+    /// CPUs that go offline take files with them, and the kernel changes the CPUs of interrupts. SMT takes the same CPUs
+    /// offline as their own files, and brings back those that were offline before.
     fn check_cpus(&self) -> Result<(), SettingError> {
         let Some(path) = self.cpus_file() else { return Ok(()) };
-        match self.files.iter().find(|file| is_of_cpu(&file.path) && !changes_cpus(&file.path)) {
-            Some(of_cpu) => {
-                let with = format!("{}, which may vanish with them", of_cpu.path.display());
-                Err(SettingError::TakesCpus { path: path.to_owned(), with })
-            }
+        let refused = |file: &Path, why: &str| {
+            let with = format!("{}, {why}", file.display());
+            Err(SettingError::TakesCpus { path: path.to_owned(), with })
+        };
+        let files = || self.files.iter().map(|file| file.path.as_path());
+        if let Some(of_cpu) = files().find(|file| is_of_cpu(file) && !changes_cpus(file)) {
+            return refused(of_cpu, "which may vanish with them");
+        }
+        if let Some(interrupt) = files().find(|file| is_of_interrupt(file)) {
+            return refused(interrupt, "which the kernel changes then");
+        }
+        let Some(smt) = files().find(|file| is_smt(file)) else { return Ok(()) };
+        if let Some(other) = files().find(|file| changes_cpus(file) && *file != smt) {
+            return refused(other, "which changes the same CPUs");
+        }
+        match offline_cpus(&self.root) {
+            Some(offline) => Err(SettingError::NotASetting {
+                path: smt.to_owned(),
+                why: format!("CPUs {offline} are offline, and restoring SMT would bring them online"),
+            }),
             None => Ok(()),
         }
+    }
+
+    /// Returns the files with the CPUs of all interrupts, where settings take CPUs offline: the kernel changes them then.
+    pub(super) fn interrupts(&self) -> Vec<SettingFile> {
+        if self.cpus_file().is_none() {
+            return Vec::new();
+        }
+        let directories = fs::read_dir(self.root.join("proc/irq")).into_iter().flatten().flatten();
+        let files = directories.map(|directory| directory.path().join("smp_affinity_list"));
+        let file = |path: PathBuf| {
+            let original = value_of(&fs::read_to_string(&path).ok()?).to_owned();
+            Some(SettingFile { path, original })
+        };
+        files.filter_map(file).collect()
+    }
+
+    /// Whether all files that take CPUs offline have their original values among these.
+    pub(super) fn has_original_cpus(&self, values: &[String]) -> bool {
+        let mut of_cpus = self.files.iter().zip(values).filter(|(file, _)| changes_cpus(&file.path));
+        of_cpus.all(|(file, value)| same(value, &file.original))
     }
 
     /// Returns a file whose settings take CPUs offline.
@@ -169,6 +206,21 @@ impl SettingFiles {
         self.wanted(settings)
             .is_ok_and(|wanted| wanted.iter().zip(&self.files).all(|(text, file)| same(text, &file.original)))
     }
+}
+
+fn is_smt(file: &Path) -> bool {
+    file.ends_with("devices/system/cpu/smt/control")
+}
+
+/// Returns the CPUs that are present and offline, as the kernel lists them.
+fn offline_cpus(root: &Path) -> Option<CpuSet> {
+    let list = |name: &str| -> Option<CpuSet> {
+        let text = fs::read_to_string(root.join("sys/devices/system/cpu").join(name)).ok()?;
+        text.trim().parse().ok()
+    };
+    let (present, online) = (list("present")?, list("online")?);
+    let offline: CpuSet = present.iter().filter(|&cpu| !online.contains(cpu)).collect();
+    (!offline.is_empty()).then_some(offline)
 }
 
 /// Reads the text of a file.

@@ -90,7 +90,7 @@ fn sysctl_path(name: &str) -> String {
 }
 
 /// Whether writing the file takes CPUs offline or brings them back.
-pub(super) fn changes_cpus(file: &Path) -> bool {
+pub(crate) fn changes_cpus(file: &Path) -> bool {
     let parts: Vec<&str> = file.iter().filter_map(|part| part.to_str()).collect();
     match parts.as_slice() {
         [.., "devices", "system", "cpu", "smt", "control"] => true,
@@ -109,6 +109,12 @@ pub(super) fn is_of_cpu(file: &Path) -> bool {
             .is_some_and(|number| !number.is_empty() && number.chars().all(|letter| letter.is_ascii_digit()))
     };
     at.is_some_and(|at| parts[at + 3..].iter().any(|part| numbered(part, "cpu") || numbered(part, "policy")))
+}
+
+/// Whether the file has the CPUs of an interrupt, which the kernel changes when these go offline.
+pub(super) fn is_of_interrupt(file: &Path) -> bool {
+    let parts: Vec<&str> = file.iter().filter_map(|part| part.to_str()).collect();
+    matches!(parts.as_slice(), [.., "proc", "irq", _, name] if name.starts_with("smp_affinity"))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@
 mod error;
 mod files;
 mod known;
-mod location;
+pub(crate) mod location;
 mod switch;
 pub(crate) mod value;
 

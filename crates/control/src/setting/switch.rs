@@ -2,7 +2,8 @@
 
 use super::{
     Setting, SettingError, SettingFiles,
-    files::read,
+    files::{SettingFile, read},
+    location::changes_cpus,
     value::{same, value_of},
 };
 use crate::{
@@ -14,8 +15,11 @@ use std::{
     collections::BTreeSet,
     fs::OpenOptions,
     io::{self, Write},
-    path::Path,
+    path::{Path, PathBuf},
 };
+
+/// `ENODEV`, for which the standard library has no kind.
+const ENODEV: i32 = rustix::io::Errno::NODEV.raw_os_error();
 
 /// Settings that are switched. They are restored when this is dropped; if this process is killed, by its cleanup
 /// process or by `undo`.
@@ -24,8 +28,10 @@ pub struct SettingSwitch {
     files: SettingFiles,
     /// The value that each file was left with.
     present: Vec<String>,
-    /// Values that the journal has, with the index of their file.
-    recorded: BTreeSet<(usize, String)>,
+    /// Values that the journal has, with their files.
+    recorded: BTreeSet<(PathBuf, String)>,
+    /// The CPUs of interrupts, where settings take CPUs offline.
+    interrupts: Vec<SettingFile>,
     pub(super) journal: Option<Journal>,
     /// Undoes the journal if this process is killed.
     _cleanup: Cleanup,
@@ -52,6 +58,7 @@ impl SettingSwitch {
         match ready {
             Ok(cleanup) => Ok(Self {
                 present: files.files().iter().map(|file| file.original.clone()).collect(),
+                interrupts: files.interrupts(),
                 files,
                 recorded: BTreeSet::new(),
                 journal: Some(journal),
@@ -78,21 +85,55 @@ impl SettingSwitch {
         for (index, wanted) in self.files.wanted(settings)?.into_iter().enumerate() {
             if !same(&wanted, &self.present[index]) {
                 self.write(index, wanted)?;
+                if changes_cpus(&self.files.files()[index].path) {
+                    self.follow_interrupts()?;
+                }
             }
         }
         Ok(())
     }
 
-    fn write(&mut self, index: usize, wanted: String) -> Result<(), SettingError> {
-        let file = &self.files.files()[index];
-        let path = file.path.clone();
-        if let Some(journal) = &self.journal
-            && !self.recorded.contains(&(index, wanted.clone()))
-        {
-            let (old, new) = (file.original.clone(), wanted.clone());
-            journal.record(&Change::Setting { path: path.clone(), old, new }).map_err(Error::JournalWrite)?;
-            self.recorded.insert((index, wanted.clone()));
+    /// Gives interrupts whose CPUs the kernel has changed their own again, once all CPUs are as they were. Until then, the
+    /// journal keeps what `undo` will find.
+    fn follow_interrupts(&mut self) -> Result<(), SettingError> {
+        let are_back = self.files.has_original_cpus(&self.present);
+        for SettingFile { path, original } in self.interrupts.clone() {
+            // An interrupt may vanish with its device.
+            let Ok(text) = read(&path) else { continue };
+            let found = value_of(&text);
+            if same(found, &original) {
+                continue;
+            }
+            if are_back {
+                let (wanted, path) = (original.clone(), path.clone());
+                write(&path, &original).map_err(|error| SettingError::Refused {
+                    path,
+                    value: wanted,
+                    error,
+                })?;
+            } else {
+                self.record(&path, &original, found)?;
+            }
         }
+        Ok(())
+    }
+
+    /// Records in the journal that a file has a value other than its original one.
+    fn record(&mut self, path: &Path, original: &str, new: &str) -> Result<(), SettingError> {
+        let key = (path.to_owned(), new.to_owned());
+        if let Some(journal) = &self.journal
+            && !self.recorded.contains(&key)
+        {
+            let (path, old, new) = (path.to_owned(), original.to_owned(), new.to_owned());
+            journal.record(&Change::Setting { path, old, new }).map_err(Error::JournalWrite)?;
+            self.recorded.insert(key);
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, index: usize, wanted: String) -> Result<(), SettingError> {
+        let SettingFile { path, original } = self.files.files()[index].clone();
+        self.record(&path, &original, &wanted)?;
         write(&path, &wanted).map_err(|error| SettingError::Refused {
             path: path.clone(),
             value: wanted.clone(),
@@ -175,6 +216,11 @@ fn check_writable(files: &SettingFiles) -> Result<(), SettingError> {
             io::ErrorKind::InvalidInput => SettingError::NotASetting {
                 path: file.path.clone(),
                 why: format!("the kernel does not take back its value '{}'", file.original),
+            },
+            // The answer of smt/control where SMT does not exist or was disabled at boot.
+            _ if error.raw_os_error() == Some(ENODEV) => SettingError::NotASetting {
+                path: file.path.clone(),
+                why: format!("this machine has no such device, and the file is '{}'", file.original),
             },
             _ => SettingError::Unwritable { path: file.path.clone(), error },
         })?;

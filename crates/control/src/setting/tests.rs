@@ -155,6 +155,61 @@ fn settings_that_take_cpus_offline_exclude_files_of_cpus() {
     assert!(matches!(error, SettingError::TakesCpus { .. }), "{error}");
 }
 
+/// Regression tests: these ended as errors in the middle of a measurement, and left CPUs or interrupts changed.
+#[test]
+fn settings_that_take_cpus_offline_exclude_interrupts_and_each_other() {
+    let machine = Machine::new(&[
+        ("sys/devices/system/cpu/smt/control", "on\n"),
+        ("sys/devices/system/cpu/present", "0-3\n"),
+        ("sys/devices/system/cpu/online", "0-3\n"),
+        ("sys/devices/system/cpu/cpu3/online", "1\n"),
+        ("proc/irq/9/smp_affinity_list", "0-3\n"),
+    ]);
+    let cpu = "set:/sys/devices/system/cpu/cpu3/online=0";
+    let refused = |variants: &[&[&str]]| machine.files(variants).unwrap_err().to_string();
+    let said = refused(&[&["set:/proc/irq/9/smp_affinity_list=3"], &[cpu]]);
+    assert!(said.contains("smp_affinity_list, which the kernel changes then"), "{said}");
+    let said = refused(&[&["smt=off"], &[cpu]]);
+    assert!(said.contains("cpu3/online, which changes the same CPUs"), "{said}");
+    machine.write("sys/devices/system/cpu/online", "0-1,3\n");
+    let said = refused(&[&["smt=off"]]);
+    assert!(said.contains("CPUs 2 are offline, and restoring SMT would bring them online"), "{said}");
+    machine.files(&[&[cpu]]).unwrap();
+}
+
+/// The kernel gives an interrupt other CPUs when all of its own go offline, and not back.
+#[test]
+fn interrupts_get_their_cpus_back_with_the_cpus() {
+    const IRQ: &str = "proc/irq/9/smp_affinity_list";
+    let machine = Machine::new(&[("sys/devices/system/cpu/cpu3/online", "1\n"), (IRQ, "3\n")]);
+    let offline: &[&str] = &["set:/sys/devices/system/cpu/cpu3/online=0"];
+    let mut switch = machine.switch(&[offline]).unwrap();
+    switch.apply(&settings(offline)).unwrap();
+    machine.write(IRQ, "0-2\n");
+    switch.apply(&[]).unwrap();
+    assert_eq!(machine.read(IRQ).trim(), "3");
+    assert_eq!(switch.restore(), Vec::<String>::new());
+}
+
+/// A mask can name online CPUs only, and the file of the mask comes first in the alphabet.
+#[test]
+fn cpus_are_restored_before_interrupts() {
+    let machine = Machine::new(&[]);
+    let journal = Journal::begin(machine.journals.path(), "compare", "", false).unwrap();
+    let files = ["proc/irq/9/smp_affinity_list", "sys/devices/system/cpu/cpu3/online"];
+    for (file, old, new) in [(files[0], "3", "0-2"), (files[1], "1", "0")] {
+        let path = machine.root.path().join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, new).unwrap();
+        journal.record(&Change::Setting { path, old: old.to_owned(), new: new.to_owned() }).unwrap();
+    }
+    drop(journal);
+    let modified = |file: &str| fs::metadata(machine.root.path().join(file)).unwrap().modified().unwrap();
+    assert_eq!(journal::pending(machine.journals.path()).unwrap().0[0].undo().unwrap().settings, 2);
+    assert_eq!(files.map(|file| machine.read(file)), ["3", "1"]);
+    assert!(modified(files[1]) <= modified(files[0]));
+}
+
 #[test]
 fn settings_are_switched_and_restored() {
     let machine = Machine::new(&[("proc/sys/vm/swappiness", "60\n"), ("proc/sys/kernel/x", "1 2\n")]);

@@ -4,7 +4,10 @@ use super::{UndoResult, result::changed};
 use crate::{
     group_dir,
     journal::{change::Change, pending::Pending},
-    setting::value::{same, value_of},
+    setting::{
+        location::changes_cpus,
+        value::{same, value_of},
+    },
 };
 use std::{
     collections::BTreeMap,
@@ -29,7 +32,9 @@ pub(super) fn restore(pending: &Pending, restored: &mut UndoResult) {
     }
     let settings = settings(pending);
     let newer = if settings.is_empty() { Vec::new() } else { pending.newer() };
-    for (path, setting) in settings {
+    // CPUs first: interrupts can be given to those that are online only.
+    let (of_cpus, others): (Vec<_>, Vec<_>) = settings.into_iter().partition(|(path, _)| changes_cpus(path));
+    for (path, setting) in of_cpus.into_iter().chain(others) {
         let old = setting.old;
         let result = match fs::read_to_string(path).as_deref().map(value_of) {
             Ok(now) if same(now, old) => Ok(()),
