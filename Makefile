@@ -96,6 +96,7 @@ bench: build
 calibrate: build
 	@scripts/need calibrate
 	cargo bench --locked --bench calibrate
+	cargo bench --locked --bench calibrate_variants
 	cargo bench --locked -p manycore-stats --bench estimators
 	cargo bench --locked --bench tune
 

@@ -9,12 +9,13 @@ mod ranking;
 mod settling;
 
 pub use metrics::MetricComparison;
+use ranking::ProvenOrder;
 pub use settling::settling;
 
 use super::{TradeOff, deciding::Compared, distribution, noise, power_analysis, trade_off};
 use manycore_experiment::record::{Experiment, SAME_NAME, parameter};
 use manycore_stats::{
-    Estimate, Estimator, holm_divisors,
+    Estimate, Estimator, holm_divisors, interim_level,
     verdict::{Answer, DecisionRule, Verdict},
 };
 use serde::Serialize;
@@ -32,6 +33,9 @@ pub struct Comparison {
     /// Treatments in groups, best first. The order of any two groups is proven, jointly for all pairs (Holm); within a
     /// group it is not.
     pub ranking: Vec<Vec<usize>>,
+    /// The pairs of treatments whose order is proven, jointly for all pairs (Holm): the better one first. Within a group of
+    /// the ranking, some pairs may be ordered.
+    pub ordered: Vec<(usize, usize)>,
     /// Whether all variants are the same: command, environment, CPUs and memory. Their true ratios are 1, and what the
     /// verdicts show is chance.
     pub same_variants: bool,
@@ -85,6 +89,21 @@ impl Comparison {
         self.of(treatment).map_or("", |variant| &variant.name)
     }
 
+    /// Returns one more than the number of variants that are proven to be better.
+    pub fn place(&self, treatment: usize) -> usize {
+        1 + self.ordered.iter().filter(|(_, worse)| *worse == treatment).count()
+    }
+
+    /// Returns the rounds that an order of all variants needs at least, where fewer were measured.
+    pub fn rounds_for_order(&self) -> Option<usize> {
+        let (first, count) = (self.others.first()?, self.others.len() + 1);
+        let rule = first.verdict.rule;
+        let level = interim_level(rule.analysis, rule.analyses) / (count * (count - 1) / 2) as f64;
+        let needed = self.estimator().least_pairs(level);
+        let measured = self.others.iter().map(|other| other.verdict.pairs).min()?;
+        (measured < needed).then_some(needed)
+    }
+
     fn of(&self, treatment: usize) -> Option<&VariantName> {
         self.variants.iter().find(|variant| variant.treatment == treatment)
     }
@@ -125,10 +144,12 @@ pub fn evaluate(experiment: &Experiment) -> Option<Comparison> {
         title: experiment.treatments[treatment].title().to_owned(),
         name: experiment.treatments[treatment].name.clone(),
     };
+    let order = ProvenOrder::new(experiment, reference, &others);
     Some(Comparison {
         variants: variants.iter().map(name).collect(),
         reference,
-        ranking: ranking::ranking(experiment, reference, &others),
+        ranking: order.groups(reference, &others),
+        ordered: order.pairs(),
         others,
         same_variants: are_same(experiment, &variants),
         pair_seconds: pair_seconds(experiment),

@@ -16,8 +16,10 @@
 
 mod figures;
 mod history;
+mod matching;
 mod sentence;
 
+pub use matching::{MatchedVariants, comparison_variants};
 pub(crate) use sentence::TOO_FEW;
 
 use crate::{deciding, disturbance::Disturbance};
@@ -54,8 +56,6 @@ pub struct SessionSides<'a> {
     /// What of each record is compared. `None`: by what the experiments themselves were decided, the median where that
     /// differs.
     pub estimator: Option<Estimator>,
-    /// Whether variants of different names are compared by their order: those of a command that has changed.
-    pub by_order: bool,
 }
 
 /// The differences between two sides.
@@ -147,7 +147,7 @@ impl RecordDifferences {
             let both = [sides.baseline, sides.new].map(|records| runs_of(&old.id, records));
             let [Some(baseline), Some(new)] = both else { continue };
             let runs = [baseline, new];
-            match figures(&runs, sides.by_order) {
+            match figures(&runs) {
                 Ok((figures, only_one)) => {
                     let disturbed = disturbance(&runs);
                     let estimator = sides.estimator.unwrap_or_else(|| own_estimator(&runs));

@@ -37,8 +37,20 @@ pub struct TradeOff {
     /// Value of B over value of A in the median pair, with its exact 95 % interval, where that shows the opposite and the
     /// deciding estimate is inconclusive: it is pulled by the runs that make the difference.
     pub median_pair: Option<Estimate>,
-    /// The runs that make the difference, of the variant that is worse by that figure.
+    /// The runs that make the difference, of the variant with the worse tail: see [`TradeOff::b_has_worse_tail`].
     pub worse_runs: Option<WorseRuns>,
+}
+
+impl TradeOff {
+    /// Returns whether the runs that make the difference are those of B. The variant that is worse by the mean or a
+    /// quantile has them; where the median contradicts one of these, the other variant has.
+    pub fn b_has_worse_tail(&self) -> bool {
+        b_has_worse_tail(self.estimator, self.b_is_worse)
+    }
+}
+
+fn b_has_worse_tail(estimator: Estimator, b_is_worse: bool) -> bool {
+    b_is_worse != (estimator == Estimator::Median)
 }
 
 /// Returns the figure that most clearly contradicts `verdict`, which compares `a` and `b` in the primary metric.
@@ -72,7 +84,7 @@ pub(crate) fn find(
                 .then(|| median_pair(experiment, (a, b), b_is_worse))
                 .flatten()
                 .map(|rates| rates.map(in_values)),
-            worse_runs: worse_runs(if b_is_worse { b } else { a }),
+            worse_runs: worse_runs(if b_has_worse_tail(estimator, b_is_worse) { b } else { a }),
         })
     };
     if verdict.is_different() {

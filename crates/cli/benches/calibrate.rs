@@ -9,7 +9,7 @@
 
 mod common;
 
-use common::hyperfine;
+use common::{hyperfine, number, other_work::OtherWork};
 use manycore_analysis::{VariantComparison, compare, is_conclusive_enough};
 use manycore_experiment::{
     counters::CounterReader,
@@ -33,7 +33,6 @@ use manycore_workload::LoadKind;
 use rand::SeedableRng;
 use std::{
     collections::BTreeMap,
-    process::{Child, Command, Stdio},
     rc::Rc,
     time::{Duration, Instant},
 };
@@ -77,41 +76,9 @@ fn main() {
     }
 }
 
-fn number(name: &str, otherwise: usize) -> usize {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
-}
-
 /// Returns a command of one sysbench thread that does `events` and ends.
 fn sysbench(events: u64) -> String {
     format!("sysbench cpu --threads=1 --time=0 --cpu-max-prime=10000 --events={events} run")
-}
-
-/// Other work on half of the CPUs: processes that compute and sleep for random times in turns.
-struct OtherWork(Vec<Child>);
-
-impl OtherWork {
-    fn start() -> Self {
-        const SCRIPT: &str = "
-import random, time, os
-while os.getppid() != 1:
-    end = time.monotonic() + random.expovariate(4)
-    while time.monotonic() < end: pass
-    time.sleep(random.expovariate(4))
-";
-        let cpus = manycore_linux::affinity::allowed().expect("an affinity").len();
-        let start =
-            |_| Command::new("python3").args(["-c", SCRIPT]).stdin(Stdio::null()).spawn().expect("python3");
-        Self((0..cpus.div_ceil(2)).map(start).collect())
-    }
-}
-
-impl Drop for OtherWork {
-    fn drop(&mut self) {
-        for child in &mut self.0 {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
 }
 
 fn subject(variants: Vec<Variant>) -> CommandSubject {

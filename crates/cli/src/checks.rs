@@ -5,6 +5,7 @@ use crate::{
     failure::{Failure, Outcome},
     output,
 };
+use manycore_analysis::differences::{MatchedVariants, comparison_variants};
 use manycore_experiment::{Record, record::GateDecision};
 use manycore_render::document::Extent;
 use manycore_report::{Exported, NamedEvaluation, SessionComparison};
@@ -46,8 +47,39 @@ impl<'a> Checks<'a> {
         exports: &'a ExportArgs,
         baseline: Option<Baseline>,
     ) -> Outcome<Self> {
-        exports.export.iter().try_for_each(|(_, path)| output::check_file(path))?;
+        for (index, (_, path)) in exports.export.iter().enumerate() {
+            if exports.export[..index].iter().any(|(_, other)| other == path) {
+                let shown = path.display();
+                return Err(Failure::input(format!(
+                    "two exports are written to {shown}: give each of them a file of its own"
+                )));
+            }
+            output::check_file(path)?;
+        }
         Ok(Self { gates, exports: Some(exports), baseline })
+    }
+
+    /// Returns whether a new record is compared with stored ones.
+    pub fn has_baseline(&self) -> bool {
+        self.baseline.is_some()
+    }
+
+    /// Checks that variants of these names can be compared with those of the baseline, before anything is measured.
+    ///
+    /// # Errors
+    /// [`Failure::Input`] if none of them has a counterpart there.
+    pub fn check_variants(&self, names: &[String]) -> Outcome {
+        let Some((name, record)) = self.baseline.as_ref().and_then(|baseline| baseline.records.first())
+        else {
+            return Ok(());
+        };
+        let matched = MatchedVariants::new(&comparison_variants(record), names);
+        match matched.unmatched() {
+            Some(why) if matched.pairs.is_empty() => Err(Failure::input(format!(
+                "nothing can be compared with {name}: {why}\nMeasure the variants of the baseline, or name another one"
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// Compares a new record with the baseline, decides the gates, and keeps the decisions in the record.

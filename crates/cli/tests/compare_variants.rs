@@ -50,6 +50,24 @@ fn parameters_multiply_variants_and_name_them() {
 }
 
 #[test]
+fn a_large_product_of_parameters_is_pruned_and_says_so() {
+    let work = WorkFolder::new();
+    let parameters = ["--parameter", "n=1..100", "--parameter", "m=1..100"];
+    let run = work.run(
+        &[&["compare", "--pairs", "1"], &parameters[..], &["--", "test", "{n}", "-le", "{m}00"]].concat(),
+    );
+    let said = words(&run);
+    assert!(
+        said.contains("10000 variants (m: 100 values, n: 100 values) are too many, so 64 are measured"),
+        "{said}"
+    );
+    let record = work.record();
+    assert_eq!(treatments(&record, 0).len(), 64);
+    assert_eq!(record["experiments"][0]["treatments"][63]["factors"]["parameter.n"], "100");
+    assert!(record["notes"][0].as_str().unwrap().contains("n=1,15,29,43,58,72,86,100"), "{record}");
+}
+
+#[test]
 fn many_variants_that_do_not_fit_are_raced() {
     let work = WorkFolder::new();
     let arguments = ["compare", "--budget", "9s", "--parameter", "n=2..7", "--", "sleep", "0.0{n}5"];
@@ -72,6 +90,6 @@ fn many_variants_that_do_not_fit_are_raced() {
     let text = String::from_utf8_lossy(&work.run(&["report", "out/record.json"]).stdout).into_owned();
     let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains("Fastest: n=2"), "{text}");
-    assert!(said.contains("2 of 6 variants were dropped before"), "{text}");
+    assert!(said.contains("2 of 6 variants were dropped in the race"), "{text}");
     assert!(said.contains("Race, best first"), "{text}");
 }

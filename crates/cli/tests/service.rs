@@ -111,7 +111,7 @@ fn a_service_is_ended_when_its_load_fails() {
     let (work, time) = (WorkFolder::new(), unique());
     let server = shell(&format!("touch up; exec sleep {time}"));
     let said = work.refused(4, &with(&[&["compare", "--service", &server], &READY, &["--", "false"]]));
-    assert!(said.contains("false failed (exit status: 1)"), "{said}");
+    assert!(said.contains("(false) failed (exit status: 1)"), "{said}");
     assert!(running(&time).is_empty());
     let said = work.refused(3, &with(&[&["compare", "--service", &server], &["--", "no-such-load"]]));
     assert!(said.contains("no-such-load"), "{said}");

@@ -83,6 +83,7 @@ impl CounterReader {
         CounterDelta {
             span_ns: after.ns - before.ns,
             cpu_ns: tasks(|task| task.cpu_ns),
+            system_ns: None,
             run_delay_ns: tasks(|task| task.run_delay_ns),
             migrations: tasks(|task| task.migrations),
             voluntary_switches: tasks(|task| task.voluntary_switches),

@@ -29,16 +29,34 @@ impl OtherWork {
 }
 
 /// Returns the processes with most CPU time between two readings, in CPUs. The time of a process includes that of
-/// children that it has waited for, so a build counts for the program that started its compilers.
+/// children that it has waited for, so a build counts for the program that started its compilers. What these had used
+/// before the first reading does not count.
 fn most(
     before: &BTreeMap<u32, Usage>,
     after: &BTreeMap<u32, Usage>,
     own: &BTreeSet<u32>,
     seconds: f64,
 ) -> Vec<(u32, f64)> {
+    let is_same = |pid: &u32, then: &Usage| after.get(pid).is_some_and(|now| now.start == then.start);
+    // The time that processes which have ended since had at the first reading, by the ancestor that is left.
+    let mut ended: BTreeMap<u32, u64> = BTreeMap::new();
+    for (pid, then) in before.iter().filter(|(pid, then)| !is_same(pid, then)) {
+        let mut heir = then.parent;
+        // At most one step for each process: ids that were read at different times may form a circle.
+        for _ in 0..before.len() {
+            match before.get(&heir) {
+                Some(parent) if !is_same(&heir, parent) => heir = parent.parent,
+                _ => break,
+            }
+        }
+        if heir != *pid {
+            *ended.entry(heir).or_default() += then.cpu_ns;
+        }
+    }
     let used = |(pid, now): (&u32, &Usage)| {
         // A process that was started since, perhaps with the id of another one, has used all its time since.
-        let earlier = before.get(pid).filter(|then| then.start == now.start).map_or(0, |then| then.cpu_ns);
+        let known = before.get(pid).filter(|then| then.start == now.start);
+        let earlier = known.map_or(0, |then| then.cpu_ns + ended.get(pid).copied().unwrap_or(0));
         (*pid, now.cpu_ns.saturating_sub(earlier) as f64 / 1e9 / seconds)
     };
     let mut found: Vec<(u32, f64)> = after
@@ -76,6 +94,16 @@ mod tests {
         assert_eq!(most(&before, &after, &BTreeSet::from([6]), 10.0), [(4, 0.7), (2, 0.5), (3, 0.2)]);
         assert!(most(&before, &before, &BTreeSet::new(), 10.0).is_empty());
         assert!(most(&before, &after, &BTreeSet::new(), 0.0).is_empty());
+    }
+
+    /// Regression test: "bash (36.07 CPUs)" on two CPUs, whose child had worked for minutes before the run.
+    #[test]
+    fn what_a_child_used_before_the_run_does_not_count_for_its_parent() {
+        let child = |parent: u32, seconds: f64| Usage { parent, ..usage(2, seconds) };
+        let before = BTreeMap::from([(10, usage(1, 1.0)), (11, child(10, 50.0)), (12, child(11, 40.0))]);
+        // 10 has waited for 11, which has waited for 12: they used 3 s since.
+        let after = BTreeMap::from([(10, usage(1, 94.0))]);
+        assert_eq!(most(&before, &after, &BTreeSet::new(), 10.0), [(10, 0.3)]);
     }
 
     #[test]

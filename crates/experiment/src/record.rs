@@ -260,6 +260,9 @@ pub struct CounterDelta {
     /// CPU time of the workers in nanoseconds (their CPU-time clocks).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub cpu_ns: Option<u64>,
+    /// System time of commands that ran to their end: the part of their CPU time in the kernel, in nanoseconds (`wait4(2)`).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub system_ns: Option<u64>,
     /// Time in which the workers were runnable and waited for a CPU (`/proc/PID/schedstat`, second field),
     /// in nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -314,7 +317,15 @@ impl Experiment {
     /// its work.
     pub fn all_failed(&self, treatment: usize) -> bool {
         let mut samples = self.samples_of(treatment).peekable();
-        samples.peek().is_some() && samples.all(Sample::failed)
+        samples.peek().is_some() && samples.all(|sample| self.is_failure(sample))
+    }
+
+    /// Returns whether a command of a sample failed with an exit code that [`parameter::IGNORED_FAILURES`] does not list.
+    /// A listed one is no failure: `diff` exits with 1 where files differ.
+    pub fn is_failure(&self, sample: &Sample) -> bool {
+        let listed = self.parameters.get(parameter::IGNORED_FAILURES).map_or("", String::as_str);
+        let is_listed = |code: i32| listed.split(',').any(|one| one.trim().parse() == Ok(code));
+        sample.exit_codes.iter().any(|&code| code != 0 && !is_listed(code))
     }
 
     /// Returns the work per second of each sample of a treatment.
@@ -344,11 +355,6 @@ impl Experiment {
 }
 
 impl Sample {
-    /// Returns whether a command of the sample failed.
-    pub fn failed(&self) -> bool {
-        self.exit_codes.iter().any(|&exit| exit != 0)
-    }
-
     /// Returns the work per second of wall time.
     pub fn rate(&self) -> f64 {
         self.work * 1e9 / self.wall_ns as f64

@@ -50,6 +50,8 @@ pub struct JobUsage {
     pub status: ExitStatus,
     /// User and system time.
     pub cpu: Duration,
+    /// System time: the part of it in the kernel.
+    pub system: Duration,
     /// Largest resident set size (RSS) of any of its processes, in bytes.
     pub max_rss_bytes: u64,
 }
@@ -269,6 +271,7 @@ fn ended(status: i32, usage: &libc::rusage) -> JobUsage {
     JobUsage {
         status: ExitStatus::from_raw(status),
         cpu: time(usage.ru_utime) + time(usage.ru_stime),
+        system: time(usage.ru_stime),
         max_rss_bytes: usage.ru_maxrss as u64 * 1024,
     }
 }

@@ -83,7 +83,7 @@ const TABLES: [CsvTable; 19] = [
     ),
     (
         "samples.csv",
-        "experiment,treatment,threads,block,start_seconds,wall_seconds,work,unit,work_per_second,cpu_seconds,\
+        "experiment,treatment,threads,block,start_seconds,wall_seconds,work,unit,work_per_second,cpu_seconds,system_seconds,\
          run_delay_seconds,migrations,voluntary_switches,involuntary_switches,busy_ticks,steal_ticks,\
          throttled_seconds,thermal_events,frequency_khz,cpu_pressure_seconds",
         samples,

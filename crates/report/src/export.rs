@@ -5,7 +5,7 @@ mod hyperfine;
 mod junit;
 
 use crate::{NamedEvaluation, SessionComparison, csv, document, json};
-use manycore_experiment::record::{Experiment, Method, SAME_NAME, Treatment};
+use manycore_experiment::record::{Experiment, Method};
 use manycore_render::document::{Document, Extent};
 use manycore_text::names::printable_json;
 use std::str::FromStr;
@@ -104,11 +104,6 @@ fn whole_runs(all: &[NamedEvaluation]) -> impl Iterator<Item = (&NamedEvaluation
         let experiments = named.record.experiments.iter();
         experiments.filter(|experiment| experiment.method == Method::WholeRun).map(move |one| (named, one))
     })
-}
-
-/// Returns the name of a treatment without what distinguishes a command from itself.
-fn plain_name(treatment: &Treatment) -> &str {
-    treatment.name.strip_suffix(SAME_NAME).unwrap_or(&treatment.name)
 }
 
 #[cfg(test)]

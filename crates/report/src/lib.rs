@@ -104,7 +104,6 @@ impl NamedEvaluation {
                     earlier: &earlier,
                     margin: EQUIVALENCE_MARGIN,
                     estimator: None,
-                    by_order: false,
                 };
                 other.differences = Some(RecordDifferences::between(&sides));
             }

@@ -117,7 +117,6 @@ impl SessionComparison {
             earlier: &earlier,
             margin,
             estimator,
-            by_order: true,
         });
         if differences.figures.is_empty() {
             return Err(nothing_in_common(&differences, baseline, new));
@@ -325,16 +324,15 @@ fn nothing_in_common(
             .unwrap_or_default();
         if names.is_empty() { "none".to_owned() } else { names.join(", ") }
     };
-    let why = match differences.not_compared.as_slice() {
-        [] => String::new(),
-        all => format!(" ({})", all.join("; ")),
-    };
-    format!(
-        "the records have no figure in common{why}: the baseline has the metrics {}, the new side {}; measure both with \
-         the same --metric",
-        metrics(baseline),
-        metrics(new)
-    )
+    match differences.not_compared.as_slice() {
+        [] => format!(
+            "the records have no figure in common: the baseline has the metrics {}, the new side {}; measure both with \
+             the same --metric",
+            metrics(baseline),
+            metrics(new)
+        ),
+        all => format!("the records have no figure in common: {}", all.join("; ")),
+    }
 }
 
 /// Returns what differs between the sides, in the order of the conditions of a report, the command last.

@@ -38,6 +38,8 @@ const ENOUGH_ROUNDS: f64 = 30.0;
 pub struct Comparison {
     /// At least two.
     pub variants: Vec<VariantSpec>,
+    /// What was left out of the product of the parameters, for the report.
+    pub note: Option<String>,
     /// Index of the variant with which the others are compared.
     pub reference: usize,
     /// End as soon as half of each interval is no wider than this share.
@@ -49,6 +51,8 @@ pub struct Comparison {
 pub struct VariantSpec {
     /// The user's name.
     pub name: Option<String>,
+    /// The values of the parameters that it uses, by name.
+    pub parameters: BTreeMap<String, String>,
     /// Program and arguments, in which `{workers}` is replaced.
     pub command: Vec<String>,
     /// Variables that are added to our own environment.
@@ -95,12 +99,27 @@ pub fn run(
     if options.by != Estimator::Median {
         parameters.insert(parameter::ESTIMATOR.to_owned(), options.by.to_string());
     }
+    if let Some(note) = &comparison.note {
+        listener.event(Event::Note(note));
+    }
     let command = &comparison.variants[0].command;
     let mut study = Study::begin("compare", machine, options, command, variants, listener)?;
-    let labels = (0..comparison.variants.len()).map(variant_label).collect();
-    study.subject.set_labels(labels);
+    study.subject.set_titles(treatments.iter().map(|treatment| treatment.title().to_owned()));
+    study.session.record.notes.extend(comparison.note.clone());
     let ending = measure(options, comparison, &mut study, treatments, parameters);
     Ok(study.end(ending))
+}
+
+/// Returns the names that the variants will have in a record, each once.
+///
+/// # Errors
+/// A placement or a setting is impossible on this machine.
+pub fn variant_names(comparison: &Comparison, machine: &Machine) -> Result<Vec<String>> {
+    let (_, treatments) = variants(comparison, machine)?;
+    let mut names: Vec<String> = treatments.iter().map(|one| one.plain_name().to_owned()).collect();
+    let mut known = BTreeSet::new();
+    names.retain(|name| known.insert(name.clone()));
+    Ok(names)
 }
 
 fn measure(
@@ -242,12 +261,10 @@ fn treatment(
         (factor::SETTINGS, settings),
     ];
     let known = factors.into_iter().filter(|(_, value)| !value.is_empty());
-    Treatment {
-        name,
-        workers: 1,
-        factors: known.map(|(name, value)| (name.to_owned(), value)).collect(),
-        latency: None,
-    }
+    let known = known.map(|(name, value)| (name.to_owned(), value));
+    let parameters = spec.parameters.iter();
+    let parameters = parameters.map(|(name, value)| (format!("{}{name}", factor::PARAMETER), value.clone()));
+    Treatment { name, workers: 1, factors: known.chain(parameters).collect(), latency: None }
 }
 
 /// `close, memory interleave, 4 workers, nice 10`; empty where nothing is placed. Numbers of workers are named where they differ.
@@ -278,6 +295,7 @@ mod tests {
     fn variants_are_raced_where_too_few_rounds_of_all_fit() {
         let comparison = |count: usize| Comparison {
             variants: vec![VariantSpec::default(); count],
+            note: None,
             reference: 0,
             precision: None,
         };

@@ -24,6 +24,7 @@ mod error;
 mod figures;
 pub mod life;
 mod race;
+mod run_mark;
 pub mod scale;
 pub mod service;
 pub mod subject;
@@ -47,6 +48,7 @@ use manycore_experiment::{
 use manycore_linux::{child, clock, job, memory_policy::MemoryPolicy};
 use manycore_stats::Estimator;
 use manycore_topology::{CpuSet, Machine};
+use run_mark::RunMark;
 use service::{Service, ServiceSource};
 use std::{collections::BTreeMap, path::PathBuf, rc::Rc, time::Duration};
 use subject::{CommandSubject, RunSettings, Variant};
@@ -285,8 +287,11 @@ fn subject(
     let switch = conditions::switch(&session.record.subcommand, options, &variants)?;
     let files = switch.as_ref().map(SettingSwitch::files);
     let parameters = conditions::parameters(options, &variants, load_cpus.as_ref(), files);
-    let start = |source: &ServiceSource| match source {
-        ServiceSource::Command(command, ready) => Service::start(command, ready, options.timeout),
+    let (mark, mut cleanup) = RunMark::begin()?;
+    let mut start = |source: &ServiceSource| match source {
+        ServiceSource::Command(command, ready) => {
+            Service::start(command, ready, options.timeout, (&mut cleanup, &mark))
+        }
         ServiceSource::Running(pids) => Service::running(pids, session.machine(), &session.record.subcommand),
     };
     let settings = RunSettings {
@@ -298,10 +303,10 @@ fn subject(
         input: options.input.clone(),
         drop_caches: options.drop_caches,
     };
-    let service = options.service.as_ref().map(start).transpose()?;
+    let service = options.service.as_ref().map(&mut start).transpose()?;
     let (counters, origin) = (Rc::clone(&session.counter_reader), session.origin_ns);
     let subject = CommandSubject::new(variants, settings, service, counters, origin)?;
-    Ok((subject.with_switch(switch), parameters))
+    Ok((subject.with_switch(switch).with_mark(mark, cleanup), parameters))
 }
 
 /// CPUs of the load beside a service: those requested, or those that no variant of the service has.

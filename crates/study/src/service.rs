@@ -4,8 +4,12 @@
 use crate::{
     error::{Error, Result},
     format_command,
+    run_mark::RunMark,
 };
-use manycore_control::placement::{AffinityEnforcer, SwitchedProcesses, WorkerCpus};
+use manycore_control::{
+    cleanup::{Cleanup, Leftover},
+    placement::{AffinityEnforcer, SwitchedProcesses, WorkerCpus},
+};
 use manycore_experiment::interrupt;
 use manycore_linux::{
     clock,
@@ -104,23 +108,34 @@ impl Service {
         }
     }
 
-    /// Starts `command` and waits until it is ready, for `timeout` at most.
+    /// Starts `command`, which the `cleanup` process ends if this one is killed, and waits until it is ready, for `timeout`
+    /// at most.
     ///
     /// # Errors
     /// [`Error::PortInUse`], [`Error::System`] if it cannot be started, [`Error::ServiceEnded`],
     /// [`Error::ServiceNotReady`], [`Error::Interrupted`]. No process of it is left running then.
-    pub fn start(command: &[String], ready: &Readiness, timeout: Duration) -> Result<Self> {
+    pub fn start(
+        command: &[String],
+        ready: &Readiness,
+        timeout: Duration,
+        (cleanup, mark): (&mut Cleanup, &RunMark),
+    ) -> Result<Self> {
         if let Readiness::Port(port) = ready
             && listens(*port)
         {
             return Err(Error::PortInUse(*port));
         }
-        let name = command.join(" ");
+        let name = format_command(command);
         let others: BTreeSet<u32> = tasks::children(std::process::id()).into_iter().collect();
         let mut start = Command::new(&command[0]);
-        let job = Job::start(start.args(&command[1..]), &WorkerCpus::default().start(), false)
+        start.args(&command[1..]).env(RunMark::NAME, mark.value());
+        let job = Job::start(&mut start, &WorkerCpus::default().start(), false)
             .map_err(Error::system(format!("start the service {name}")))?;
+        let pid = job.pid();
         let mut service = Self { name, found: None, jobs: vec![job], others, enforcer: None, place: None };
+        if let Some(started) = tasks::start_time(pid) {
+            cleanup.add(Leftover::ProcessGroup(pid, started))?;
+        }
         service.wait(ready, timeout)?;
         Ok(service)
     }

@@ -5,9 +5,11 @@ use crate::{
     error::{Error, Result},
     figures::{Figures, ResourceUsage, figures, requests},
     life::{Hooks, IgnoredFailures, exit_code},
+    run_mark::RunMark,
     service::Service,
 };
 use manycore_control::{
+    cleanup::Cleanup,
     placement::{AffinityEnforcer, WorkerCpus},
     setting::{Setting, SettingSwitch},
 };
@@ -114,14 +116,17 @@ pub struct CommandSubject {
     figures: Figures,
     /// Notes for the report, each only once.
     notes: BTreeSet<String>,
-    /// Number of runs without an error, by command.
+    /// Number of runs without an error, by title or command.
     succeeded: BTreeMap<String, usize>,
     /// Switches the settings of the variants, if they have any.
     switch: Option<SettingSwitch>,
+    /// Marks what is started, and ends it if this process is killed.
+    mark: Option<(RunMark, Cleanup)>,
     /// Variants whose setup has begun, with their names.
     begun: Vec<(String, Variant)>,
-    /// Labels of the variants for messages; empty where their commands identify them.
-    labels: Vec<String>,
+    /// What the variants are called in messages; empty where their commands identify them. A variant is found by itself,
+    /// because a race changes the order.
+    titles: Vec<(Variant, String)>,
 }
 
 impl CommandSubject {
@@ -151,8 +156,9 @@ impl CommandSubject {
             notes,
             succeeded,
             switch: None,
+            mark: None,
             begun: Vec::new(),
-            labels: Vec::new(),
+            titles: Vec::new(),
         })
     }
 
@@ -161,9 +167,21 @@ impl CommandSubject {
         Self { switch, ..self }
     }
 
-    /// Sets the labels of the variants for messages.
-    pub(crate) fn set_labels(&mut self, labels: Vec<String>) {
-        self.labels = labels;
+    /// Marks all processes that are started.
+    pub(crate) fn with_mark(self, mark: RunMark, cleanup: Cleanup) -> Self {
+        Self { mark: Some((mark, cleanup)), ..self }
+    }
+
+    /// Sets the mark of this measurement in the environment of a command.
+    fn set_mark(&self, command: &mut Command) {
+        if let Some((mark, _)) = &self.mark {
+            command.env(RunMark::NAME, mark.value());
+        }
+    }
+
+    /// Sets what the variants are called in messages.
+    pub(crate) fn set_titles(&mut self, titles: impl IntoIterator<Item = String>) {
+        self.titles = self.variants.iter().cloned().zip(titles).collect();
     }
 
     /// Returns the metrics of the values of samples. They are empty before the first run.
@@ -208,7 +226,12 @@ impl CommandSubject {
         let keep = !self.settings.readers.is_empty();
         let one = |copy| {
             let mut command = Command::new(&variant.command[0]);
-            command.args(&variant.command[1..]).envs(variant.env.iter().map(|(name, value)| (name, value)));
+            command.args(&variant.command[1..]);
+            // An environment of its own makes the start of a program slower. Each variant has one, so that a variable
+            // of one of them is no difference by itself.
+            command.env_clear().envs(std::env::vars_os());
+            command.envs(variant.env.iter().map(|(name, value)| (name, value)));
+            self.set_mark(&mut command);
             if self.service.is_some() {
                 command.env(LOAD_MARKER, std::process::id().to_string());
             }
@@ -275,7 +298,9 @@ impl CommandSubject {
         let place = self.placement_of(&variant);
         let known: BTreeSet<u32> = tasks::children(std::process::id()).into_iter().collect();
         let enforcer = if variant.copies > 1 { AffinityEnforcer::for_copies } else { AffinityEnforcer::new };
-        let mut enforcer = enforcer(&place, &self.inherited);
+        // Settings may take CPUs offline.
+        let own_cpus = affinity::allowed().unwrap_or_else(|_| self.inherited.clone());
+        let mut enforcer = enforcer(&place, &own_cpus);
         let before = self.counter_reader.snapshot(&[], now_ns());
         let service_before = self.service_ns();
         let (since, began) = (SystemTime::now(), now_ns());
@@ -292,8 +317,9 @@ impl CommandSubject {
         let ends = waited?;
         self.collect_notes(&name, &enforcer, &known);
         let ended: Vec<JobUsage> = jobs.iter().filter_map(Job::ended).collect();
-        let earlier = self.succeeded.entry(name.clone()).or_default();
-        check_endings(&jobs, &ended, &self.settings.ignored_failures, &name, *earlier)?;
+        let title = self.title_of(&variant);
+        let earlier = self.succeeded.entry(title.clone()).or_default();
+        check_endings(&jobs, &ended, &self.settings.ignored_failures, &title, *earlier)?;
         *earlier += 1;
         let used = ResourceUsage {
             wall_ns: ends.iter().max().map_or(1, |end| end - began).max(1),
@@ -315,7 +341,11 @@ impl CommandSubject {
             exit_codes: exit_codes(&ended),
             values,
             requests,
-            counters: CounterDelta { cpu_ns: Some(used.cpu_ns + service_ns.unwrap_or(0)), ..counters },
+            counters: CounterDelta {
+                cpu_ns: Some(used.cpu_ns + service_ns.unwrap_or(0)),
+                system_ns: Some(ended.iter().map(|end| end.system.as_nanos() as u64).sum()),
+                ..counters
+            },
             ..Sample::default()
         })
     }

@@ -11,6 +11,6 @@ mod items;
 mod parameter;
 
 pub use error::VariantError;
-pub use expand::{MAX_VARIANTS, expand, reference};
+pub use expand::{Expanded, MAX_VARIANTS, expand, reference};
 pub use items::{VariantText, is_key};
 pub use parameter::Parameter;

@@ -9,33 +9,38 @@ use manycore_stats::{
 };
 use std::collections::BTreeSet;
 
-/// Returns the reference and the `others` in groups, best first. Each variant of a group is shown to be better than each
-/// one of the later groups.
+/// The pairs of treatments whose order is proven, the better one first.
 ///
 /// A pair with the reference has the answer of its comparison. The other pairs are tested at the level of all pairs
 /// (Holm), and only where one of both is shown to differ from the reference: if they differ, at least one of them does.
-pub(super) fn ranking(
-    experiment: &Experiment,
-    reference: usize,
-    others: &[VariantComparison],
-) -> Vec<Vec<usize>> {
-    let mut better: BTreeSet<(usize, usize)> = BTreeSet::new();
-    for other in others {
-        match other.verdict.answer {
-            Answer::BBetter => drop(better.insert((other.treatment, reference))),
-            Answer::ABetter => drop(better.insert((reference, other.treatment))),
-            Answer::Equivalent | Answer::Inconclusive | Answer::TradeOff => {}
-        }
+pub(super) struct ProvenOrder(BTreeSet<(usize, usize)>);
+
+impl ProvenOrder {
+    pub(super) fn new(experiment: &Experiment, reference: usize, others: &[VariantComparison]) -> Self {
+        let of_reference = others.iter().filter_map(|other| match other.verdict.answer {
+            Answer::BBetter => Some((other.treatment, reference)),
+            Answer::ABetter => Some((reference, other.treatment)),
+            Answer::Equivalent | Answer::Inconclusive | Answer::TradeOff => None,
+        });
+        Self(of_reference.chain(ordered_pairs(experiment, others)).collect())
     }
-    better.extend(ordered_pairs(experiment, others));
-    let rate = |treatment: usize| {
-        let other = others.iter().find(|other| other.treatment == treatment);
-        other.map_or(1.0, |other| other.verdict.ratio)
-    };
-    let mut order: Vec<usize> =
-        std::iter::once(reference).chain(others.iter().map(|other| other.treatment)).collect();
-    order.sort_by(|&a, &b| rate(b).total_cmp(&rate(a)));
-    groups(order, &better)
+
+    /// Returns the reference and the `others` in groups, best first. Each variant of a group is shown to be better than
+    /// each one of the later groups.
+    pub(super) fn groups(&self, reference: usize, others: &[VariantComparison]) -> Vec<Vec<usize>> {
+        let rate = |treatment: usize| {
+            let other = others.iter().find(|other| other.treatment == treatment);
+            other.map_or(1.0, |other| other.verdict.ratio)
+        };
+        let mut order: Vec<usize> =
+            std::iter::once(reference).chain(others.iter().map(|other| other.treatment)).collect();
+        order.sort_by(|&a, &b| rate(b).total_cmp(&rate(a)));
+        groups(order, &self.0)
+    }
+
+    pub(super) fn pairs(&self) -> Vec<(usize, usize)> {
+        self.0.iter().copied().collect()
+    }
 }
 
 /// Returns the pairs of `others`, better one first, whose order is proven.

@@ -1,9 +1,12 @@
 //! The figures of an experiment that all records have in common.
 
-use super::Runs;
+use super::{
+    Runs,
+    matching::{MatchedVariants, each_once},
+};
 use manycore_experiment::{
     Record,
-    record::{Direction, Experiment, Metric, SAME_NAME, Sample, Treatment, factor, id},
+    record::{Direction, Experiment, Metric, Sample, Treatment, factor, id},
 };
 use std::collections::BTreeMap;
 
@@ -38,7 +41,7 @@ const SUBJECT: &str = "place";
 /// # Errors
 ///
 /// How the work of two of them differs.
-pub(super) fn figures(runs: &Runs, by_order: bool) -> Result<(Vec<Figure>, Vec<String>), String> {
+pub(super) fn figures(runs: &Runs) -> Result<(Vec<Figure>, Vec<String>), String> {
     let all = || runs.iter().flatten();
     let Some(&(first, record)) = all().next() else { return Ok(Default::default()) };
     let Some((topic, name)) = topic(&first.id) else { return Ok(Default::default()) };
@@ -56,13 +59,17 @@ pub(super) fn figures(runs: &Runs, by_order: bool) -> Result<(Vec<Figure>, Vec<S
         old.filter(|metric| !is_common(metric) && !only_one.iter().any(|one| one.name == metric.name))
             .collect::<Vec<_>>(),
     );
-    let pairs = groups_of(runs, by_order);
+    let in_words =
+        |metric: SampleMetric| format!("{}: not all records have the metric {}", first.id, metric.shown());
+    let mut only_one_side: Vec<String> = only_one.into_iter().map(in_words).collect();
+    let matched = matched(runs);
+    only_one_side.extend(matched.unmatched());
     let mut figures = Vec::new();
     for (index, metric) in common.into_iter().enumerate() {
         let values: [Vec<BTreeMap<String, Vec<f64>>>; 2] = runs
             .each_ref()
             .map(|side| side.iter().map(|(experiment, _)| metric.values(experiment)).collect());
-        for groups in &pairs {
+        for groups in &matched.pairs {
             let of_side = |side: usize| -> Option<Vec<Vec<f64>>> {
                 values[side].iter().map(|one| one.get(&groups[side]).cloned()).collect()
             };
@@ -80,37 +87,20 @@ pub(super) fn figures(runs: &Runs, by_order: bool) -> Result<(Vec<Figure>, Vec<S
             });
         }
     }
-    let in_words =
-        |metric: SampleMetric| format!("{}: not all records have the metric {}", first.id, metric.shown());
-    Ok((figures, only_one.into_iter().map(in_words).collect()))
+    Ok((figures, only_one_side))
 }
 
-/// Returns which treatments of the two sides are compared: those of one name and, by order where that is wanted, the
-/// variants of a comparison whose commands have changed.
-fn groups_of(runs: &Runs, by_order: bool) -> Vec<[String; 2]> {
-    let names = |side: &[(&Experiment, &Record)]| -> Vec<String> {
-        let mut names: Vec<String> = Vec::new();
-        let Some((experiment, _)) = side.first() else { return names };
-        for treatment in &experiment.treatments {
-            let name = group(experiment, treatment);
-            if !names.contains(&name) {
-                names.push(name);
-            }
-        }
-        names
+/// Returns which treatments of the two sides are compared.
+fn matched(runs: &Runs) -> MatchedVariants {
+    let names = |side: &Vec<(&Experiment, &Record)>| -> Vec<String> {
+        let of = |&(experiment, _): &(&'_ Experiment, &Record)| {
+            each_once(experiment.treatments.iter().map(|treatment| group(experiment, treatment)))
+        };
+        side.first().map(of).unwrap_or_default()
     };
-    let [old, new] = runs.each_ref().map(|side| names(side));
-    let mut pairs: Vec<[String; 2]> =
-        new.iter().filter(|name| old.contains(name)).map(|name| [name.clone(), name.clone()]).collect();
+    let [old, new] = runs.each_ref().map(names);
     let is_comparison = runs[0].first().is_some_and(|(experiment, _)| experiment.id == id::COMPARE);
-    let rest = |names: &[String], others: &[String]| -> Vec<String> {
-        names.iter().filter(|name| !others.contains(name)).cloned().collect()
-    };
-    let (left, right) = (rest(&old, &new), rest(&new, &old));
-    if by_order && is_comparison && left.len() == right.len() {
-        pairs.extend(left.into_iter().zip(right).map(|(old, new)| [old, new]));
-    }
-    pairs
+    if is_comparison { MatchedVariants::new(&old, &new) } else { MatchedVariants::by_name(&old, &new) }
 }
 
 /// Returns the section of an experiment, and its name there. `None` for experiments about the measurement itself.
@@ -144,7 +134,8 @@ pub(super) fn same_work(
     records: [&Record; 2],
 ) -> Result<(), String> {
     let [old, new] = experiments;
-    if old.unit != new.unit {
+    // Metrics have units of their own: that of the work follows from the one that decided.
+    if old.unit != new.unit && (old.metrics.is_empty() || new.metrics.is_empty()) {
         return Err(format!("units differ: {} and {}", old.unit, new.unit));
     }
     // Bandwidth is comparable whatever the size of the arrays.
@@ -252,8 +243,7 @@ fn group(experiment: &Experiment, treatment: &Treatment) -> String {
         id::SCALING if treatment.name == treatment.workers.to_string() => {
             format!("{} worker{}", treatment.workers, if treatment.workers == 1 { "" } else { "s" })
         }
-        // A against A: both are the same command.
-        id::COMPARE => treatment.name.strip_suffix(SAME_NAME).unwrap_or(&treatment.name).to_owned(),
+        id::COMPARE => treatment.plain_name().to_owned(),
         _ => treatment.name.clone(),
     }
 }

@@ -12,7 +12,7 @@ use crate::{
 use manycore_experiment::Record;
 use manycore_stats::{
     Estimator,
-    verdict::{Answer, DecisionRule},
+    verdict::{Answer, DecisionRule, Verdict},
 };
 use manycore_text::units::{counted, decimals, duration};
 
@@ -99,8 +99,15 @@ fn too_few(comparison: &Comparison, what: &str) -> String {
 
 /// Says how many `pairs` would give an answer: `about 80 pairs in total (2 min) would give an answer`.
 fn more(comparison: &Comparison, pairs: usize, what: &str) -> String {
+    let pairs = two_digits(pairs);
     let seconds = pairs as f64 * comparison.pair_seconds;
     format!("about {} in total ({}) would give an answer", counted(pairs, what), duration(seconds))
+}
+
+/// Rounds an estimate to two digits.
+fn two_digits(count: usize) -> usize {
+    let step = 10_usize.pow(count.max(1).ilog10().saturating_sub(1));
+    count.div_ceil(step) * step
 }
 
 /// Lines about the measurement.
@@ -139,8 +146,15 @@ fn end(record: &Record, rule: &DecisionRule, has_interval: bool) -> Option<Strin
     Some(format!("{ended}{interval}"))
 }
 
-fn probability(p: f64) -> String {
-    if p < 0.0001 { "p < 0.0001".to_owned() } else { format!("p = {p:.4}") }
+/// `30 pairs, p = 0.0123`. Without an interval of the deciding test there is no p either, and neither beside a trade-off:
+/// its figures are of other tests.
+fn pairs(verdict: &Verdict, what: &str) -> String {
+    let count = counted(verdict.pairs, what);
+    match verdict.p {
+        _ if verdict.interval.is_none() || verdict.answer == Answer::TradeOff => count,
+        p if p < 0.0001 => format!("{count}, p < 0.0001"),
+        p => format!("{count}, p = {p:.4}"),
+    }
 }
 
 #[cfg(test)]

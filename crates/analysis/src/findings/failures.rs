@@ -20,7 +20,7 @@ pub(super) fn find(record: &Record) -> Vec<Finding> {
 
 fn failed(experiment: &Experiment, index: usize, treatment: &Treatment) -> Option<Finding> {
     let runs = experiment.samples_of(index).count();
-    let failed = experiment.samples_of(index).filter(|sample| sample.failed()).count();
+    let failed = experiment.samples_of(index).filter(|sample| experiment.is_failure(sample)).count();
     if failed == 0 {
         return None;
     }

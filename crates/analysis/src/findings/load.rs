@@ -9,18 +9,25 @@ use manycore_experiment::{
 pub(crate) fn find(record: &Record) -> Option<Finding> {
     let parameters = &record.experiment(id::COMPARE)?.parameters;
     let generator = manycore_text::names::printable(parameters.get(parameter::LOAD_GENERATOR)?);
-    let text = match parameters.get(parameter::LOAD_MODEL)?.as_str() {
-        "closed" => format!(
-            "{generator} is a closed-loop load: it sends a request after the answer to the last one, so its latencies \
-             leave out the requests that would have waited during a stall (coordinated omission)."
+    let (kind, text) = match parameters.get(parameter::LOAD_MODEL)?.as_str() {
+        // It limits what every figure of latency says, so it is shown with the answer.
+        "closed" => (
+            FindingKind::Warning,
+            format!(
+                "{generator} is a closed-loop load: it sends a request after the answer to the last one, so its latencies \
+                 leave out the requests that would have waited during a stall (coordinated omission)."
+            ),
         ),
-        "open" => format!(
-            "{generator} is an open-loop load: its latencies count from the planned time of each request, so they \
-             include waiting during a stall."
+        "open" => (
+            FindingKind::Fact,
+            format!(
+                "{generator} is an open-loop load: its latencies count from the planned time of each request, so they \
+                 include waiting during a stall."
+            ),
         ),
         _ => return None,
     };
-    Some(Finding::new(FindingKind::Fact, "comparison", text, Vec::new()))
+    Some(Finding::new(kind, "comparison", text, Vec::new()))
 }
 
 #[cfg(test)]

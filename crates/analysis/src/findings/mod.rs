@@ -91,9 +91,9 @@ pub(crate) fn find(record: &Record, evaluation: &Evaluation) -> Vec<Finding> {
     evaluated.extend(contention::find(evaluation, super::usable_cpus(&record.machine)));
     evaluated.extend(evaluation.comparison.as_ref().map(|found| comparison::find(record, found)));
     evaluated.extend(distribution::find(&evaluation.distributions));
-    evaluated.extend(load::find(record));
     evaluated.extend(evaluation.tuning.as_ref().map(tuning::find));
-    let mut findings = conditions::find(record);
+    let mut findings: Vec<Finding> = load::find(record).into_iter().collect();
+    findings.extend(conditions::find(record));
     findings.extend(failures::find(record));
     findings.extend(support::supported(evaluated, record));
     findings.extend(evaluation.limits.iter().map(limits::find));

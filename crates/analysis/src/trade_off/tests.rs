@@ -72,6 +72,10 @@ fn a_faster_variant_with_a_worse_mean_is_a_trade_off() {
         "{text}"
     );
     assert!(is_conclusive_enough(&experiment, None));
+    // Regression test: "p = 0.98" beside the interval of another test.
+    let record = Record { experiments: vec![experiment], ..Record::default() };
+    let evidence = &Evaluation::from_record(&record).findings[0].evidence;
+    assert!(evidence.contains(&"200 pairs".to_owned()), "{evidence:?}");
 }
 
 /// Regression test: with few pairs, the estimate of the typical pair is pulled by the slow runs and inconclusive.
@@ -136,6 +140,8 @@ fn the_estimator_of_the_record_decides() {
         "{text}"
     );
     assert!(text.contains("the typical run of B is 2.9 % better"), "{text}");
+    // Regression test: an odd run of A was named as the cause.
+    assert!(text.contains("of the runs of B (40 of 200)"), "{text}");
 
     let slower = |by: &str| {
         let mut experiment = experiment(100, |_| 1.0, |_| 1.5);

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each benchmark uses a part")]
 
 pub mod hyperfine;
+pub mod other_work;
 
 use manycore_evaluate::{self, Options, SECTIONS, profile::STANDARD};
 use manycore_experiment::{
@@ -55,4 +56,9 @@ pub fn compare(
 pub fn show(ratio: &Estimate) -> String {
     let ends = interval(ratio.interval, |end| format!("{end:.4}"));
     format!("{:.4} ({ends}, {} pairs)", ratio.median, ratio.n)
+}
+
+/// Returns the number in a variable of the environment.
+pub fn number(name: &str, otherwise: usize) -> usize {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }

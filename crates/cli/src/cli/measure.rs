@@ -130,7 +130,7 @@ pub struct Measuring {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub pairs: Option<u32>,
     /// Warm-up runs of each variant; one more run is then timed to plan the measurement. None of them counts
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub warmup: u32,
     /// Read a figure from the output: NAME=REGEX (its first group), NAME=json:PATH, or a built-in reader. May
     /// be repeated; the first one is the primary metric [default: wall, cpu, memory]

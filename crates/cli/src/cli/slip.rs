@@ -9,6 +9,7 @@ use clap::{
     error::{ContextKind, ContextValue, ErrorKind},
 };
 use manycore_study::format_command;
+use manycore_topology::CpuSet;
 use std::ffi::OsString;
 
 /// Subcommands whose command has to follow `--`.
@@ -35,7 +36,8 @@ const BARE: [(&[&str], &[&str]); 13] = [
 const NEEDLESS: [&str; 5] = ["show", "list", "print", "get", "status"];
 
 /// Options of other programs of this kind, with the words for the same thing here.
-const FOREIGN: [(&str, &str); 21] = [
+const FOREIGN: [(&str, &str); 22] = [
+    ("p50", "median"),
     ("--runs", "--pairs"),
     ("-r", "--pairs"),
     ("-n", "--pairs"),
@@ -127,7 +129,9 @@ fn candidates(words: &[String], at: usize, invalid: &str, kind: ErrorKind) -> Ve
     let mut all = Vec::new();
     if matches!(kind, ErrorKind::InvalidValue | ErrorKind::ValueValidation) {
         // A bare list of CPUs as a placement.
-        all.push(replaced(words, at, invalid, &format!("cpus={invalid}")));
+        if invalid.parse::<CpuSet>().is_ok() {
+            all.push(replaced(words, at, invalid, &format!("cpus={invalid}")));
+        }
         return all;
     }
     for (subcommand, before) in BARE {

@@ -26,7 +26,7 @@ Examples:
   manycore compare --drop-caches 'grep -r TODO src' 'rg TODO src'    cold starts (as root)
   manycore compare --shell sh 'sort a.txt | uniq' 'sort -u a.txt'    pipelines
   manycore compare --variant base= --variant place=close,nice=10 --variant 'cmd=./solver -O' -- ./solver
-  manycore compare --parameter n=1..64*2 --reference n=64 -- ./solver --threads {n}    a range, and what it is compared with
+  manycore compare --parameter t=1..64*2 --reference t=64 -- ./solver -t {t}    a range, and what it is compared with
   manycore compare --by mean './start old' './start new'    the mean, in which rare slow runs count
   manycore compare --metric wrk --primary p99 './load old' './load new'    the tail of latencies decides
   manycore compare --service 'redis-server --port 7777 --save \"\"' --ready-port 7777 --metric redis-benchmark \\
@@ -38,7 +38,7 @@ Examples:
   manycore compare --export junit=compare.xml --export benchstat=compare.txt './old' './new'    results for other programs
 
 A variant is a list of items, combined with commas: place=PLACE or PLACE alone, memory=MEMORY (default, local, \
-interleave, bind, interleave=LIST, bind=LIST), workers=N, nice=N, env:NAME=VALUE, cmd=COMMAND, and settings of the machine: thp, numa_balancing, governor, turbo, smt, \
+interleave, bind, each of the last two also with =LIST), workers=N, nice=N, env:NAME=VALUE, cmd=COMMAND, and settings of the machine: thp, numa_balancing, governor, turbo, smt, \
 aslr or llc_balancing=VALUE, set:kernel.NAME=VALUE for a sysctl, set:FILE=VALUE for a file below /sys or /proc/sys. Settings \
 are switched between runs and restored at the end. A comma begins a new item \
 only where an item follows: cpus=0-3,8 is one. Write \\, for a comma that never does.

@@ -2,6 +2,7 @@
 
 use crate::{
     metric::{
+        MEASURED, MEASURED_OF_SERVICE,
         figures::{ending_of, list, quote},
         number::{self, Quantity, QuantityKind},
     },
@@ -77,6 +78,9 @@ fn metric(head: &str) -> Result<Metric, String> {
                 .ok_or_else(|| format!("the unit in \"{head}\" has no ]: write NAME[UNIT]=..."))?,
         ),
     };
+    if MEASURED.contains(&name.trim()) || name.trim() == MEASURED_OF_SERVICE {
+        return Err(format!("{name} is always measured: choose another name for your metric"));
+    }
     if name.trim().is_empty() {
         return Err("a metric needs a name: NAME=REGEX".to_owned());
     }

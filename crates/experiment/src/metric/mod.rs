@@ -46,6 +46,12 @@ use figures::{Figures, list, quote};
 use source::TextSource;
 use std::{collections::BTreeSet, fmt, path::Path, str::FromStr, time::SystemTime};
 
+/// Names of the metrics that every run has. A user's metric has another name.
+pub const MEASURED: [&str; 3] = ["wall", "cpu", "memory"];
+
+/// Name of the metric that every run of the load on a service has.
+pub const MEASURED_OF_SERVICE: &str = "service_cpu";
+
 /// Names of the built-in readers, for help and completion.
 pub const READERS: [&str; 14] = [
     "sysbench",

@@ -8,7 +8,7 @@
 //! | oha | its percentiles and the slowest request | successful responses |
 //! | redis-benchmark | percentiles and the cumulative distribution of the default output, for each test | the last row |
 //! | memtier | the rows of its distribution, for each kind of request | operations/s × seconds, or requests × clients |
-//! | hdr | the rows of the percentile table | the last row |
+//! | hdr | the rows of the percentile table, or the histograms of a log, for each tag | the last row, or all values |
 //!
 //! An output without a distribution (`wrk` without `--latency`, `redis-benchmark -q`) has none, which is no error.
 
@@ -20,7 +20,7 @@ use super::{
     redis, summary, wrk,
 };
 use crate::{
-    error::{Error, Result},
+    error::{self, Error},
     record::RequestTimes,
 };
 
@@ -40,7 +40,7 @@ pub(super) struct PrintedTimes {
 ///
 /// # Errors
 /// [`Error::UnreadableOutput`] with the reader, what was expected and what was found.
-pub fn requests(readers: &[MetricReader], output: &RunOutput) -> Result<Vec<RequestTimes>> {
+pub fn requests(readers: &[MetricReader], output: &RunOutput) -> error::Result<Vec<RequestTimes>> {
     for reader in readers {
         let found = of_reader(reader, output).map_err(Error::UnreadableOutput)?;
         if !found.is_empty() {
@@ -50,16 +50,17 @@ pub fn requests(readers: &[MetricReader], output: &RunOutput) -> Result<Vec<Requ
     Ok(Vec::new())
 }
 
-fn of_reader(reader: &MetricReader, output: &RunOutput) -> std::result::Result<Vec<RequestTimes>, String> {
+fn of_reader(reader: &MetricReader, output: &RunOutput) -> Result<Vec<RequestTimes>, String> {
     let ReaderSource::Builtin { reader: name, .. } = &reader.source else { return Ok(Vec::new()) };
-    let read: fn(&str) -> Vec<PrintedTimes> = match *name {
-        "wrk" => wrk::requests_of,
-        "wrk2" | "hdr" => hdr::requests_of,
-        "hey" => |text| summary::requests_of(summary::HEY, text),
-        "oha" => |text| summary::requests_of(summary::OHA, text),
-        "ghz" => |text| summary::requests_of(summary::GHZ, text),
-        "redis-benchmark" => redis::requests_of,
-        "memtier" => memtier::requests_of,
+    let read: fn(&str) -> Result<Vec<PrintedTimes>, String> = match *name {
+        "wrk" => |text| Ok(wrk::requests_of(text)),
+        "wrk2" => |text| Ok(hdr::requests_of_table(text)),
+        "hdr" => hdr::requests_of,
+        "hey" => |text| Ok(summary::requests_of(summary::HEY, text)),
+        "oha" => |text| Ok(summary::requests_of(summary::OHA, text)),
+        "ghz" => |text| Ok(summary::requests_of(summary::GHZ, text)),
+        "redis-benchmark" => |text| Ok(redis::requests_of(text)),
+        "memtier" => |text| Ok(memtier::requests_of(text)),
         _ => return Ok(Vec::new()),
     };
     let unit = if *name == "hdr" { "" } else { "ms" };
@@ -67,7 +68,7 @@ fn of_reader(reader: &MetricReader, output: &RunOutput) -> std::result::Result<V
         RequestTimes::new(&printed.name, unit, printed.count, printed.points)
             .map_err(|why| format!("{name}: the distribution of the requests cannot be used: {why}"))
     };
-    read(&reader.from.text(output)?)
+    read(&reader.from.text(output)?)?
         .into_iter()
         .filter(|printed| !printed.points.is_empty())
         .map(checked)

@@ -121,6 +121,7 @@ fn largest_counter(counters: &CounterDelta) -> (&'static str, u64) {
     [
         ("span_ns", Some(counters.span_ns)),
         ("cpu_ns", counters.cpu_ns),
+        ("system_ns", counters.system_ns),
         ("run_delay_ns", counters.run_delay_ns),
         ("migrations", counters.migrations),
         ("voluntary_switches", counters.voluntary_switches),

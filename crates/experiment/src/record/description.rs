@@ -53,7 +53,7 @@ impl Record {
 }
 
 fn description(treatment: &Treatment, experiment: &Experiment) -> String {
-    let name = treatment.name.trim_end_matches(SAME_NAME);
+    let name = treatment.plain_name();
     let Some(service) = experiment.parameters.get(parameter::SERVICE) else { return name.to_owned() };
     let load = treatment.factors.get(factor::COMMAND).map_or(name, String::as_str);
     let differences: Vec<&str> = [factor::PLACE, factor::SETTINGS]

@@ -36,6 +36,8 @@ pub const TO_NODE: &str = "to";
 pub const LOADED: &str = "loaded";
 /// The command that runs a candidate of a search, or the command of a variant with its environment.
 pub const COMMAND: &str = "command";
+/// Begins the factor of a parameter of a variant: `parameter.threads`.
+pub const PARAMETER: &str = "parameter.";
 /// Where a workload was run: a placement.
 pub const PLACE: &str = "place";
 /// Settings of the machine while a variant ran: `thp=never, vm.swappiness=60`.

@@ -1,6 +1,6 @@
 //! The variants of a comparison: their labels, names and reference.
 
-use super::{Experiment, Treatment, factor, parameter};
+use super::{Experiment, SAME_NAME, Treatment, factor, parameter};
 
 /// Returns the label of the variant at this index: `A`, `B`, ... `Z`, `AA`, `AB`, ...
 pub fn variant_label(index: usize) -> String {
@@ -15,6 +15,11 @@ impl Treatment {
     /// Returns the label of a variant; `None` for a treatment that is none.
     pub fn variant(&self) -> Option<&str> {
         self.factors.get(factor::VARIANT).map(String::as_str)
+    }
+
+    /// Returns the name without what distinguishes a command from itself.
+    pub fn plain_name(&self) -> &str {
+        self.name.trim_end_matches(SAME_NAME)
     }
 
     /// Returns what sentences and tables call a variant: the user's name where one was given, otherwise its label.

@@ -51,7 +51,7 @@ pub(super) fn samples(named: &NamedEvaluation) -> Vec<Vec<String>> {
     rows
 }
 
-fn counter_cells(sample: &Sample) -> [String; 11] {
+fn counter_cells(sample: &Sample) -> [String; 12] {
     let counters = &sample.counters;
     let count = |count: Option<u64>| cell(count.map(|count| count as f64));
     let seconds = |ns: Option<u64>| cell(ns.map(|ns| ns as f64 / 1e9));
@@ -61,6 +61,7 @@ fn counter_cells(sample: &Sample) -> [String; 11] {
     };
     [
         seconds(counters.cpu_ns),
+        seconds(counters.system_ns),
         seconds(counters.run_delay_ns),
         count(counters.migrations),
         count(counters.voluntary_switches),

@@ -75,7 +75,7 @@ fn line(record: &Record, experiment: &Experiment, metrics: &[Metric], sample: &S
     let _ = write!(
         text,
         "Benchmark{title}{id}/treatment={}-{} 1",
-        word(super::plain_name(treatment)),
+        word(treatment.plain_name()),
         record.machine.online.len().max(1)
     );
     let rate = [sample.rate()];

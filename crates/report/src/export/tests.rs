@@ -1,5 +1,8 @@
 use super::*;
-use manycore_experiment::Record;
+use manycore_experiment::{
+    Record,
+    record::{Direction, Metric},
+};
 use manycore_testkit::SyntheticMachine;
 use serde_json::Value;
 
@@ -68,6 +71,29 @@ fn hyperfine_has_its_fields_in_seconds() {
     );
     let refused = Exported { all: &eval, sessions: None }.text(ExportFormat::Hyperfine).unwrap_err();
     assert!(refused.contains("runs of commands"), "{refused}");
+}
+
+#[test]
+fn hyperfine_has_system_time_and_parameters_where_the_record_has_them() {
+    let mut record = compared(2.0);
+    let experiment = &mut record.experiments[0];
+    experiment.metrics.push(Metric {
+        name: "cpu".to_owned(),
+        unit: "s".to_owned(),
+        better: Direction::Lower,
+    });
+    for sample in &mut experiment.samples {
+        sample.values.push(0.5);
+        sample.counters.system_ns = Some(200_000_000);
+    }
+    let factors = &mut experiment.treatments[0].factors;
+    factors.insert("parameter.level".to_owned(), "9".to_owned());
+    let json: Value = serde_json::from_str(&text(&named(record), ExportFormat::Hyperfine)).unwrap();
+    let first = &json["results"][0];
+    assert_eq!(first["parameters"], serde_json::json!({ "level": "9" }));
+    assert!((first["system"].as_f64().unwrap() - 0.2).abs() < 1e-9, "{first}");
+    assert!((first["user"].as_f64().unwrap() - 0.3).abs() < 1e-9, "{first}");
+    assert!(json["results"][1].get("parameters").is_none());
 }
 
 #[test]

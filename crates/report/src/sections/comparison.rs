@@ -125,8 +125,8 @@ fn differing_medians(metrics: &[MetricComparison], over: &str) -> Option<String>
         .collect();
     (!differing.is_empty()).then(|| {
         format!(
-            "{over} is the ratio within pairs of neighbouring runs. That of the two medians differs ({}), because the \
-             speed of the machine changed during the run.",
+            "{over} is the ratio within pairs of neighbouring runs. That of the two medians differs ({}), as it does where \
+             the speed of the machine changes during a run, or runs are of several kinds.",
             differing.join(", ")
         )
     })
@@ -236,7 +236,8 @@ mod tests {
         let wall = metric("wall", "s", [1.0, 0.8, 0.8]);
         let note = differing_medians(&[requests, wall.clone()], "B over A").unwrap();
         assert!(
-            note.starts_with("B over A is the ratio") && note.contains("differs (requests 0.921), because"),
+            note.starts_with("B over A is the ratio")
+                && note.contains("differs (requests 0.921), as it does"),
             "{note}"
         );
         assert_eq!(differing_medians(&[wall], "B over A"), None);

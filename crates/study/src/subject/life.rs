@@ -28,7 +28,7 @@ impl CommandSubject {
     /// before the counters and the clock of the sample start.
     pub(super) fn before(&mut self, treatment: usize) -> Result {
         let variant = self.variants[treatment].clone();
-        let name = self.name_of(treatment);
+        let name = self.title_of(&variant);
         if let Some(switch) = &mut self.switch {
             switch.apply(&variant.settings)?;
         }
@@ -48,7 +48,7 @@ impl CommandSubject {
     pub(super) fn after(&mut self, treatment: usize) -> Result {
         let checked = self.switch.as_ref().map_or(Ok(()), SettingSwitch::check);
         let variant = self.variants[treatment].clone();
-        let name = self.name_of(treatment);
+        let name = self.title_of(&variant);
         self.run_hook(HookKind::Conclude, &variant, &name, false)?;
         Ok(checked?)
     }
@@ -67,11 +67,11 @@ impl CommandSubject {
         (notes, ending)
     }
 
-    /// Returns a variant's name for messages.
-    fn name_of(&self, treatment: usize) -> String {
-        let command = format_command(&self.variants[treatment].command);
-        match self.labels.get(treatment) {
-            Some(label) => format!("{label} ({command})"),
+    /// Returns what a variant is called in messages.
+    pub(super) fn title_of(&self, variant: &Variant) -> String {
+        let command = format_command(&variant.command);
+        match self.titles.iter().find(|(known, _)| known == variant) {
+            Some((_, title)) => format!("{title} ({command})"),
             None => command,
         }
     }
@@ -86,6 +86,7 @@ impl CommandSubject {
         let mut start = Command::new(&command[0]);
         start.args(&command[1..]).envs(variant.env.iter().map(|(name, value)| (name, value)));
         start.env(LOAD_MARKER, std::process::id().to_string());
+        self.set_mark(&mut start);
         let job = Job::start(&mut start, &WorkerCpus::default().start(), false)
             .map_err(Error::system(format!("start {what}")))?;
         let mut jobs = [job];

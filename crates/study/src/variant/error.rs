@@ -99,7 +99,9 @@ pub enum VariantError {
         text: String,
     },
     /// The product of the parameters is too large.
-    #[error("{count} variants ({product}) are too many, at most {max} can be compared; {advice}")]
+    #[error(
+        "{count} variants ({product}) are too many, at most {max} can be compared; compare one parameter after the other"
+    )]
     TooMany {
         /// Number of variants.
         count: u64,
@@ -107,8 +109,6 @@ pub enum VariantError {
         max: usize,
         /// How they come about: `threads: 100 values, size: 100 values`.
         product: String,
-        /// What to write instead.
-        advice: String,
     },
     /// There is nothing to compare.
     #[error(

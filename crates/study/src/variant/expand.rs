@@ -9,32 +9,47 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Largest number of variants. More would spend the budget before there is any result.
 pub const MAX_VARIANTS: usize = 64;
 
+/// All variants, and what was left out of the product of the parameters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Expanded {
+    /// At least two, and at most [`MAX_VARIANTS`].
+    pub variants: Vec<VariantSpec>,
+    /// Says which values of the parameters are measured, if there were too many.
+    pub note: Option<String>,
+}
+
 /// Values of parameters by name.
 type Values<'a> = BTreeMap<&'a str, String>;
 
 /// Returns all variants: each text once for every combination of the parameters that it uses, named by their values.
-/// What the texts do not say is as in `base`.
+/// What the texts do not say is as in `base`. A product of more than [`MAX_VARIANTS`] is pruned: the longest parameters
+/// have fewer values, evenly spaced, the first and the last one among them.
 ///
 /// # Errors
-/// A text or a parameter is wrong, a parameter is unused or not given, or there are more than [`MAX_VARIANTS`].
+/// A text or a parameter is wrong, a parameter is unused or not given, or there are more than [`MAX_VARIANTS`] even with
+/// two values of each parameter.
 pub fn expand(
     texts: &[VariantText],
     parameters: &[Parameter],
     base: &VariantSpec,
-) -> Result<Vec<VariantSpec>, Error> {
-    let used: Vec<Vec<&Parameter>> = texts.iter().map(|text| used(text, parameters)).collect();
-    check_parameters(parameters, &used)?;
-    check_count(&used)?;
+) -> Result<Expanded, Error> {
+    let used_of =
+        |parameters| -> Vec<Vec<&Parameter>> { texts.iter().map(|text| used(text, parameters)).collect() };
+    check_parameters(parameters, &used_of(parameters))?;
+    let (parameters, note) = pruned(parameters, &used_of(parameters))?;
+    let parameters = parameters.as_slice();
     let mut variants = Vec::new();
-    for (index, (text, used)) in texts.iter().zip(&used).enumerate() {
+    for (index, (text, used)) in texts.iter().zip(&used_of(parameters)).enumerate() {
         for values in combinations(used) {
             let filled = if parameters.is_empty() { text.clone() } else { fill(text, &values)? };
             let name = name(texts, index, used, &values);
-            variants.push(VariantText { name, ..filled }.parse(base)?);
+            let variant = VariantText { name, ..filled }.parse(base)?;
+            let parameters = values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+            variants.push(VariantSpec { parameters, ..variant });
         }
     }
     check_names(&variants)?;
-    if variants.len() > 1 { Ok(variants) } else { Err(Error::One) }
+    if variants.len() > 1 { Ok(Expanded { variants, note }) } else { Err(Error::One) }
 }
 
 /// Returns the index of the variant with this name or label; names come first.
@@ -80,26 +95,49 @@ fn check_parameters(parameters: &[Parameter], used: &[Vec<&Parameter>]) -> Resul
     Ok(())
 }
 
-/// Counts the variants before any is made.
-fn check_count(used: &[Vec<&Parameter>]) -> Result<(), Error> {
-    let of = |used: &Vec<&Parameter>| used.iter().map(|one| one.count()).fold(1, u64::saturating_mul);
-    let count = used.iter().map(of).fold(0, u64::saturating_add);
-    if count <= MAX_VARIANTS as u64 {
-        return Ok(());
+/// Returns the parameters with so few values that at most [`MAX_VARIANTS`] are made of them, and a note if values are left
+/// out. `used` has the parameters that each text uses.
+fn pruned(
+    parameters: &[Parameter],
+    used: &[Vec<&Parameter>],
+) -> Result<(Vec<Parameter>, Option<String>), Error> {
+    let mut counts: BTreeMap<&str, u64> =
+        parameters.iter().map(|parameter| (parameter.name.as_str(), parameter.count())).collect();
+    let all = number_of_variants(used, &counts);
+    if all <= MAX_VARIANTS as u64 {
+        return Ok((parameters.to_vec(), None));
     }
-    let all: BTreeMap<&str, &Parameter> =
-        used.iter().flatten().map(|parameter| (parameter.name.as_str(), *parameter)).collect();
-    let product: Vec<String> = all
-        .values()
-        .map(|parameter| format!("{}: {}", parameter.name, counted(parameter.count() as usize, "value")))
-        .collect();
-    let longest = all.values().max_by_key(|parameter| parameter.count());
-    let advice = match longest.and_then(|longest| longest.coarser()) {
-        Some(coarser) => format!("give fewer values, such as --parameter '{coarser}'"),
-        None => "give fewer values, or compare one parameter after the other".to_owned(),
-    };
-    let product = if product.is_empty() { "all that are given".to_owned() } else { product.join(", ") };
-    Err(Error::TooMany { count, max: MAX_VARIANTS, product, advice })
+    let product: Vec<String> =
+        counts.iter().map(|(name, count)| format!("{name}: {}", counted(*count as usize, "value"))).collect();
+    for count in counts.values_mut() {
+        *count = (*count).min(MAX_VARIANTS as u64);
+    }
+    while number_of_variants(used, &counts) > MAX_VARIANTS as u64 {
+        let longest = counts.values_mut().max().filter(|count| **count > 2);
+        let Some(longest) = longest else {
+            let product =
+                if product.is_empty() { "all that are given".to_owned() } else { product.join(", ") };
+            return Err(Error::TooMany { count: all, max: MAX_VARIANTS, product });
+        };
+        *longest -= 1;
+    }
+    let fewer: Vec<Parameter> =
+        parameters.iter().map(|parameter| parameter.thinned(counts[parameter.name.as_str()])).collect();
+    let kept: Vec<String> = fewer.iter().map(ToString::to_string).collect();
+    let note = format!(
+        "{all} variants ({}) are too many, so {} are measured: {}. For other values, give them as a list.",
+        product.join(", "),
+        number_of_variants(used, &counts),
+        list(&kept),
+    );
+    Ok((fewer, Some(note)))
+}
+
+/// Returns the number of variants of texts that use these parameters with so many values.
+fn number_of_variants(used: &[Vec<&Parameter>], counts: &BTreeMap<&str, u64>) -> u64 {
+    let values = |parameter: &&Parameter| counts.get(parameter.name.as_str()).copied().unwrap_or(1);
+    let of = |used: &Vec<&Parameter>| used.iter().map(values).fold(1, u64::saturating_mul);
+    used.iter().map(of).fold(0, u64::saturating_add)
 }
 
 /// Returns every combination of the values of parameters; the last one changes fastest.
@@ -141,7 +179,8 @@ fn short(texts: &[VariantText], index: usize) -> String {
     let forms: [&dyn Fn(&VariantText) -> String; 2] = [&items, &program];
     let is_unique = |form: &&&dyn Fn(&VariantText) -> String| {
         let own = form(&texts[index]);
-        !own.is_empty() && texts.iter().filter(|text| form(text) == own).count() == 1
+        // A parameter is named by its value, not by its place.
+        !own.is_empty() && !own.contains('{') && texts.iter().filter(|text| form(text) == own).count() == 1
     };
     forms.iter().find(is_unique).map_or_else(|| format!("command {}", index + 1), |form| form(&texts[index]))
 }

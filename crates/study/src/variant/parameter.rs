@@ -1,7 +1,7 @@
 //! Parameters: `threads=1,2,4,8`, `size=1..64*2`.
 
 use super::VariantError as Error;
-use std::{collections::BTreeSet, str::FromStr};
+use std::{collections::BTreeSet, fmt, str::FromStr};
 
 /// The values of `{name}` in variants.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,15 +35,33 @@ impl Parameter {
         self.parts.iter().flat_map(|part| part.values(most)).take(most).collect()
     }
 
-    /// Returns a parameter with fewer values of about the same range: `threads=1..100*2`. `None` where no range is long.
-    pub(super) fn coarser(&self) -> Option<String> {
-        let longest = self.parts.iter().max_by_key(|part| part.count())?;
-        match longest {
-            Part::Range { from, to, step: Step::Add(_) } if *from > 0 && longest.count() > 8 => {
-                Some(format!("{}={from}..{to}*2", self.name))
-            }
-            _ => None,
+    /// Returns a parameter with so many of the values, from two: evenly spaced, the first and the last one among them.
+    pub(super) fn thinned(&self, count: u64) -> Self {
+        if count >= self.count() {
+            return self.clone();
         }
+        let last = u128::from(self.count() - 1);
+        let steps = u128::from(count.max(2) - 1);
+        let index = |step: u128| ((step * last + steps / 2) / steps) as u64;
+        let values = (0..=steps).filter_map(|step| self.value(index(step)));
+        Self { name: self.name.clone(), parts: values.map(Part::Text).collect() }
+    }
+
+    /// Returns the value with this index.
+    fn value(&self, index: u64) -> Option<String> {
+        let mut before = 0_u64;
+        self.parts.iter().find_map(|part| {
+            let from = before;
+            before = before.saturating_add(part.count());
+            (index < before).then(|| part.value(index - from))
+        })
+    }
+}
+
+impl fmt::Display for Parameter {
+    /// Writes `threads=1,2,4`.
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        write!(out, "{}={}", self.name, self.values(usize::MAX).join(","))
     }
 }
 
@@ -107,6 +125,16 @@ impl Part {
                 u64::try_from(span / i128::from(step) + 1).unwrap_or(u64::MAX)
             }
             Self::Range { .. } => self.values(64).len() as u64,
+        }
+    }
+
+    /// Returns the value with this index, which is below the count.
+    fn value(&self, index: u64) -> String {
+        match *self {
+            Self::Range { from, step: Step::Add(step), .. } => {
+                (i128::from(from) + i128::from(step) * i128::from(index)).to_string()
+            }
+            _ => self.values(index as usize + 1).pop().unwrap_or_default(),
         }
     }
 
@@ -174,9 +202,16 @@ mod tests {
         assert_eq!(count("n=1..9000000000000000000"), 9_000_000_000_000_000_000);
         assert_eq!(count("n=-9000000000000000000..9000000000000000000"), 18_000_000_000_000_000_001);
         assert_eq!((count("n=1..9000000000000000000*2"), count("n=0..10+3,x")), (63, 5));
-        let coarser = |text: &str| text.parse::<Parameter>().unwrap().coarser();
-        assert_eq!(coarser("n=1..100").as_deref(), Some("n=1..100*2"));
-        assert_eq!(coarser("n=a,b"), None);
+    }
+
+    #[test]
+    fn fewer_values_are_evenly_spaced_from_the_first_to_the_last() {
+        let thinned = |text: &str, count| text.parse::<Parameter>().unwrap().thinned(count).to_string();
+        assert_eq!(thinned("n=1..100", 8), "n=1,15,29,43,58,72,86,100");
+        assert_eq!(thinned("n=a,b,c,1..64*2,z", 4), "n=a,1,16,z");
+        assert_eq!(thinned("n=a,b,c", 3), "n=a,b,c");
+        let far = "n=-9000000000000000000..9000000000000000000";
+        assert_eq!(thinned(far, 3), "n=-9000000000000000000,0,9000000000000000000");
     }
 
     proptest! {
@@ -186,7 +221,15 @@ mod tests {
                 let count = parameter.count();
                 prop_assert!(count >= 1);
                 if count <= 100 {
-                    prop_assert_eq!(parameter.values(200).len() as u64, count);
+                    let values = parameter.values(200);
+                    prop_assert_eq!(values.len() as u64, count);
+                    let by_index: Vec<String> = (0..count).filter_map(|index| parameter.value(index)).collect();
+                    prop_assert_eq!(&by_index, &values);
+                    for fewer in 2..count {
+                        let kept = parameter.thinned(fewer).values(200);
+                        prop_assert_eq!(kept.len() as u64, fewer);
+                        prop_assert!(kept.first() == values.first() && kept.last() == values.last());
+                    }
                 }
             }
         }

@@ -1,12 +1,11 @@
 //! The answer for two variants.
 
-use super::{Wording, more, probability, too_few, trade_off};
+use super::{Wording, more, pairs, too_few, trade_off};
 use crate::{
     Comparison, VariantComparison,
     wording::{both, percent},
 };
 use manycore_stats::{Estimator, verdict::Answer};
-use manycore_text::units::counted;
 
 pub(super) fn answer(comparison: &Comparison, other: &VariantComparison) -> String {
     let wording = Wording::new(comparison, other);
@@ -86,6 +85,5 @@ fn same(wording: &Wording, measured: &str) -> String {
 }
 
 pub(super) fn evidence(other: &VariantComparison) -> Vec<String> {
-    let verdict = &other.verdict;
-    vec![format!("{}, {}", counted(verdict.pairs, "pair"), probability(verdict.p))]
+    vec![pairs(&other.verdict, "pair")]
 }

@@ -1,16 +1,19 @@
 //! The answer for more than two variants: their order as far as it is proven, and the best one against the reference.
 
-use super::{Wording, more, probability, too_few, trade_off};
+use super::{Wording, more, pairs, too_few, trade_off};
 use crate::{
     Comparison, VariantComparison,
     wording::{ChangeWording, percent},
 };
 use manycore_experiment::{Record, record::id};
 use manycore_stats::verdict::Answer;
-use manycore_text::{names::list, units::counted};
+use manycore_text::names::list;
 
 /// Number of variants of one group that are named.
 const MAX_NAMED: usize = 6;
+
+/// Number of variants of a partial order of which it is said what they are better than.
+const MAX_CLAUSES: usize = 3;
 
 pub(super) fn answer(comparison: &Comparison) -> String {
     if comparison.others.iter().all(|other| other.verdict.interval.is_none()) {
@@ -54,16 +57,57 @@ fn ranking(comparison: &Comparison) -> String {
                 without(comparison, all)
             )
         }
-        [all] => format!("No order is proven: {} tie.", group(all)),
+        [all] if comparison.ordered.is_empty() => {
+            let tie = if comparison.rounds_for_order().is_some() { "" } else { " tie" };
+            format!("No order is proven: {}{tie}.{}", group(all), rounds_for_order(comparison))
+        }
+        [_] => format!("{}{}", partial_order(comparison), rounds_for_order(comparison)),
         groups => {
-            let tied = |tied: &Vec<usize>| {
-                let tie = if tied.len() > 1 { " (a tie)" } else { "" };
-                format!("{}{tie}", group(tied))
-            };
-            let groups: Vec<String> = groups.iter().map(tied).collect();
-            format!("{}: {}.", change(comparison).superlative(), groups.join("; then "))
+            let named = |one: &Vec<usize>| format!("{}{}", group(one), state(comparison, one));
+            let named: Vec<String> = groups.iter().map(named).collect();
+            let open = groups.iter().any(|one| one.len() > 1);
+            let needed = if open { rounds_for_order(comparison) } else { String::new() };
+            format!("{}: {}.{needed}", change(comparison).superlative(), named.join("; then "))
         }
     }
+}
+
+/// Says what is known of the order within a group of the ranking.
+fn state(comparison: &Comparison, group: &[usize]) -> &'static str {
+    let is_within = |(a, b): &(usize, usize)| group.contains(a) && group.contains(b);
+    match group {
+        [_] => "",
+        _ if comparison.ordered.iter().any(is_within) => " (ordered in part)",
+        _ if comparison.rounds_for_order().is_some() => " (order open)",
+        _ => " (a tie)",
+    }
+}
+
+/// Says how many rounds a proof of the order needs, where fewer were measured. Begins with a blank.
+fn rounds_for_order(comparison: &Comparison) -> String {
+    let Some(needed) = comparison.rounds_for_order() else { return String::new() };
+    format!(
+        " To order all {} variants takes at least {needed} rounds (--pairs {needed}).",
+        comparison.others.len() + 1
+    )
+}
+
+/// `The order is proven in part: A is faster than C and D; B is faster than D.`
+fn partial_order(comparison: &Comparison) -> String {
+    let better = change(comparison).comparative(true);
+    let clause = |&winner: &usize| {
+        let losers = comparison.ordered.iter().filter(|(best, _)| *best == winner);
+        let losers: Vec<&str> = losers.map(|(_, worse)| comparison.title(*worse)).collect();
+        (!losers.is_empty())
+            .then(|| format!("{} is {better} than {}", comparison.title(winner), enumerated(&losers)))
+    };
+    let clauses: Vec<String> = comparison.ranking.iter().flatten().filter_map(clause).collect();
+    let shown = clauses.len().min(MAX_CLAUSES);
+    let more = match clauses.len() - shown {
+        0 => String::new(),
+        more => format!("; and so on for {more} more"),
+    };
+    format!("The order is proven in part: {}{more}.", clauses[..shown].join("; "))
 }
 
 /// Returns the titles of a group without that of the reference.
@@ -126,8 +170,11 @@ fn undecided(comparison: &Comparison) -> Option<String> {
 pub(super) fn race(record: &Record, comparison: &Comparison) -> Option<String> {
     let raced = record.experiment(&format!("{}1", id::COMPARE_RACE))?.variants().count();
     let dropped = raced.saturating_sub(comparison.variants.len());
-    Some(format!("{dropped} of {raced} variants were dropped before, because they were worse in the race."))
-        .filter(|_| dropped > 0)
+    let were = if dropped == 1 { "was" } else { "were" };
+    Some(format!(
+        "{dropped} of {raced} variants {were} dropped in the race after a few rounds, which do not prove that they are worse."
+    ))
+    .filter(|_| dropped > 0)
 }
 
 /// Joins titles: `B, C and D`, `B, C and 12 more`.
@@ -143,10 +190,9 @@ pub(super) fn evidence(comparison: &Comparison) -> Vec<String> {
         let wording = Wording::new(comparison, other);
         let measured = wording.measured().unwrap_or_else(|| "too few rounds for an interval".to_owned());
         format!(
-            "{} ({measured}; {}, {})",
+            "{} ({measured}; {})",
             wording.change.than(wording.titles, wording.ratio),
-            counted(other.verdict.pairs, "round"),
-            probability(other.verdict.p)
+            pairs(&other.verdict, "round")
         )
     };
     let joint =

@@ -152,6 +152,70 @@ fn a_variant_compared_with_itself_has_no_winner() {
     assert!(text(&even).starts_with("Inconclusive: 2 pairs are too few"), "{}", text(&even));
 }
 
+/// Returns an experiment with a variant for each of these functions of the block.
+fn variants(values: &[fn(usize) -> f64], blocks: usize) -> Experiment {
+    let mut all = experiment("wall", "s", Direction::Lower, &[]);
+    all.treatments = (0..values.len())
+        .map(|index| {
+            let label = manycore_experiment::record::variant_label(index);
+            Treatment {
+                name: label.clone(),
+                workers: 1,
+                factors: BTreeMap::from([("variant".to_owned(), label)]),
+                latency: None,
+            }
+        })
+        .collect();
+    for block in 0..blocks {
+        for (treatment, of) in values.iter().enumerate() {
+            let value = of(block);
+            let (values, work, wall_ns) = (vec![value], 1.0 / value, 1_000_000_000);
+            all.samples.push(Sample { block, treatment, values, work, wall_ns, ..Sample::default() });
+        }
+    }
+    all
+}
+
+fn noise(block: usize, size: f64) -> f64 {
+    1.0 + size * (((block * 37) % 101) as f64 / 50.0 - 1.0)
+}
+
+/// Regression test: variants that were proven to be worse than the reference were in one tie with it, because another one
+/// was undecided.
+#[test]
+fn a_partial_order_is_not_a_tie() {
+    let three = variants(
+        &[|block| noise(block, 0.01), |block| noise(block * 3, 0.9), |block| 1.2 * noise(block * 7, 0.01)],
+        20,
+    );
+    let comparison = compare(&three).unwrap();
+    assert_eq!((comparison.ordered.as_slice(), comparison.ranking.len()), (&[(0, 2)][..], 1));
+    assert_eq!([0, 1, 2].map(|treatment| comparison.place(treatment)), [1, 1, 2]);
+    let said = text(&three);
+    assert!(said.starts_with("The order is proven in part: A is faster than C."), "{said}");
+}
+
+/// Regression test: seven variants that clearly differ "tied" in eight rounds, which cannot prove an order of so many.
+#[test]
+fn too_few_rounds_for_an_order_are_no_tie() {
+    let steps: [fn(usize) -> f64; 7] = [
+        |block| noise(block, 0.01),
+        |block| 2.0 * noise(block, 0.01),
+        |block| 3.0 * noise(block, 0.01),
+        |block| 4.0 * noise(block, 0.01),
+        |block| 5.0 * noise(block, 0.01),
+        |block| 6.0 * noise(block, 0.01),
+        |block| 7.0 * noise(block, 0.01),
+    ];
+    let said = text(&variants(&steps, 8));
+    assert!(
+        said.contains("(order open). To order all 7 variants takes at least 10 rounds (--pairs 10)."),
+        "{said}"
+    );
+    let said = text(&variants(&steps, 10));
+    assert!(said.starts_with("Fastest: A; then B; then C; then D; then E; then F; then G."), "{said}");
+}
+
 /// Regression test: beside an effect that was found, the minimum detectable effect was shown as well.
 #[test]
 fn the_minimum_detectable_effect_is_shown_without_a_found_effect_only() {

@@ -53,7 +53,7 @@ pub(super) fn clause(wording: &Wording, trade_off: &TradeOff) -> String {
         let confidence = format!("{:.1}", trade_off.confidence * 100.0);
         format!(" ({} %: {})", confidence.trim_end_matches(".0"), wording.change.bounds(ends))
     });
-    let whose = if trade_off.b_is_worse { b } else { a };
+    let whose = if trade_off.b_has_worse_tail() { b } else { a };
     let runs = trade_off.worse_runs.as_ref().and_then(|runs| slow_runs(wording, whose, runs));
     format!(
         "{} of {b} is {probably}{} {how}{}{}",
@@ -76,12 +76,11 @@ fn figure(estimator: Estimator) -> String {
 fn slow_runs(wording: &Wording, whose: &str, runs: &WorseRuns) -> Option<String> {
     let metric = &wording.other.metrics.first()?.metric;
     let count = runs.runs as f64 / runs.share;
-    Some(format!(
-        ": {} of the runs of {whose} ({} of {count:.0}) {}",
-        share(runs.share),
-        runs.runs,
-        than_the_others(metric, runs)
-    ))
+    let which = match runs.runs {
+        1 => format!("1 of the {count:.0} runs of {whose}"),
+        several => format!("{} of the runs of {whose} ({several} of {count:.0})", share(runs.share)),
+    };
+    Some(format!(": {which} {}", than_the_others(metric, runs)))
 }
 
 /// `a fifth`, `13 %`.

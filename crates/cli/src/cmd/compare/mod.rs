@@ -13,7 +13,7 @@ use manycore_render::terminal::Terminal;
 use manycore_study::{
     Options,
     compare::{self, Comparison, VariantSpec},
-    variant,
+    variant::{self, Expanded},
 };
 
 /// Measures rounds of all variants, saves the record and prints the verdict.
@@ -26,6 +26,9 @@ pub fn run(args: &Compare, terminal: Terminal) -> Outcome {
         Options { by: args.estimator.by.unwrap_or_default(), ..study::options("compare", &args.measuring)? };
     let comparison = comparison(args)?;
     let machine = source::live()?;
+    if checks.has_baseline() {
+        checks.check_variants(&compare::variant_names(&comparison, &machine)?)?;
+    }
     let mut run = Run::begin("compare", &args.measuring.results, terminal, study::planned_seconds(&options))?
         .with_checks(checks);
     let measured = compare::run(machine, &options, &comparison, &mut run);
@@ -41,12 +44,14 @@ fn comparison(args: &Compare) -> Outcome<Comparison> {
     for (text, hooks) in texts.iter_mut().zip(hooks) {
         text.hooks = hooks;
     }
-    let variants = variant::expand(&texts, &args.variants.parameter, &base).map_err(Failure::input)?;
+    let Expanded { variants, note } =
+        variant::expand(&texts, &args.variants.parameter, &base).map_err(Failure::input)?;
     let wanted = args.variants.reference.as_deref();
     let reference = wanted.map(|wanted| variant::reference(&variants, wanted)).transpose();
     Ok(Comparison {
         reference: reference.map_err(Failure::input)?.unwrap_or(0),
         variants,
+        note,
         precision: args.measuring.precision,
     })
 }

@@ -8,10 +8,15 @@ use crate::{
     folder::RECORD,
     load, output, results,
 };
-use manycore_experiment::{Record, metric::MetricReader, record::RECORD_SCHEMA};
+use manycore_experiment::{
+    Record,
+    metric::{MEASURED, MEASURED_OF_SERVICE, MetricReader},
+    record::RECORD_SCHEMA,
+};
 use manycore_render::terminal::Terminal;
 use manycore_report::{Exported, NamedEvaluation, SessionComparison};
 use manycore_study::format_command;
+use manycore_text::names::list;
 use std::{
     fs::{self, File},
     io::Read,
@@ -149,8 +154,16 @@ fn earlier(args: &Compare, subcommand: &str) -> Vec<Record> {
 pub(super) fn checks(args: &Compare) -> Outcome<Checks<'_>> {
     let readers = &args.measuring.metric;
     if let Some(mut names) = readers.iter().map(MetricReader::metric_name).collect::<Option<Vec<_>>>() {
-        names.extend(["wall", "cpu", "memory", "service_cpu"]);
+        names.extend(MEASURED);
+        let has_service = args.measuring.service.is_some() || !args.measuring.service_pid.is_empty();
+        names.extend(has_service.then_some(MEASURED_OF_SERVICE));
         manycore_analysis::gate::check_names(&args.gates.fail_if, &names).map_err(Failure::Input)?;
+        if let Some(primary) = args.measuring.primary.as_deref().filter(|primary| !names.contains(primary)) {
+            return Err(Failure::input(format!(
+                "--primary {primary}: there is no such metric; there are {}",
+                list(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
+            )));
+        }
     }
     let paths = named_baseline(args)?;
     let records = paths.iter().map(|path| load::record(path)).collect::<Outcome<Vec<_>>>()?;

@@ -31,6 +31,17 @@ fn wrk2_and_hdr_have_the_rows_of_the_spectrum() {
     assert_eq!(wrk2.points, hdr.points);
 }
 
+/// The log of Java's `HistogramLogWriter`, with times in nanoseconds and `MAX` in milliseconds. Its own processor finds
+/// 1500 values without a tag, of which the largest is 22.921.
+#[test]
+fn a_log_of_hdr_histogram_has_a_distribution_for_each_tag() {
+    let all = of("hdr", printed!("hdr-log"));
+    let counts: Vec<(&str, u64)> = all.iter().map(|times| (times.name.as_str(), times.count)).collect();
+    assert_eq!(counts, [("", 1500), ("GET", 1500)]);
+    let largest = all[0].points.last().unwrap().0;
+    assert!((largest - 22.921).abs() < 0.01, "{largest}");
+}
+
 #[test]
 fn hey_oha_and_ghz_have_percentiles_and_the_slowest_request() {
     let hey = only("hey", printed!("hey"));
@@ -80,10 +91,11 @@ fn impossible_distributions_name_the_reader_and_what_was_expected() {
     assert!(negative.contains("a latency is -0.153"), "{negative}");
 }
 
-const PRINTED: [(&str, &str); 8] = [
+const PRINTED: [(&str, &str); 9] = [
     ("wrk", printed!("wrk-https")),
     ("wrk2", printed!("wrk2")),
     ("hdr", printed!("hdr")),
+    ("hdr", printed!("hdr-log")),
     ("hey", printed!("hey")),
     ("oha", printed!("oha")),
     ("ghz", printed!("ghz")),

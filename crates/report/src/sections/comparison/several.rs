@@ -53,10 +53,8 @@ fn table(comparison: &Comparison, index: usize) -> Option<Table> {
     let head = [name.as_str(), "95 % interval", &over, "95 % interval", "is"];
     let mut table = Table::numeric(title(metric, index), ("variant", Align::Left), &head);
     table.verdict_column = Some(table.head.len() - 1);
-    let rows = comparison.ranking.iter().enumerate().flat_map(|(place, group)| {
-        group.iter().filter_map(move |&treatment| row(comparison, (place, treatment), index, scale))
-    });
-    table.rows = rows.collect();
+    let order = comparison.ranking.iter().flatten();
+    table.rows = order.filter_map(|&treatment| row(comparison, treatment, index, scale)).collect();
     Some(table)
 }
 
@@ -68,14 +66,9 @@ fn title(metric: &Metric, index: usize) -> String {
     }
 }
 
-fn row(
-    comparison: &Comparison,
-    (place, treatment): (usize, usize),
-    index: usize,
-    scale: f64,
-) -> Option<Vec<String>> {
+fn row(comparison: &Comparison, treatment: usize, index: usize, scale: f64) -> Option<Vec<String>> {
     // The places are those of the primary metric.
-    let place = if index == 0 { format!("{}. ", place + 1) } else { String::new() };
+    let place = if index == 0 { format!("{}. ", comparison.place(treatment)) } else { String::new() };
     let name = format!("{place}{}", comparison.title(treatment));
     let value = |estimate: Estimate| {
         let scaled = estimate.map(|value| value * scale);
@@ -101,8 +94,8 @@ fn rounds(comparison: &Comparison, metrics: usize) -> String {
         format!(" The answer is about {}; the other metrics are for information.", primary.metric.name)
     });
     format!(
-        "{} in random order. Variants of one number are tied: their order is not proven. The intervals over {} hold \
-         jointly (Holm).{}",
+        "{} in random order. The number of a variant is 1 plus the number of those that are proven to be better. The \
+         intervals over {} hold jointly (Holm).{}",
         counted(rounds, "round"),
         comparison.title(comparison.reference),
         about.unwrap_or_default()

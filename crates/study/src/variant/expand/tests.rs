@@ -7,7 +7,7 @@ fn text(command: &str, items: &str) -> VariantText {
 
 fn all(texts: &[VariantText], parameters: &[&str]) -> Result<Vec<VariantSpec>, Error> {
     let parameters: Vec<Parameter> = parameters.iter().map(|text| text.parse().unwrap()).collect();
-    expand(texts, &parameters, &VariantSpec::default())
+    expand(texts, &parameters, &VariantSpec::default()).map(|expanded| expanded.variants)
 }
 
 fn names(texts: &[VariantText], parameters: &[&str]) -> Vec<String> {
@@ -55,17 +55,35 @@ fn a_variant_is_multiplied_by_the_parameters_that_it_uses_only() {
 }
 
 #[test]
-fn too_many_variants_are_refused_at_once_with_a_way_to_narrow_them() {
-    let said = refused(&[text("x {a} {b}", "")], &["a=1..100", "b=1..100"]);
+fn too_many_variants_are_pruned_and_the_kept_values_are_named() {
+    let pruned = |texts: &[VariantText], parameters: &[&str]| {
+        let parameters: Vec<Parameter> = parameters.iter().map(|text| text.parse().unwrap()).collect();
+        expand(texts, &parameters, &VariantSpec::default()).unwrap()
+    };
+    let made = pruned(&[text("x {a} {b}", "")], &["a=1..100", "b=1..100"]);
+    assert_eq!(made.variants.len(), 64);
     assert_eq!(
-        said,
-        "10000 variants (a: 100 values, b: 100 values) are too many, at most 64 can be compared; give fewer values, such \
-         as --parameter 'b=1..100*2'"
+        made.note.as_deref().unwrap(),
+        "10000 variants (a: 100 values, b: 100 values) are too many, so 64 are measured: a=1,15,29,43,58,72,86,100 and \
+         b=1,15,29,43,58,72,86,100. For other values, give them as a list."
     );
-    let huge = refused(&[text("x {a} {b}", "")], &["a=1..9000000000000000000", "b=1..9000000000000000000"]);
-    assert!(huge.starts_with("18446744073709551615 variants"), "{huge}");
+    let huge = pruned(&[text("x {a} {b}", ""), text("y", "")], &["a=1..9000000000000000000", "b=x,y"]);
+    assert!(huge.variants.len() == 63 && huge.note.unwrap().starts_with("18000000000000000001 variants"));
+    assert_eq!(huge.variants[61].command, ["x", "9000000000000000000", "y"]);
+    let short = pruned(&[text("x {a}", "")], &["a=1..64"]);
+    assert!(short.note.is_none() && short.variants.len() == 64);
+    assert_eq!(short.variants[63].parameters["a"], "64");
+}
+
+#[test]
+fn too_many_variants_without_long_parameters_are_refused() {
     let many: Vec<VariantText> = (0..65).map(|number| text(&format!("x {number}"), "")).collect();
     assert!(refused(&many, &[]).starts_with("65 variants (all that are given) are too many"));
+    let options = ["a", "b", "c", "d", "e", "f", "g"].map(|name| format!("{name}=on,off"));
+    let options = options.each_ref().map(String::as_str);
+    let said = refused(&[text("x {a} {b} {c} {d} {e} {f} {g}", "")], &options);
+    assert!(said.starts_with("128 variants (a: 2 values, b: 2 values"), "{said}");
+    assert!(said.ends_with("compare one parameter after the other"), "{said}");
 }
 
 #[test]
