@@ -15,7 +15,7 @@ pub use settling::settling;
 use super::{TradeOff, deciding::Compared, distribution, noise, power_analysis, trade_off};
 use manycore_experiment::record::{Experiment, SAME_NAME, parameter};
 use manycore_stats::{
-    Estimate, Estimator, holm_divisors, interim_level,
+    Estimate, Estimator, holm_divisors, interim_level, sign_p,
     verdict::{Answer, DecisionRule, Verdict},
 };
 use serde::Serialize;
@@ -63,7 +63,8 @@ pub struct VariantComparison {
     pub treatment: usize,
     /// The variant relative to the reference in the primary metric, as a ratio of rates. A ratio above 1 is better,
     /// whichever direction of the metric is better: 1.6 where the variant takes 1 / 1.6 = 0.625 of the time. The level
-    /// is that of the interim analysis, divided among the variants (Holm).
+    /// is that of the interim analysis, divided among the variants (Holm). Where the estimate is inconclusive and a
+    /// trade-off is proven, ratio, interval and p-value are those of the median pair ([`TradeOff::median_pair`]).
     pub verdict: Verdict,
     /// Another figure of the distributions that contradicts the verdict: typically faster, and slower on average. Where
     /// the verdict would be a difference or an equivalence, its answer is then `trade_off`.
@@ -163,9 +164,14 @@ fn compared(
     mut verdict: Verdict,
 ) -> VariantComparison {
     let trade_off = trade_off_of(experiment, (reference, treatment), &verdict);
-    let is_shown = |found: TradeOff| verdict.answer != Answer::Inconclusive || found.median_pair.is_some();
-    if trade_off.is_some_and(is_shown) {
+    let is_shown = |found: &TradeOff| verdict.answer != Answer::Inconclusive || found.median_pair.is_some();
+    if let Some(found) = trade_off.filter(is_shown) {
         verdict.answer = Answer::TradeOff;
+        // The median pair is the typical one there, so it is the ratio of the answer, of tables and of gates.
+        if let Some(rates) = found.median_pair {
+            (verdict.ratio, verdict.interval) = (rates.median, rates.interval);
+            verdict.p = sign_p(&experiment.log_ratios(reference, treatment));
+        }
     }
     VariantComparison {
         treatment,

@@ -8,7 +8,11 @@ use crate::{
     differences::{RecordDifferences, TOO_FEW},
     wording::{ChangeWording, percent},
 };
-use manycore_experiment::record::{Direction, GateDecision, GateOutcome, Metric};
+use manycore_experiment::{
+    metric::MEMORY_ALIAS,
+    record::{Direction, GateDecision, GateOutcome, Metric},
+};
+use manycore_stats::verdict::Answer;
 use std::{fmt, str::FromStr};
 
 /// The forms of a gate, for errors and help.
@@ -19,7 +23,7 @@ pub const GATE_FORMS: &str = "'slower > 3%' (the primary metric), 'p99 > 10%' (a
 const PRIMARY: [&str; 2] = ["slower", "worse"];
 
 /// Another name of a metric, as other tools have it.
-const ALIASES: [(&str, &str); 1] = [("rss", "memory")];
+const ALIASES: [(&str, &str); 1] = [(MEMORY_ALIAS, "memory")];
 
 /// A limit for a difference. Displayed ([`fmt::Display`]) as it was given.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,6 +80,8 @@ pub struct GatedFigure {
     interval: Option<(f64, f64)>,
     /// Why there is no interval.
     no_interval: String,
+    /// Whether another figure of the distributions is worse: then the gate is not passed.
+    is_worse_otherwise: bool,
 }
 
 impl GatedFigure {
@@ -91,6 +97,9 @@ impl GatedFigure {
                 ratio: compared.ratio.map_or(f64::NAN, |ratio| ratio.median),
                 interval: compared.ratio.and_then(|ratio| ratio.interval),
                 no_interval: TOO_FEW.to_owned(),
+                is_worse_otherwise: index == 0
+                    && other.verdict.answer == Answer::TradeOff
+                    && other.trade_off.is_some_and(|found| found.b_is_worse),
             };
             other.metrics.iter().enumerate().map(figure).collect::<Vec<_>>()
         };
@@ -106,6 +115,7 @@ impl GatedFigure {
             ratio: one.ratio,
             interval: one.interval,
             no_interval: one.no_interval.clone().unwrap_or_default(),
+            is_worse_otherwise: false,
         };
         differences.figures.iter().map(figure).collect()
     }
@@ -129,17 +139,17 @@ pub fn decide(
     Ok(decisions)
 }
 
-/// Checks that gates name one of these metrics, before anything is measured.
+/// Checks that gates name one of these metrics, and in its direction, before anything is measured.
 ///
 /// # Errors
-/// The gate and the names that there are.
-pub fn check_names(gates: &[Gate], names: &[&str]) -> Result<(), String> {
-    let is_known =
-        |gate: &&Gate| gate.metric.as_ref().is_none_or(|name| names.contains(&resolved(name, names)));
-    match gates.iter().find(|gate| !is_known(gate)) {
-        None => Ok(()),
-        Some(gate) => Err(gate.unknown(names)),
-    }
+/// The gate, and the names that there are or the right direction.
+pub fn check(gates: &[Gate], metrics: &[Metric]) -> Result<(), String> {
+    let names: Vec<&str> = metrics.iter().map(|metric| metric.name.as_str()).collect();
+    gates.iter().try_for_each(|gate| {
+        let Some(name) = &gate.metric else { return Ok(()) };
+        let meant = metrics.iter().find(|metric| metric.name == resolved(name, &names));
+        meant.map_or_else(|| Err(gate.unknown(&names)), |metric| gate.check_direction(metric.better))
+    })
 }
 
 /// Returns the metric that a name stands for.
@@ -170,15 +180,19 @@ impl Gate {
         };
         let found: Vec<&GatedFigure> = figures.iter().filter(is_meant).collect();
         let Some(first) = found.first() else { return Err(self.unknown(&names)) };
+        self.check_direction(first.metric.better).map(|()| found)
+    }
+
+    fn check_direction(&self, better: Direction) -> Result<(), String> {
         let falls = self.limit < 1.0;
-        match (&self.metric, first.metric.better) {
+        match (&self.metric, better) {
             (Some(name), Direction::Higher) if !falls => Err(format!(
                 "the gate '{self}' would fail where {name} improves, of which more is better: write '{name} < -5%'"
             )),
             (Some(name), Direction::Lower) if falls => Err(format!(
                 "the gate '{self}' would fail where {name} improves, of which less is better: write '{name} > 5%'"
             )),
-            _ => Ok(found),
+            _ => Ok(()),
         }
     }
 
@@ -194,6 +208,10 @@ impl Gate {
             Some((low, _)) if !falls && low > limit => GateOutcome::Failed,
             Some((_, high)) if !falls && high <= limit => GateOutcome::Passed,
             _ => GateOutcome::Inconclusive,
+        };
+        let outcome = match outcome {
+            GateOutcome::Passed if figure.is_worse_otherwise => GateOutcome::Inconclusive,
+            decided => decided,
         };
         let is_failure =
             outcome == GateOutcome::Failed || (outcome == GateOutcome::Inconclusive && inconclusive_fails);
@@ -223,7 +241,13 @@ impl Gate {
             GateOutcome::Inconclusive => {
                 let counts_as = if is_failure { "failed" } else { "passed" };
                 let limit = percent((self.limit - 1.0).abs());
-                let why = figure.interval.map(|_| format!(", because its interval contains {limit}"));
+                let why = figure.interval.map(|_| {
+                    if figure.is_worse_otherwise {
+                        ", because of a trade-off".to_owned()
+                    } else {
+                        format!(", because its interval contains {limit}")
+                    }
+                });
                 format!("is inconclusive and counts as {counts_as}{}", why.unwrap_or_default())
             }
         };

@@ -37,7 +37,7 @@ pub(crate) fn minimum_detectable_effect(verdict: &Verdict) -> Option<f64> {
     Some(if analyses > 1 { smallest.max(verdict.rule.margin) } else { smallest })
 }
 
-/// Returns how many pairs in total a new run needs to end with an answer with a probability of 80 %. The
+/// Returns how many pairs in total, rounded to two digits, a new run needs to end with an answer with a probability of 80 %. The
 /// verdict must be inconclusive and have an interval.
 ///
 /// Where the pairs lean to one variant, the answer will most likely be a difference. Its size is estimated
@@ -67,7 +67,13 @@ pub(crate) fn pairs_needed(verdict: &Verdict) -> Option<usize> {
         pairs *= 1.02;
     }
     let pairs = if leans { pairs.min(whatever_is_true) } else { whatever_is_true };
-    Some(pairs.clamp(made + 1.0, MAX_PAIRS).ceil() as usize)
+    Some(two_digits(pairs.clamp(made + 1.0, MAX_PAIRS).ceil() as usize))
+}
+
+/// Rounds an estimate up to two digits.
+fn two_digits(count: usize) -> usize {
+    let step = 10_usize.pow(count.max(1).ilog10().saturating_sub(1));
+    count.div_ceil(step) * step
 }
 
 /// Returns the standard deviation of the logarithm of one pair's ratio, as implied by the interval of the

@@ -34,7 +34,7 @@ pub struct TradeOff {
     pub b_is_worse: bool,
     /// Whether it is proven and not only likely.
     pub is_proven: bool,
-    /// Value of B over value of A in the median pair, with its exact 95 % interval, where that shows the opposite and the
+    /// Rate of B over rate of A in the median pair, with its exact 95 % interval, where that shows the opposite and the
     /// deciding estimate is inconclusive: it is pulled by the runs that make the difference.
     pub median_pair: Option<Estimate>,
     /// The runs that make the difference, of the variant with the worse tail: see [`TradeOff::b_has_worse_tail`].
@@ -81,9 +81,8 @@ pub(crate) fn find(
             b_is_worse,
             is_proven,
             median_pair: (verdict.answer == Answer::Inconclusive)
-                .then(|| median_pair(experiment, (a, b), b_is_worse))
-                .flatten()
-                .map(|rates| rates.map(in_values)),
+                .then(|| median_pair(experiment, (a, b), b_is_worse, verdict.rule.level))
+                .flatten(),
             worse_runs: worse_runs(if b_has_worse_tail(estimator, b_is_worse) { b } else { a }),
         })
     };
@@ -95,9 +94,19 @@ pub(crate) fn find(
 }
 
 /// Returns the ratio of rates in the median pair where it shows the opposite of a figure by which B is the worse one, or
-/// not: the order-statistic interval, which the pairs of a fifth do not pull.
-fn median_pair(experiment: &Experiment, (a, b): (usize, usize), b_is_worse: bool) -> Option<Estimate> {
-    let found = Estimate::from_samples(&experiment.log_ratios(a, b))?;
+/// not: the order-statistic interval at the level of the verdict, which the pairs of a fifth do not pull.
+fn median_pair(
+    experiment: &Experiment,
+    (a, b): (usize, usize),
+    b_is_worse: bool,
+    level: f64,
+) -> Option<Estimate> {
+    let ratios = experiment.log_ratios(a, b);
+    let found = Estimate {
+        median: manycore_stats::median(&ratios)?,
+        interval: manycore_stats::median_interval(&ratios, 1.0 - level),
+        n: ratios.len(),
+    };
     let (low, high) = found.interval?;
     let is_opposite = if b_is_worse { low > 0.0 } else { high < 0.0 };
     is_opposite.then(|| found.map(f64::exp))

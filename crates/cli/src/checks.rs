@@ -3,6 +3,7 @@
 use crate::{
     cli::{ExportArgs, GateArgs, InconclusiveChoice},
     failure::{Failure, Outcome},
+    folder::RECORD,
     output,
 };
 use manycore_analysis::differences::{MatchedVariants, comparison_variants};
@@ -11,7 +12,13 @@ use manycore_render::document::Extent;
 use manycore_report::{Exported, NamedEvaluation, SessionComparison};
 use manycore_stats::Estimator;
 use manycore_text::units::counted;
-use std::{env, fs::File, io::Write};
+use std::{
+    collections::BTreeSet,
+    env,
+    fs::File,
+    io::Write,
+    path::{Path, PathBuf},
+};
 
 /// The variable that names the file for the summary of a job, in GitHub Actions.
 const SUMMARY: &str = "GITHUB_STEP_SUMMARY";
@@ -47,14 +54,18 @@ impl<'a> Checks<'a> {
         exports: &'a ExportArgs,
         baseline: Option<Baseline>,
     ) -> Outcome<Self> {
-        for (index, (_, path)) in exports.export.iter().enumerate() {
-            if exports.export[..index].iter().any(|(_, other)| other == path) {
-                let shown = path.display();
-                return Err(Failure::input(format!(
-                    "two exports are written to {shown}: give each of them a file of its own"
-                )));
-            }
+        let mut files: BTreeSet<PathBuf> = BTreeSet::new();
+        for (_, path) in &exports.export {
             output::check_file(path)?;
+            let (shown, file) = (path.display(), resolved(path));
+            if file.file_name().is_some_and(|name| name == RECORD) {
+                let what = format!("{shown} is the name of a record, from which all results are made");
+                return Err(Failure::input(format!("{what}: export to another file")));
+            }
+            if !files.insert(file) {
+                let what = format!("two exports are written to {shown}");
+                return Err(Failure::input(format!("{what}: give each of them a file of its own")));
+            }
         }
         Ok(Self { gates, exports: Some(exports), baseline })
     }
@@ -120,6 +131,16 @@ impl<'a> Checks<'a> {
         }
         outcome(result)
     }
+}
+
+/// Returns the path of a file without links, also where the file is still to be written.
+fn resolved(path: &Path) -> PathBuf {
+    let of_directory = || {
+        let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
+        let directory = directory.unwrap_or(Path::new(".")).canonicalize().ok()?;
+        Some(directory.join(path.file_name()?))
+    };
+    path.canonicalize().ok().or_else(of_directory).unwrap_or_else(|| path.to_owned())
 }
 
 /// Returns whether an inconclusive gate is a failure.

@@ -82,7 +82,9 @@ impl NamedEvaluation {
             (None, None) => Vec::new(),
         };
         if figures.is_empty() {
-            return Err(format!("{} has no comparison to which a gate applies", self.name));
+            let why = differences.map(|found| found.not_compared.join("; ")).filter(|why| !why.is_empty());
+            let why = why.map_or_else(String::new, |why| format!(": {why}"));
+            return Err(format!("{} has no comparison to which a gate applies{why}", self.name));
         }
         self.decided = gate::decide(gates, &figures, inconclusive_fails)?;
         Ok(())

@@ -85,7 +85,7 @@ pub use estimator::{BLOCK_PAIRS, Estimator, UnknownEstimator, WorseTail};
 pub use mean_ratio::log_mean_interval;
 pub use multiplicity::{FAMILY_LEVEL, holm_divisors, interim_level};
 pub use normal::{student_quantile, upper_quantile, upper_tail};
-pub use order_statistics::median_interval;
+pub use order_statistics::{median_interval, sign_p};
 pub use quantile_ratio::{least_samples, log_quantile_ratio, quantile_interval};
 pub use signed_rank::{attained_level, signed_rank_p};
 pub use usl::{Usl, UslPoint};

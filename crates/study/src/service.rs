@@ -197,7 +197,11 @@ impl Service {
             return vec![job.pid()];
         }
         let children = tasks::children(std::process::id()).into_iter();
-        children.filter(|pid| !self.others.contains(pid) && tasks::is_alive(*pid)).collect()
+        let of_load = load_mark();
+        children
+            .filter(|pid| !self.others.contains(pid) && tasks::is_alive(*pid))
+            .filter(|pid| !tasks::has_environment(*pid, &of_load))
+            .collect()
     }
 
     /// Returns the CPU time of its living processes so far, in nanoseconds.
@@ -271,6 +275,15 @@ impl Drop for Service {
         self.jobs.iter().for_each(|job| job.signal(Signal::KILL));
         job::end_leftover_processes(&self.others, &|_| true);
     }
+}
+
+/// Environment variable that marks the load, and all processes that it starts. It distinguishes them from
+/// those of the service.
+pub(crate) const LOAD_MARKER: &str = "MANYCORE_LOAD";
+
+/// Returns the assignment in the environment of the load of this measurement.
+pub(crate) fn load_mark() -> String {
+    format!("{LOAD_MARKER}={}", std::process::id())
 }
 
 fn listens(port: u16) -> bool {

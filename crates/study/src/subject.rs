@@ -6,7 +6,7 @@ use crate::{
     figures::{Figures, ResourceUsage, figures, requests},
     life::{Hooks, IgnoredFailures, exit_code},
     run_mark::RunMark,
-    service::Service,
+    service::{LOAD_MARKER, Service, load_mark},
 };
 use manycore_control::{
     cleanup::Cleanup,
@@ -44,10 +44,6 @@ pub(crate) use life::DROP_CACHES;
 
 /// Time that a command has to end after SIGTERM, before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
-
-/// Environment variable that marks the load, and all processes that it starts. It distinguishes them from
-/// those of the service.
-const LOAD_MARKER: &str = "MANYCORE_LOAD";
 
 /// Maximum time between two checks of signals and time limits.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
@@ -354,7 +350,7 @@ impl CommandSubject {
     /// may become our children in the middle of a run. With a service, only processes that were started as
     /// the load are therefore ended.
     fn end_strays(&self, known: &BTreeSet<u32>) -> Vec<String> {
-        let mark = format!("{LOAD_MARKER}={}", std::process::id());
+        let mark = load_mark();
         job::end_leftover_processes(known, &|pid| {
             self.service.is_none() || tasks::has_environment(pid, &mark)
         })

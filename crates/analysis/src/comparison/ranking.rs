@@ -22,7 +22,7 @@ impl ProvenOrder {
             Answer::ABetter => Some((reference, other.treatment)),
             Answer::Equivalent | Answer::Inconclusive | Answer::TradeOff => None,
         });
-        Self(of_reference.chain(ordered_pairs(experiment, others)).collect())
+        Self(closure(of_reference.chain(ordered_pairs(experiment, others)).collect()))
     }
 
     /// Returns the reference and the `others` in groups, best first. Each variant of a group is shown to be better than
@@ -40,6 +40,23 @@ impl ProvenOrder {
 
     pub(super) fn pairs(&self) -> Vec<(usize, usize)> {
         self.0.iter().copied().collect()
+    }
+}
+
+/// Adds what follows: where A is better than B and B is better than C, A is better than C.
+fn closure(mut better: BTreeSet<(usize, usize)>) -> BTreeSet<(usize, usize)> {
+    loop {
+        let follows: Vec<(usize, usize)> = better
+            .iter()
+            .flat_map(|&(a, b)| {
+                better.iter().filter(move |(other, _)| *other == b).map(move |&(_, c)| (a, c))
+            })
+            .filter(|pair| pair.0 != pair.1 && !better.contains(pair))
+            .collect();
+        if follows.is_empty() {
+            return better;
+        }
+        better.extend(follows);
     }
 }
 
@@ -110,6 +127,13 @@ mod tests {
         // 0 is better than 2, and neither differs from 1.
         assert_eq!(of(&[0, 1, 2], &[(0, 2)]), [vec![0, 1, 2]]);
         assert_eq!(of(&[0, 1, 2, 3], &[(0, 2), (0, 3), (1, 3), (2, 3)]), [vec![0, 1, 2], vec![3]]);
+    }
+
+    /// Regression test: D was better than A and A better than C, and yet D and C had the same place.
+    #[test]
+    fn what_follows_from_proven_pairs_is_proven() {
+        let found = closure([(3, 0), (0, 2), (2, 4)].into());
+        assert_eq!(found, [(0, 2), (0, 4), (2, 4), (3, 0), (3, 2), (3, 4)].into());
     }
 
     #[test]

@@ -99,15 +99,8 @@ fn too_few(comparison: &Comparison, what: &str) -> String {
 
 /// Says how many `pairs` would give an answer: `about 80 pairs in total (2 min) would give an answer`.
 fn more(comparison: &Comparison, pairs: usize, what: &str) -> String {
-    let pairs = two_digits(pairs);
     let seconds = pairs as f64 * comparison.pair_seconds;
     format!("about {} in total ({}) would give an answer", counted(pairs, what), duration(seconds))
-}
-
-/// Rounds an estimate to two digits.
-fn two_digits(count: usize) -> usize {
-    let step = 10_usize.pow(count.max(1).ilog10().saturating_sub(1));
-    count.div_ceil(step) * step
 }
 
 /// Lines about the measurement.

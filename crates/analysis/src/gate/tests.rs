@@ -11,7 +11,22 @@ fn figure(name: &str, better: Direction, interval: Option<(f64, f64)>) -> GatedF
         ratio,
         interval,
         no_interval: "too few samples for an interval".to_owned(),
+        is_worse_otherwise: false,
     }
+}
+
+/// Regression test: a gate passed beside "a trade-off: the mean of B is 87 % worse".
+#[test]
+fn a_trade_off_with_a_worse_mean_is_not_passed() {
+    let gate: Gate = "slower > 3%".parse().unwrap();
+    let decided = |ends| {
+        let figure = GatedFigure { is_worse_otherwise: true, ..figure("wall", Direction::Lower, Some(ends)) };
+        decide(std::slice::from_ref(&gate), &[figure], false).unwrap().remove(0)
+    };
+    let faster = decided((0.9, 0.95));
+    assert_eq!(faster.outcome, GateOutcome::Inconclusive);
+    assert!(faster.text.contains("counts as passed, because of a trade-off; B against A"), "{}", faster.text);
+    assert_eq!(decided((1.1, 1.2)).outcome, GateOutcome::Failed);
 }
 
 fn outcome(gate: &str, better: Direction, interval: (f64, f64)) -> GateOutcome {
@@ -74,8 +89,13 @@ fn a_gate_names_a_metric_of_the_right_direction() {
     let memory = [figure("memory", Direction::Lower, None)];
     assert_eq!(decide(&["rss > 5%".parse().unwrap()], &memory, false).unwrap()[0].metric, "memory");
     let gates = ["rss > 5%".parse().unwrap(), "slower > 1%".parse().unwrap()];
-    assert!(check_names(&gates, &["wall", "memory"]).is_ok());
-    assert!(check_names(&gates, &["wall"]).unwrap_err().contains("there is no rss here"));
+    let metric = |name: &str, better| Metric { name: name.to_owned(), unit: String::new(), better };
+    let lower = |name: &str| metric(name, Direction::Lower);
+    assert!(check(&gates, &[lower("wall"), lower("memory")]).is_ok());
+    assert!(check(&gates, &[lower("wall")]).unwrap_err().contains("there is no rss here"));
+    let rate = ["rate > 5%".parse().unwrap()];
+    let said = check(&rate, &[metric("rate", Direction::Higher)]).unwrap_err();
+    assert!(said.contains("write 'rate < -5%'"), "{said}");
 }
 
 #[test]

@@ -85,7 +85,11 @@ fn a_trade_off_is_seen_in_few_pairs() {
     let other = compare(&experiment).unwrap().others.remove(0);
     let found = other.trade_off.unwrap();
     assert_eq!((other.verdict.answer, other.pairs_needed), (Answer::TradeOff, None));
-    assert!((found.median_pair.unwrap().median - 0.97).abs() < 0.01, "{found:?}");
+    // Regression test: the sentence had the median pair, and tables, gates and exports the inconclusive estimate.
+    let (rates, values) = (found.median_pair.unwrap(), other.metrics[0].ratio.unwrap());
+    assert!((rates.median - 1.0 / 0.971).abs() < 0.001, "{found:?}");
+    assert_eq!((other.verdict.ratio, other.verdict.interval), (rates.median, rates.interval));
+    assert!((values.median * rates.median - 1.0).abs() < 1e-9 && other.verdict.p < 1e-4, "{values:?}");
     let text = answer(&experiment);
     assert!(
         text.starts_with("A trade-off: B takes 2.9 % less time than A in the median pair (0.971x; 95 %: "),

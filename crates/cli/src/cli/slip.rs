@@ -129,7 +129,7 @@ fn candidates(words: &[String], at: usize, invalid: &str, kind: ErrorKind) -> Ve
     let mut all = Vec::new();
     if matches!(kind, ErrorKind::InvalidValue | ErrorKind::ValueValidation) {
         // A bare list of CPUs as a placement.
-        if invalid.parse::<CpuSet>().is_ok() {
+        if invalid.parse::<CpuSet>().is_ok_and(|cpus| !cpus.is_empty()) {
             all.push(replaced(words, at, invalid, &format!("cpus={invalid}")));
         }
         return all;

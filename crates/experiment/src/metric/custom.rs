@@ -2,7 +2,7 @@
 
 use crate::{
     metric::{
-        MEASURED, MEASURED_OF_SERVICE,
+        MEASURED, MEASURED_OF_SERVICE, MEMORY_ALIAS,
         figures::{ending_of, list, quote},
         number::{self, Quantity, QuantityKind},
     },
@@ -35,6 +35,10 @@ impl CustomMetric {
             None => ValueSource::Group(expression(&metric.name, place)?),
         };
         Ok(Self { metric, place })
+    }
+
+    pub(super) fn metric(&self) -> &Metric {
+        &self.metric
     }
 
     pub(super) fn name(&self) -> &str {
@@ -78,7 +82,7 @@ fn metric(head: &str) -> Result<Metric, String> {
                 .ok_or_else(|| format!("the unit in \"{head}\" has no ]: write NAME[UNIT]=..."))?,
         ),
     };
-    if MEASURED.contains(&name.trim()) || name.trim() == MEASURED_OF_SERVICE {
+    if MEASURED.contains(&name.trim()) || [MEASURED_OF_SERVICE, MEMORY_ALIAS].contains(&name.trim()) {
         return Err(format!("{name} is always measured: choose another name for your metric"));
     }
     if name.trim().is_empty() {

@@ -49,6 +49,9 @@ use std::{collections::BTreeSet, fmt, path::Path, str::FromStr, time::SystemTime
 /// Names of the metrics that every run has. A user's metric has another name.
 pub const MEASURED: [&str; 3] = ["wall", "cpu", "memory"];
 
+/// What gates and other programs call the memory of a run. A user's metric has another name.
+pub const MEMORY_ALIAS: &str = "rss";
+
 /// Name of the metric that every run of the load on a service has.
 pub const MEASURED_OF_SERVICE: &str = "service_cpu";
 
@@ -170,9 +173,10 @@ impl MetricReader {
         if let TextSource::File(path) = &self.from { Some(path) } else { None }
     }
 
-    /// Returns the name of the metric. `None` for a built-in reader, whose metrics depend on the command.
-    pub fn metric_name(&self) -> Option<&str> {
-        if let ReaderSource::Custom(named) = &self.source { Some(named.name()) } else { None }
+    /// Returns the metric of the user, whose unit may still come from the output. `None` for a built-in reader, whose
+    /// metrics depend on the command.
+    pub fn metric(&self) -> Option<&Metric> {
+        if let ReaderSource::Custom(named) = &self.source { Some(named.metric()) } else { None }
     }
 
     /// Prepares for a run: waits, for 20 ms at most, until the file that the run will write can be told from the one

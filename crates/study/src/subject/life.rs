@@ -1,10 +1,11 @@
 //! What surrounds one run, outside of its sample: settings of the machine, hooks, caches.
 
-use super::{CommandSubject, GRACE, LOAD_MARKER, POLL_INTERVAL, Variant};
+use super::{CommandSubject, GRACE, POLL_INTERVAL, Variant};
 use crate::{
     error::{Error, Result},
     format_command,
     life::HookKind,
+    service::LOAD_MARKER,
 };
 use manycore_control::{placement::WorkerCpus, setting::SettingSwitch};
 use manycore_experiment::interrupt;

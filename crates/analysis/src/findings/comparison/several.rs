@@ -58,8 +58,7 @@ fn ranking(comparison: &Comparison) -> String {
             )
         }
         [all] if comparison.ordered.is_empty() => {
-            let tie = if comparison.rounds_for_order().is_some() { "" } else { " tie" };
-            format!("No order is proven: {}{tie}.{}", group(all), rounds_for_order(comparison))
+            format!("No order is proven among {}.{}", group(all), rounds_for_order(comparison))
         }
         [_] => format!("{}{}", partial_order(comparison), rounds_for_order(comparison)),
         groups => {
@@ -101,7 +100,10 @@ fn partial_order(comparison: &Comparison) -> String {
         (!losers.is_empty())
             .then(|| format!("{} is {better} than {}", comparison.title(winner), enumerated(&losers)))
     };
-    let clauses: Vec<String> = comparison.ranking.iter().flatten().filter_map(clause).collect();
+    // That of the reference first: the comparisons are with it.
+    let others = comparison.ranking.iter().flatten().filter(|one| **one != comparison.reference);
+    let clauses: Vec<String> =
+        std::iter::once(&comparison.reference).chain(others).filter_map(clause).collect();
     let shown = clauses.len().min(MAX_CLAUSES);
     let more = match clauses.len() - shown {
         0 => String::new(),
@@ -195,9 +197,12 @@ pub(super) fn evidence(comparison: &Comparison) -> Vec<String> {
             pairs(&other.verdict, "round")
         )
     };
-    let joint =
-        "the intervals hold jointly at 95 % (Holm); the order is proven for all pairs of variants jointly";
-    comparison.others.iter().map(of).chain([joint.to_owned()]).collect()
+    let order = match comparison.ordered.as_slice() {
+        [] => "",
+        _ => "; what is said of the order is proven jointly for all pairs of variants",
+    };
+    let joint = format!("the intervals hold jointly at 95 % (Holm){order}");
+    comparison.others.iter().map(of).chain([joint]).collect()
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@ use crate::{
     wording::{both, percent},
 };
 use manycore_stats::{Estimator, verdict::Answer};
-use manycore_text::units::decimals;
 
 /// Shares that have a name.
 const NAMED_SHARES: [(f64, &str); 5] =
@@ -19,7 +18,9 @@ pub(super) fn sentence(wording: &Wording, trade_off: &TradeOff, measured: &str) 
     let verdict = &wording.other.verdict;
     let typically = if verdict.estimator == Estimator::Median { " typically" } else { "" };
     let first = match verdict.rule.decide(verdict.interval) {
-        Answer::Inconclusive => median_pair(wording, trade_off, measured),
+        _ if trade_off.median_pair.is_some() => {
+            format!("{} in the median pair ({measured})", wording.change.than(wording.titles, wording.ratio))
+        }
         Answer::Equivalent => format!(
             "{} are equivalent within {}{typically} ({measured})",
             both(wording.titles),
@@ -28,19 +29,6 @@ pub(super) fn sentence(wording: &Wording, trade_off: &TradeOff, measured: &str) 
         _ => format!("{}{typically} ({measured})", wording.change.than(wording.titles, wording.ratio)),
     };
     format!("A trade-off: {first}, but {}.", clause(wording, trade_off))
-}
-
-/// `B takes 3.0 % less time than A in the median pair (0.970x; 95 %: 2.9 % to 3.1 % less time)`.
-fn median_pair(wording: &Wording, trade_off: &TradeOff, measured: &str) -> String {
-    let Some((found, ends)) = trade_off.median_pair.and_then(|found| Some((found, found.interval?))) else {
-        return format!("{} ({measured})", wording.change.possible(wording.titles, wording.ratio));
-    };
-    format!(
-        "{} in the median pair ({}x; 95 %: {})",
-        wording.change.than(wording.titles, found.median),
-        decimals(found.median),
-        wording.change.bounds(ends)
-    )
 }
 
 /// `the mean of B is 80 % worse (95 %: 35 to 120 % longer): a fifth of the runs of B ...`.

@@ -8,16 +8,18 @@ use crate::{
     folder::RECORD,
     load, output, results,
 };
+use manycore_analysis::gate;
 use manycore_experiment::{
     Record,
-    metric::{MEASURED, MEASURED_OF_SERVICE, MetricReader},
-    record::RECORD_SCHEMA,
+    metric::{MEASURED, MEASURED_OF_SERVICE},
+    record::{Direction, Metric, RECORD_SCHEMA},
 };
 use manycore_render::terminal::Terminal;
 use manycore_report::{Exported, NamedEvaluation, SessionComparison};
 use manycore_study::format_command;
 use manycore_text::names::list;
 use std::{
+    collections::BTreeSet,
     fs::{self, File},
     io::Read,
     os::unix::fs::PermissionsExt,
@@ -152,19 +154,7 @@ fn earlier(args: &Compare, subcommand: &str) -> Vec<Record> {
 /// # Errors
 /// [`Failure::Input`] for a baseline that cannot be read or is no comparison, and a gate that names no metric.
 pub(super) fn checks(args: &Compare) -> Outcome<Checks<'_>> {
-    let readers = &args.measuring.metric;
-    if let Some(mut names) = readers.iter().map(MetricReader::metric_name).collect::<Option<Vec<_>>>() {
-        names.extend(MEASURED);
-        let has_service = args.measuring.service.is_some() || !args.measuring.service_pid.is_empty();
-        names.extend(has_service.then_some(MEASURED_OF_SERVICE));
-        manycore_analysis::gate::check_names(&args.gates.fail_if, &names).map_err(Failure::Input)?;
-        if let Some(primary) = args.measuring.primary.as_deref().filter(|primary| !names.contains(primary)) {
-            return Err(Failure::input(format!(
-                "--primary {primary}: there is no such metric; there are {}",
-                list(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
-            )));
-        }
-    }
+    check_metrics(args)?;
     let paths = named_baseline(args)?;
     let records = paths.iter().map(|path| load::record(path)).collect::<Outcome<Vec<_>>>()?;
     if let Some((path, record)) =
@@ -183,6 +173,38 @@ pub(super) fn checks(args: &Compare) -> Outcome<Checks<'_>> {
         estimator: args.estimator.by.unwrap_or_default(),
     });
     Checks::new(Some(&args.gates), &args.exports, baseline)
+}
+
+/// Checks the metrics, the primary one and those of gates, where all names are known before a run.
+fn check_metrics(args: &Compare) -> Outcome {
+    let readers = args.measuring.metric.iter();
+    let Some(mut metrics) = readers.map(|reader| reader.metric().cloned()).collect::<Option<Vec<Metric>>>()
+    else {
+        return Ok(());
+    };
+    let mut seen = BTreeSet::new();
+    if let Some(twice) = metrics.iter().find(|metric| !seen.insert(&metric.name)) {
+        let name = &twice.name;
+        return Err(Failure::input(format!(
+            "metric {name} is requested twice: give one of them another name"
+        )));
+    }
+    let has_service = args.measuring.service.is_some() || !args.measuring.service_pid.is_empty();
+    let measured = MEASURED.into_iter().chain(has_service.then_some(MEASURED_OF_SERVICE));
+    metrics.extend(measured.map(|name| Metric {
+        name: name.to_owned(),
+        unit: String::new(),
+        better: Direction::Lower,
+    }));
+    gate::check(&args.gates.fail_if, &metrics).map_err(Failure::Input)?;
+    let names: Vec<String> = metrics.into_iter().map(|metric| metric.name).collect();
+    match args.measuring.primary.as_ref().filter(|primary| !names.contains(primary)) {
+        Some(primary) => Err(Failure::input(format!(
+            "--primary {primary}: there is no such metric; there are {}",
+            list(&names)
+        ))),
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -26,6 +26,9 @@ const MAX_INTERVALS: usize = 100_000;
 const HEADER: usize = 40;
 const LENGTH: std::ops::Range<usize> = 4..8;
 
+/// What values without a tag are called beside those with one.
+const NO_TAG: &str = "no tag";
+
 /// First bytes of a compressed histogram of version 2.
 const COMPRESSED: [u8; 4] = 0x1c84_9314_u32.to_be_bytes();
 
@@ -43,15 +46,22 @@ pub(super) struct HistogramLog {
 /// # Errors
 /// A histogram cannot be read, there are too many, or all are empty.
 pub(super) fn read(text: &str) -> Result<Option<HistogramLog>, String> {
-    let mut intervals = text.lines().filter_map(Interval::parse).peekable();
-    if intervals.peek().is_none() {
+    if !text.lines().any(|line| Interval::parse(line).is_some()) {
         return Ok(None);
     }
     let mut by_tag: BTreeMap<String, Histogram<u64>> = BTreeMap::new();
     // The interval with the largest value has the most digits of it.
     let mut largest = (0, 0.0);
-    for (index, interval) in intervals.enumerate() {
-        if index == MAX_INTERVALS {
+    let mut count = 0;
+    for line in text.lines() {
+        let Some(interval) = Interval::parse(line) else {
+            if is_damaged(line) {
+                return Err(format!("the log has a damaged line: {}", quote(line)));
+            }
+            continue;
+        };
+        count += 1;
+        if count > MAX_INTERVALS {
             return Err(format!("the log has more than {MAX_INTERVALS} histograms"));
         }
         let histogram = decode(interval.encoded)
@@ -81,18 +91,26 @@ impl HistogramLog {
         figures(self.all.len() as f64, at, Some(mean), self.scaled(self.all.max()))
     }
 
-    /// Returns the distribution of each tag that has values.
+    /// Returns the distribution of all values and, where there are several tags, of each one that has values.
     pub(super) fn requests(&self) -> Vec<PrintedTimes> {
-        let times = |(tag, histogram): (&String, &Histogram<u64>)| {
+        let times = |tag: &str, histogram: &Histogram<u64>| {
             let mut count = 0.0;
             let points = histogram.iter_recorded().map(|step| {
                 count += step.count_since_last_iteration() as f64;
                 (self.scaled(step.value_iterated_to()), count)
             });
             let points = points.collect();
-            PrintedTimes { name: tag.clone(), count, points }
+            PrintedTimes { name: tag.to_owned(), count, points }
         };
-        self.by_tag.iter().filter(|(_, histogram)| !histogram.is_empty()).map(times).collect()
+        let filled = self.by_tag.iter().filter(|(_, histogram)| !histogram.is_empty());
+        let tags = filled.map(|(tag, histogram)| (if tag.is_empty() { NO_TAG } else { tag }, histogram));
+        let mut all: Vec<PrintedTimes> = tags.map(|(tag, histogram)| times(tag, histogram)).collect();
+        match all.as_mut_slice() {
+            [one] if one.name == NO_TAG => one.name.clear(),
+            [_] => {}
+            _ => all.insert(0, times("", &self.all)),
+        }
+        all
     }
 
     fn scaled(&self, value: u64) -> f64 {
@@ -121,6 +139,13 @@ impl<'a> Interval<'a> {
         let encoded = parts.next()?.trim();
         (!encoded.is_empty()).then_some(Self { tag, max, encoded })
     }
+}
+
+/// Returns whether a line that is none of an interval was meant as one: it begins like one, or has a histogram.
+fn is_damaged(line: &str) -> bool {
+    let line = line.trim();
+    let begins = line.starts_with("Tag=") || line.starts_with(|sign: char| sign.is_ascii_digit());
+    !line.starts_with('#') && (begins && line.contains(',') || line.contains("HISTFA"))
 }
 
 /// Returns the histogram of a text, or what is wrong with it, as the end of a sentence.

@@ -64,7 +64,19 @@ fn histograms_of_other_sizes_are_added() {
         encoded(&histogram(&[5]), V2Serializer::new()),
     );
     let log = read(&text).unwrap().unwrap();
-    assert_eq!((log.all.len(), log.requests().len()), (2, 2));
+    let names: Vec<String> = log.requests().into_iter().map(|times| times.name).collect();
+    assert_eq!((log.all.len(), names), (2, ["", "no tag", "a"].map(str::to_owned).to_vec()));
+}
+
+/// Regression test: such lines were left out, and a part of the requests was taken for all.
+#[test]
+fn a_damaged_line_of_a_log_is_an_error() {
+    let line = JAVA.lines().rfind(|line| line.starts_with("Tag=")).unwrap();
+    for damaged in [format!("x{line}"), line[..30].to_owned(), line[..20].to_owned()] {
+        let said = refused(&format!("{JAVA}{damaged}\n"));
+        assert!(said.contains("damaged line"), "{damaged}: {said}");
+    }
+    assert!(read(&format!("started\n{JAVA}\ndone in 7 s\n")).is_ok());
 }
 
 #[test]
