@@ -31,13 +31,16 @@ use manycore_experiment::{
 };
 use manycore_stats::{
     Estimator, FAMILY_LEVEL, WorseTail, holm_divisors,
-    sessions::{KnownSpread, SessionDifference, SessionValue, SpreadSource},
+    sessions::{KnownSpread, SessionDifference, SessionValue, SpeedAdjustment, SpreadSource},
     verdict::{Answer, DecisionRule},
 };
 use serde::Serialize;
 
 /// Maximum number of stretches of consecutive samples. Their medians show the scatter within a record.
 pub const STRETCHES: usize = 12;
+
+/// Number of probes of the machine's speed from which their median is that of a session.
+const MIN_PROBES: usize = 8;
 
 /// Largest absolute logarithm: where a median is 0, it ranks below all others.
 const MAX_LOG: f64 = 50.0;
@@ -121,6 +124,9 @@ pub struct SessionSpread {
     pub sd: f64,
     /// Degrees of freedom of the interval. `None` where the scatter is assumed.
     pub freedom: Option<f64>,
+    /// How ratio and interval were adjusted for the speed of the machine in each session, which a probe measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub speed: Option<SpeedAdjustment>,
 }
 
 /// What the interval of a ratio shows about the new side.
@@ -152,7 +158,9 @@ impl RecordDifferences {
                     let disturbed = disturbance(&runs);
                     let estimator = sides.estimator.unwrap_or_else(|| own_estimator(&runs));
                     let history = History::of(old, sides, estimator);
-                    let one = |figure| ComparedFigure::new(figure, estimator, &history, &disturbed);
+                    let speeds = runs.each_ref().map(|side| side.iter().map(speed).collect());
+                    let one =
+                        |figure| ComparedFigure::new(figure, estimator, (&history, &speeds), &disturbed);
                     compared.extend(figures.into_iter().map(one));
                     differences.not_compared.extend(only_one);
                 }
@@ -206,12 +214,21 @@ struct ComparedFigure {
 }
 
 impl ComparedFigure {
-    fn new(figure: Figure, estimator: Estimator, history: &History, disturbed: &[String]) -> Self {
+    fn new(
+        figure: Figure,
+        estimator: Estimator,
+        (history, speeds): (&History, &[Vec<Option<f64>>; 2]),
+        disturbed: &[String],
+    ) -> Self {
         let worse = worse_tail(figure.better);
-        let session = |values: &Vec<f64>| session_value(values, estimator, worse);
-        let values =
-            |side: &Vec<Vec<f64>>| side.iter().map(session).collect::<Option<Vec<_>>>().unwrap_or_default();
-        let sessions: [Vec<SessionValue>; 2] = figure.values.each_ref().map(values);
+        let values = |side: usize| {
+            let sessions = figure.values[side].iter().zip(&speeds[side]);
+            let session = |(values, &speed): (&Vec<f64>, &Option<f64>)| {
+                Some(SessionValue { speed, ..session_value(values, estimator, worse)? })
+            };
+            sessions.map(session).collect::<Option<Vec<_>>>().unwrap_or_default()
+        };
+        let sessions: [Vec<SessionValue>; 2] = [0, 1].map(values);
         let known: Option<KnownSpread> = history.spread(&figure);
         let difference = SessionDifference::between(&sessions[0], &sessions[1], known).filter(|found| {
             let is_median_that_decides = figure.is_primary && estimator == Estimator::Median;
@@ -232,8 +249,9 @@ impl ComparedFigure {
             manycore_stats::median(&side.iter().filter_map(of).collect::<Vec<_>>())
         });
         let values = [old?, new?];
-        let ratio = match self.sessions.each_ref().map(|side| mean(side)) {
-            [Some(old), Some(new)] => (new - old).exp(),
+        let ratio = match (self.difference, self.sessions.each_ref().map(|side| mean(side))) {
+            (Some(difference), _) => difference.difference.exp(),
+            (None, [Some(old), Some(new)]) => (new - old).exp(),
             _ => (log(values[1]) - log(values[0])).exp(),
         };
         let interval = self.difference.map(|difference| {
@@ -250,6 +268,7 @@ impl ComparedFigure {
             source: difference.source,
             sd: difference.sd,
             freedom: Some(difference.freedom).filter(|_| difference.source != SpreadSource::Assumed),
+            speed: difference.speed,
         });
         let no_interval = interval
             .is_none()
@@ -287,6 +306,14 @@ fn worse_tail(better: Direction) -> WorseTail {
     if better == Direction::Higher { WorseTail::Lower } else { WorseTail::Upper }
 }
 
+/// Returns the logarithm of the time that the machine took for a fixed piece of work in one record. `None` where too few
+/// samples have it, or it changes too much to be the speed of a session.
+fn speed((experiment, _): &(&Experiment, &Record)) -> Option<f64> {
+    let probes: Vec<f64> =
+        experiment.samples.iter().filter_map(|sample| sample.probe_ns).map(|ns| ns as f64).collect();
+    if probes.len() < MIN_PROBES { None } else { manycore_stats::median(&probes).map(log) }
+}
+
 /// Returns the value of one record. `None` with too few samples for it.
 fn session_value(values: &[f64], estimator: Estimator, worse: WorseTail) -> Option<SessionValue> {
     let value = log(estimator.of_session(values, worse)?);
@@ -295,7 +322,7 @@ fn session_value(values: &[f64], estimator: Estimator, worse: WorseTail) -> Opti
         Estimator::Median => std::f64::consts::FRAC_PI_2,
         Estimator::Mean => 1.0,
         // A stretch is too short for its own quantile.
-        _ => return Some(SessionValue { value, within: None }),
+        _ => return Some(SessionValue { value, ..SessionValue::default() }),
     };
     let stretches = stretch_values(values, estimator);
     let count = stretches.len() as f64;
@@ -304,7 +331,7 @@ fn session_value(values: &[f64], estimator: Estimator, worse: WorseTail) -> Opti
         let variance = stretches.iter().map(|one| (one - mean).powi(2)).sum::<f64>() / (count - 1.0);
         (variance / count * factor, count - 1.0)
     });
-    Some(SessionValue { value, within })
+    Some(SessionValue { value, within, speed: None })
 }
 
 /// Returns the median or mean of each stretch of consecutive values, as a logarithm.

@@ -37,8 +37,8 @@ pub(crate) fn minimum_detectable_effect(verdict: &Verdict) -> Option<f64> {
     Some(if analyses > 1 { smallest.max(verdict.rule.margin) } else { smallest })
 }
 
-/// Returns how many pairs in total, rounded to two digits, a new run needs to end with an answer with a probability of 80 %. The
-/// verdict must be inconclusive and have an interval.
+/// Returns how many pairs in total, rounded to two digits, a new run needs to end with an answer with a probability of
+/// 80 %. The verdict must be inconclusive and have an interval.
 ///
 /// Where the pairs lean to one variant, the answer will most likely be a difference. Its size is estimated
 /// from the pairs and is uncertain itself. Where they do not lean, the true ratio may be any, and the

@@ -29,10 +29,10 @@ use manycore_text::units::percent;
 use rand::{RngExt, SeedableRng, seq::SliceRandom};
 use std::{collections::BTreeMap, path::Path, process::Command, rc::Rc, time::Instant};
 
-/// A command of about 15 ms, most of it work. Its arguments: its length relative to that, and the share of its runs that take so many times
-/// as long.
+/// A command of about 30 ms, most of it work. Its arguments: its length relative to that, and the share of its runs that
+/// take so many times as long.
 const WORK: &str =
-    "perl -e '$n = 600000 * $ARGV[0] * (rand() < $ARGV[1] ? $ARGV[2] : 1); $x += $_ for 1..$n'";
+    "perl -e '$n = 2000000 * $ARGV[0] * (rand() < $ARGV[1] ? $ARGV[2] : 1); $x += $_ for 1..$n'";
 
 fn main() {
     let parts: Vec<String> = std::env::args().skip(1).filter(|part| !part.starts_with("--")).collect();

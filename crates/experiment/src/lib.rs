@@ -148,6 +148,7 @@ pub mod record;
 pub mod sampling;
 pub mod session;
 pub mod spawning;
+pub mod speed;
 pub mod worker;
 pub mod worker_pool;
 

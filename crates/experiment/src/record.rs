@@ -230,6 +230,10 @@ pub struct Sample {
     pub start_ns: u64,
     /// Length in nanoseconds.
     pub wall_ns: u64,
+    /// Time of a fixed piece of arithmetic just before the sample, in nanoseconds ([`crate::speed`]). Not every sample has
+    /// one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub probe_ns: Option<u64>,
     /// Work done by all workers in that time, in the experiment's unit.
     pub work: f64,
     /// For slices, work of each worker. For whole work, each worker's time to completion in seconds.

@@ -38,8 +38,30 @@ fn sessions(rng: &mut Rng, count: usize, shift: f64, sd: f64, noise: Noise) -> V
     let one = |_| SessionValue {
         value: shift + sd * noise(rng) + WITHIN * normal(rng),
         within: Some((WITHIN * WITHIN, 11.0)),
+        speed: None,
     };
     (0..count).map(one).collect()
+}
+
+/// Makes sessions of which the speed of the machine explains four fifths of the variance.
+fn sessions_with_speed(rng: &mut Rng, shift: f64, sd: f64, noise: Noise) -> Vec<SessionValue> {
+    let one = |_| {
+        let speed = sd * 0.8_f64.sqrt() * noise(rng);
+        let value = shift + speed + sd * 0.2_f64.sqrt() * noise(rng) + WITHIN * normal(rng);
+        SessionValue { value, within: Some((WITHIN * WITHIN, 11.0)), speed: Some(speed) }
+    };
+    (0..5).map(one).collect()
+}
+
+/// Returns the share of runs in which a difference of five and five such sessions is claimed.
+fn claimed_at_same_speed(shift: f64, sd: f64, noise: Noise) -> f64 {
+    let mut rng = Rng::seed_from_u64(1);
+    let different = (0..RUNS).filter(|_| {
+        let sides = [0.0, shift].map(|shift| sessions_with_speed(&mut rng, shift, sd, noise));
+        let found = SessionDifference::between(&sides[0], &sides[1], None);
+        found.map(|found| found.interval(LEVEL)).is_some_and(|(low, high)| low > 0.0 || high < 0.0)
+    });
+    different.count() as f64 / RUNS as f64
 }
 
 /// Returns the share of runs in which a difference is claimed; `earlier` sessions of the same work are known.
@@ -75,6 +97,17 @@ fn main() {
                     rate(1.05_f64.ln())
                 );
             }
+        }
+    }
+    for sd in [0.01, 0.02, 0.03, 0.05] {
+        for (name, noise) in kinds {
+            let rate = |shift: f64| claimed_at_same_speed(shift, sd, noise) * 100.0;
+            println!(
+                "5 and 5 at the same speed  {:.1} %    {name:<12} {:>6.1} %      {:>6.1} %",
+                sd * 100.0,
+                rate(0.0),
+                rate(1.05_f64.ln())
+            );
         }
     }
 }

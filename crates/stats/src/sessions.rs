@@ -13,6 +13,13 @@
 //! 3. An **assumed** standard deviation, [`ASSUMED_SD`], of skewed (exponential) scatter.
 //!
 //! The scatter within a session also counts where it is larger, or where the scatter between sessions is assumed.
+//!
+//! Four or more sessions of each side whose speed of the machine is known are compared at the same speed
+//! ([`SpeedAdjustment`]).
+
+mod speed;
+
+pub use speed::SpeedAdjustment;
 
 use crate::{student, upper_quantile};
 
@@ -41,13 +48,15 @@ const MIN_POOLED: f64 = 4.0;
 const UNEQUAL: f64 = 9.6;
 
 /// One session's value.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SessionValue {
     /// The logarithm of the session's median.
     pub value: f64,
     /// Variance of that value from the scatter within the session, and its degrees of freedom. `None` where the session
     /// has too few samples to know.
     pub within: Option<(f64, f64)>,
+    /// The logarithm of the time of a fixed piece of work in the session, where it was measured.
+    pub speed: Option<f64>,
 }
 
 /// How the values of sessions of the same work scatter, where that is known from other sessions.
@@ -85,6 +94,9 @@ pub struct SessionDifference {
     pub sd: f64,
     /// From what that is known.
     pub source: SpreadSource,
+    /// How it was adjusted for the speed of the machine, where that is known. Difference, error and scatter are then those
+    /// at the same speed.
+    pub speed: Option<SpeedAdjustment>,
 }
 
 impl KnownSpread {
@@ -110,6 +122,9 @@ impl SessionDifference {
         known: Option<KnownSpread>,
     ) -> Option<Self> {
         let sides = [Side::new(first)?, Side::new(second)?];
+        if let Some(found) = Self::at_same_speed([first, second], &sides) {
+            return Some(found);
+        }
         let counts = [first.len(), second.len()];
         let has_several =
             counts.iter().all(|&count| count > 1) || counts.iter().any(|&count| count >= MIN_ALONE);
@@ -139,6 +154,7 @@ impl SessionDifference {
             freedom: if freedom.is_nan() { 1.0 } else { freedom },
             sd: between.sqrt(),
             source,
+            speed: None,
         })
     }
 
@@ -193,6 +209,8 @@ struct Side {
     count: f64,
     /// Variance of the values of its sessions: at least what the scatter within them gives. 0 for a single one.
     variance: f64,
+    /// Mean variance from the scatter within its sessions; 0 where that is not known of all.
+    least: f64,
     /// Largest variance from the scatter within its sessions.
     within: Option<(f64, f64)>,
 }
@@ -212,6 +230,7 @@ impl Side {
             mean: values.iter().sum::<f64>() / values.len() as f64,
             count: values.len() as f64,
             variance: if several { variance(&values).max(least) } else { 0.0 },
+            least,
             within: sessions.iter().filter_map(|session| session.within).max_by(|a, b| a.0.total_cmp(&b.0)),
         })
     }

@@ -6,7 +6,7 @@ use manycore_linux::clock;
 
 /// A variable in the environment of all processes that a measurement starts.
 #[derive(Clone, Debug)]
-pub struct RunMark(String);
+pub(crate) struct RunMark(String);
 
 impl RunMark {
     /// The name of the variable.

@@ -114,7 +114,7 @@ impl Service {
     /// # Errors
     /// [`Error::PortInUse`], [`Error::System`] if it cannot be started, [`Error::ServiceEnded`],
     /// [`Error::ServiceNotReady`], [`Error::Interrupted`]. No process of it is left running then.
-    pub fn start(
+    pub(crate) fn start(
         command: &[String],
         ready: &Readiness,
         timeout: Duration,

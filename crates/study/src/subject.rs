@@ -4,14 +4,14 @@
 use crate::{
     error::{Error, Result},
     figures::{Figures, ResourceUsage, figures, requests},
-    life::{Hooks, IgnoredFailures, exit_code},
+    life::{IgnoredFailures, exit_code},
     run_mark::RunMark,
     service::{LOAD_MARKER, Service, load_mark},
 };
 use manycore_control::{
     cleanup::Cleanup,
     placement::{AffinityEnforcer, WorkerCpus},
-    setting::{Setting, SettingSwitch},
+    setting::SettingSwitch,
 };
 use manycore_experiment::{
     counters::CounterReader,
@@ -19,6 +19,7 @@ use manycore_experiment::{
     interrupt,
     metric::MetricReader,
     record::{CounterDelta, Metric, Sample},
+    speed::{self, PROBE_INTERVAL},
 };
 use manycore_linux::{
     affinity,
@@ -32,74 +33,22 @@ use rustix::process::Signal;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::File,
-    path::PathBuf,
     process::{Command, Stdio},
     rc::Rc,
     time::{Duration, Instant, SystemTime},
 };
 
 mod life;
+mod settings;
 
 pub(crate) use life::DROP_CACHES;
+pub use settings::{RunSettings, Variant};
 
 /// Time that a command has to end after SIGTERM, before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Maximum time between two checks of signals and time limits.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-
-/// One variant: a command and its placement.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Variant {
-    /// Program and arguments.
-    pub command: Vec<String>,
-    /// Variables that are added to our own environment.
-    pub env: Vec<(String, String)>,
-    /// Number of copies that run at once.
-    pub copies: usize,
-    /// Placement of the command, or of the service if there is one.
-    pub place: WorkerCpus,
-    /// Niceness of the command, from -20 to 19; that of this process where it is absent.
-    pub nice: Option<i32>,
-    /// Settings of the machine while it runs.
-    pub settings: Vec<Setting>,
-    /// Commands around its runs.
-    pub hooks: Hooks,
-}
-
-/// Settings for measuring runs.
-#[derive(Clone, Debug)]
-pub struct RunSettings {
-    /// Readers of the output.
-    pub readers: Vec<MetricReader>,
-    /// Name of the primary metric. `None` means the first metric of the first reader, or wall time.
-    pub primary: Option<String>,
-    /// Time limit for one run.
-    pub timeout: Duration,
-    /// Runs that end with an error and count like any other one.
-    pub ignored_failures: IgnoredFailures,
-    /// CPUs for the load on a service.
-    pub load_cpus: Option<CpuSet>,
-    /// The file that each run reads as its standard input.
-    pub input: Option<PathBuf>,
-    /// Whether caches are dropped before each run.
-    pub drop_caches: bool,
-}
-
-impl Default for RunSettings {
-    /// Returns settings in which wall time is the primary metric and a run may take ten minutes.
-    fn default() -> Self {
-        Self {
-            readers: Vec::new(),
-            primary: None,
-            timeout: Duration::from_mins(10),
-            ignored_failures: IgnoredFailures::None,
-            load_cpus: None,
-            input: None,
-            drop_caches: false,
-        }
-    }
-}
 
 /// Runs the commands of all variants.
 pub struct CommandSubject {
@@ -112,6 +61,8 @@ pub struct CommandSubject {
     figures: Figures,
     /// Notes for the report, each only once.
     notes: BTreeSet<String>,
+    /// When the speed of the machine was last measured, in nanoseconds.
+    probed_ns: u64,
     /// Number of runs without an error, by title or command.
     succeeded: BTreeMap<String, usize>,
     /// Switches the settings of the variants, if they have any.
@@ -152,6 +103,7 @@ impl CommandSubject {
             notes,
             succeeded,
             switch: None,
+            probed_ns: 0,
             mark: None,
             begun: Vec::new(),
             titles: Vec::new(),
@@ -346,6 +298,17 @@ impl CommandSubject {
         })
     }
 
+    /// Measures the speed of the machine, unless that was done just before.
+    fn probe(&mut self) -> Option<u64> {
+        let now = now_ns();
+        if now - self.probed_ns < PROBE_INTERVAL.as_nanos() as u64 {
+            return None;
+        }
+        let taken = speed::probe_ns();
+        self.probed_ns = now_ns();
+        Some(taken)
+    }
+
     /// Ends the processes that the command left running. Processes of a service that goes into the background
     /// may become our children in the middle of a run. With a service, only processes that were started as
     /// the load are therefore ended.
@@ -402,9 +365,10 @@ impl Subject for CommandSubject {
             service.place(&self.variants[treatment].place, &self.inherited)?;
         }
         self.settings.readers.iter().for_each(MetricReader::before_run);
+        let probe_ns = self.probe();
         let sample = self.run_once(treatment);
         let concluded = self.after(treatment);
-        let sample = sample?;
+        let sample = Sample { probe_ns, ..sample? };
         concluded?;
         if let Some(service) = &mut self.service {
             service.check()?;

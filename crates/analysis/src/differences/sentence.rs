@@ -3,7 +3,10 @@
 use super::{Change, FigureDifference, RecordDifferences, SessionSpread};
 use crate::wording::{ChangeWording, percent};
 use manycore_experiment::record::Metric;
-use manycore_stats::{Estimator, sessions::SpreadSource};
+use manycore_stats::{
+    Estimator,
+    sessions::{SpeedAdjustment, SpreadSource},
+};
 use manycore_text::units::{counted, decimals};
 
 /// Why there is no interval, where nothing else is known.
@@ -87,6 +90,18 @@ impl RecordDifferences {
     }
 }
 
+/// Says how an interval was adjusted. Begins with a blank.
+fn speed_sentence(speed: SpeedAdjustment) -> String {
+    let times = speed.shift.exp();
+    let how = if times > 1.0 { "slower" } else { "faster" };
+    format!(
+        " The sides are compared at the same speed of the machine, which a probe measured in each session: it was {} {how} \
+         in the new ones, and a value changes by {:.2} % for each percent.",
+        percent((times - 1.0).abs()),
+        speed.slope
+    )
+}
+
 impl SessionSpread {
     /// Says what the interval includes, for sides with these numbers of records.
     pub fn sentence(&self, sessions: [usize; 2]) -> String {
@@ -94,9 +109,10 @@ impl SessionSpread {
         match self.source {
             SpreadSource::Repeated => {
                 let several = sessions.into_iter().filter(|&count| count > 1).map(|count| count.to_string());
+                let speed = self.speed.map_or_else(String::new, speed_sentence);
                 format!(
                     "The interval includes the scatter between sessions: {sd} (standard deviation), from the {} records \
-                     of {}.",
+                     of {}.{speed}",
                     several.collect::<Vec<_>>().join(" and "),
                     if sessions.iter().all(|&count| count > 1) { "the two sides" } else { "one side" }
                 )

@@ -9,7 +9,7 @@ use crate::{
     Comparison, VariantComparison,
     wording::{ChangeWording, percent},
 };
-use manycore_experiment::Record;
+use manycore_experiment::{Record, record::id};
 use manycore_stats::{
     Estimator,
     verdict::{Answer, DecisionRule, Verdict},
@@ -29,6 +29,17 @@ pub(crate) fn find(record: &Record, comparison: &Comparison) -> Finding {
     evidence.extend(figures);
     evidence.extend(conditions(record, comparison));
     Finding::new(FindingKind::Answer, "comparison", text, evidence)
+}
+
+/// Returns the answer of a race that ended before the best variants were compared with the reference.
+pub(crate) fn unfinished_race(record: &Record, comparison: Option<&Comparison>) -> Option<Finding> {
+    let first = record.experiment(&format!("{}1", id::COMPARE_RACE)).filter(|_| comparison.is_none())?;
+    let text = format!(
+        "Inconclusive: the measurement ended during the race of {} variants, before the best ones were compared with {}.",
+        first.variants().count(),
+        first.reference().map_or("the reference", |reference| first.treatments[reference].title()),
+    );
+    Some(Finding::new(FindingKind::Answer, "comparison", text, Vec::new()))
 }
 
 /// Returns the question that a comparison answers.

@@ -90,6 +90,7 @@ pub(crate) fn find(record: &Record, evaluation: &Evaluation) -> Vec<Finding> {
     evaluated.extend(evaluation.stream.iter().flat_map(stream::find));
     evaluated.extend(contention::find(evaluation, super::usable_cpus(&record.machine)));
     evaluated.extend(evaluation.comparison.as_ref().map(|found| comparison::find(record, found)));
+    evaluated.extend(comparison::unfinished_race(record, evaluation.comparison.as_ref()));
     evaluated.extend(distribution::find(&evaluation.distributions));
     evaluated.extend(evaluation.tuning.as_ref().map(tuning::find));
     let mut findings: Vec<Finding> = load::find(record).into_iter().collect();

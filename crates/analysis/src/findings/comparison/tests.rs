@@ -176,6 +176,19 @@ fn variants(values: &[fn(usize) -> f64], blocks: usize) -> Experiment {
     all
 }
 
+/// Regression test: a race that was interrupted had no answer at all.
+#[test]
+fn a_race_that_was_interrupted_is_inconclusive() {
+    let one: fn(usize) -> f64 = |_| 1.0;
+    let mut race = variants(&[one; 9], 1);
+    race.id = "compare-race-1".to_owned();
+    let record = Record { experiments: vec![race], interrupted: true, ..Record::default() };
+    assert_eq!(
+        crate::Evaluation::from_record(&record).findings[0].text,
+        "Inconclusive: the measurement ended during the race of 9 variants, before the best ones were compared with A."
+    );
+}
+
 fn noise(block: usize, size: f64) -> f64 {
     1.0 + size * (((block * 37) % 101) as f64 / 50.0 - 1.0)
 }

@@ -19,12 +19,18 @@ use std::{collections::BTreeMap, io::Read};
 /// that with a count of one byte in each place.
 const MAX_HISTOGRAM: u64 = 16 << 20;
 
+/// Largest number of values: more than any run sends. Sums of more overflow.
+const MAX_VALUES: u64 = 1 << 53;
+
 /// Largest number of intervals: a day has 86,400 seconds.
 const MAX_INTERVALS: usize = 100_000;
 
 /// Bytes of the header of a histogram, and the place of the length of what follows it.
 const HEADER: usize = 40;
 const LENGTH: std::ops::Range<usize> = 4..8;
+
+/// The end of a sentence about more values.
+const TOO_MANY: &str = "has more than 2^53 values";
 
 /// What values without a tag are called beside those with one.
 const NO_TAG: &str = "no tag";
@@ -168,9 +174,10 @@ fn decode(text: &str) -> Result<Histogram<u64>, String> {
     if plain.len() < HEADER || claimed as usize > plain.len() - HEADER {
         return Err(format!("ends after {} bytes, and its header claims {claimed} more", plain.len()));
     }
-    Deserializer::new().deserialize(&mut plain.as_slice()).map_err(|why| {
+    let histogram = Deserializer::new().deserialize(&mut plain.as_slice()).map_err(|why| {
         format!("is no histogram of whole numbers in version 2 of the encoding: {}", text_of(&why))
-    })
+    })?;
+    if histogram.len() > MAX_VALUES { Err(TOO_MANY.to_owned()) } else { Ok(histogram) }
 }
 
 fn text_of(why: &hdrhistogram::serialization::DeserializeError) -> String {
@@ -178,7 +185,8 @@ fn text_of(why: &hdrhistogram::serialization::DeserializeError) -> String {
 }
 
 fn add(sum: &mut Histogram<u64>, more: &Histogram<u64>) -> Result<(), String> {
-    sum.add(more).map_err(|why| format!("the histograms of the log cannot be added: {why}"))
+    sum.add(more).map_err(|why| format!("the histograms of the log cannot be added: {why}"))?;
+    if sum.len() > MAX_VALUES { Err(format!("the log {TOO_MANY}")) } else { Ok(()) }
 }
 
 /// Makes room for the larger values of other histograms.

@@ -32,7 +32,7 @@ pub(super) fn race(evaluation: &Evaluation) -> Option<Table> {
         return None;
     }
     let mut table =
-        tuning::candidates(&evaluation.race, ["Race, best first", "variant", "over the reference"]);
+        tuning::candidates(&evaluation.race, ["Race, best first", "variant", "rate over the reference"]);
     table.notes.push(
         "Ratios of a race are ratios of rates, and exploratory: the best of many looks better than it is. The reference \
          ran in every round."

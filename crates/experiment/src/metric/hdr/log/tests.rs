@@ -87,6 +87,10 @@ fn what_is_no_histogram_is_refused_with_the_reason() {
     assert!(refused("0.0,1.0,2.0,AAAA").contains("ends after 3 bytes"));
     let empty = encoded(&histogram(&[]), V2Serializer::new());
     assert!(refused(&format!("0.0,1.0,0.0,{empty}")).contains("are empty"));
+    let mut many = histogram(&[]);
+    many.record_n(5, 1 << 54).unwrap();
+    let many = encoded(&many, V2Serializer::new());
+    assert!(refused(&format!("0.0,1.0,0.0,{many}")).contains("more than 2^53 values"));
     let mut claims = vec![0x1c, 0x84, 0x93, 0x13, 0xff, 0xff, 0xff, 0xff];
     claims.resize(HEADER, 0);
     assert!(refused(&line(&claims)).contains("claims 4294967295 more"));
