@@ -105,6 +105,12 @@ impl Comparison {
         (measured < needed).then_some(needed)
     }
 
+    /// Returns whether that many pairs take more than a day, which is no advice.
+    pub(crate) fn is_endless(&self, pairs: usize) -> bool {
+        const DAY: f64 = 86_400.0;
+        pairs as f64 * self.pair_seconds > DAY
+    }
+
     fn of(&self, treatment: usize) -> Option<&VariantName> {
         self.variants.iter().find(|variant| variant.treatment == treatment)
     }

@@ -110,6 +110,9 @@ fn too_few(comparison: &Comparison, what: &str) -> String {
 
 /// Says how many `pairs` would give an answer: `about 80 pairs in total (2 min) would give an answer`.
 fn more(comparison: &Comparison, pairs: usize, what: &str) -> String {
+    if comparison.is_endless(pairs) {
+        return "an answer would take more than a day".to_owned();
+    }
     let seconds = pairs as f64 * comparison.pair_seconds;
     format!("about {} in total ({}) would give an answer", counted(pairs, what), duration(seconds))
 }

@@ -26,7 +26,8 @@ pub(super) fn comparison(record: &Record, evaluation: &Evaluation) -> Option<Lin
         }
         None => SummaryMark::Good,
     };
-    let pairs = comparison.pairs_needed().filter(|_| !comparison.same_variants);
+    let is_advised = |pairs: &usize| !comparison.same_variants && !comparison.is_endless(*pairs);
+    let pairs = comparison.pairs_needed().filter(is_advised);
     let again = pairs.and_then(|pairs| next::compare_again(record, comparison, pairs));
     Some(Line::new(mark, text).then(again))
 }

@@ -189,6 +189,19 @@ fn a_race_that_was_interrupted_is_inconclusive() {
     );
 }
 
+/// Regression test: "about 110000 rounds in total (4 days) would give an answer".
+#[test]
+fn more_than_a_day_is_no_advice() {
+    let mut noisy = experiment("wall", "s", Direction::Lower, &around(1.001, 0.9));
+    let said = text(&noisy);
+    assert!(said.contains(" would give an answer"), "{said}");
+    for sample in &mut noisy.samples {
+        sample.start_ns = sample.block as u64 * 60_000_000_000;
+    }
+    let said = text(&noisy);
+    assert!(said.contains("an answer would take more than a day"), "{said}");
+}
+
 fn noise(block: usize, size: f64) -> f64 {
     1.0 + size * (((block * 37) % 101) as f64 / 50.0 - 1.0)
 }
