@@ -66,7 +66,8 @@ fn percentiles(program: Program, text: &str) -> Vec<(f64, f64)> {
     let below = text.split_once(program.distribution).map_or("", |(_, rest)| rest);
     let row = |line: &str| {
         let (percentile, value) = line.trim().split_once('%')?;
-        let value = value.trim_start().strip_prefix("in ")?;
+        // Some versions of hey print the sign twice.
+        let value = value.trim_start_matches('%').trim_start().strip_prefix("in ")?;
         Some((number::plain(percentile.trim())?, milliseconds(value)?))
     };
     below.lines().skip(1).map_while(row).collect()

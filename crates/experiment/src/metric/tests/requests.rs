@@ -47,6 +47,8 @@ fn hey_oha_and_ghz_have_percentiles_and_the_slowest_request() {
     let hey = only("hey", printed!("hey"));
     let tail = [(30.4, 297), (32.0, 298), (36.0, 299), (39.9, 300)];
     assert_eq!((hey.points[0], &hey.points[hey.points.len() - 4..]), ((1.3, 30), &tail[..]));
+    // Regression test: the current version prints "99%% in 0.0304 secs", and had no percentiles.
+    assert_eq!(only("hey", &printed!("hey").replace('%', "%%")), hey);
     let oha = only("oha", printed!("oha"));
     assert_eq!(
         (oha.count, oha.points[2], oha.points.last()),
