@@ -19,7 +19,7 @@ mod history;
 mod matching;
 mod sentence;
 
-pub use matching::{MatchedVariants, comparison_variants};
+pub use matching::{MatchedVariants, comparison_variants, each_once};
 pub(crate) use sentence::TOO_FEW;
 
 use crate::{deciding, disturbance::Disturbance};
@@ -307,7 +307,7 @@ fn worse_tail(better: Direction) -> WorseTail {
 }
 
 /// Returns the logarithm of the time that the machine took for a fixed piece of work in one record. `None` where too few
-/// samples have it, or it changes too much to be the speed of a session.
+/// samples have it.
 fn speed((experiment, _): &(&Experiment, &Record)) -> Option<f64> {
     let probes: Vec<f64> =
         experiment.samples.iter().filter_map(|sample| sample.probe_ns).map(|ns| ns as f64).collect();

@@ -34,8 +34,8 @@ pub struct TradeOff {
     pub b_is_worse: bool,
     /// Whether it is proven and not only likely.
     pub is_proven: bool,
-    /// Rate of B over rate of A in the median pair, with its exact 95 % interval, where that shows the opposite and the
-    /// deciding estimate is inconclusive: it is pulled by the runs that make the difference.
+    /// Rate of B over rate of A in the median pair, with its exact interval at the level of the verdict, where that shows
+    /// the opposite and the deciding estimate is inconclusive: it is pulled by the runs that make the difference.
     pub median_pair: Option<Estimate>,
     /// The runs that make the difference, of the variant with the worse tail: see [`TradeOff::b_has_worse_tail`].
     pub worse_runs: Option<WorseRuns>,

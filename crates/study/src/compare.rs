@@ -10,7 +10,7 @@ use crate::{
     subject::Variant,
     with_workers,
 };
-use manycore_analysis::is_conclusive_enough;
+use manycore_analysis::{differences::each_once, is_conclusive_enough};
 use manycore_control::{placement::place_workers, setting::Setting};
 use manycore_experiment::{
     Record,
@@ -116,10 +116,7 @@ pub fn run(
 /// A placement or a setting is impossible on this machine.
 pub fn variant_names(comparison: &Comparison, machine: &Machine) -> Result<Vec<String>> {
     let (_, treatments) = variants(comparison, machine)?;
-    let mut names: Vec<String> = treatments.iter().map(|one| one.plain_name().to_owned()).collect();
-    let mut known = BTreeSet::new();
-    names.retain(|name| known.insert(name.clone()));
-    Ok(names)
+    Ok(each_once(treatments.iter().map(|treatment| treatment.plain_name().to_owned())))
 }
 
 fn measure(

@@ -55,7 +55,7 @@ pub fn comparison_variants(record: &Record) -> Vec<String> {
 }
 
 /// Returns names without duplicates, in their order.
-pub(super) fn each_once(names: impl Iterator<Item = String>) -> Vec<String> {
+pub fn each_once(names: impl Iterator<Item = String>) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for name in names {
         if !all.contains(&name) {

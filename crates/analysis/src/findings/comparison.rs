@@ -9,7 +9,10 @@ use crate::{
     Comparison, VariantComparison,
     wording::{ChangeWording, percent},
 };
-use manycore_experiment::{Record, record::id};
+use manycore_experiment::{
+    Record,
+    record::{Experiment, id},
+};
 use manycore_stats::{
     Estimator,
     verdict::{Answer, DecisionRule, Verdict},
@@ -31,9 +34,14 @@ pub(crate) fn find(record: &Record, comparison: &Comparison) -> Finding {
     Finding::new(FindingKind::Answer, "comparison", text, evidence)
 }
 
+/// Returns the first round of a race, in which all variants ran.
+fn first_race(record: &Record) -> Option<&Experiment> {
+    record.experiment(&format!("{}1", id::COMPARE_RACE))
+}
+
 /// Returns the answer of a race that ended before the best variants were compared with the reference.
 pub(crate) fn unfinished_race(record: &Record, comparison: Option<&Comparison>) -> Option<Finding> {
-    let first = record.experiment(&format!("{}1", id::COMPARE_RACE)).filter(|_| comparison.is_none())?;
+    let first = first_race(record).filter(|_| comparison.is_none())?;
     let text = format!(
         "Inconclusive: the measurement ended during the race of {} variants, before the best ones were compared with {}.",
         first.variants().count(),

@@ -23,8 +23,8 @@ const PERCENTILES: [(f64, &str); 6] =
 /// Reads p99 (primary), the other percentiles that the count of values reaches, the mean and the maximum, from a table or
 /// a log.
 pub(super) fn read(text: &str) -> Result<Figures, String> {
-    if text.contains(TITLE) {
-        return read_table(text);
+    if let Some((_, below)) = text.split_once(TITLE) {
+        return read_table(below, text);
     }
     match log::read(text)? {
         Some(log) => Ok(log.figures()),
@@ -36,11 +36,8 @@ pub(super) fn read(text: &str) -> Result<Figures, String> {
     }
 }
 
-/// Reads the same from a table.
-fn read_table(text: &str) -> Result<Figures, String> {
-    let Some((_, below)) = text.split_once(TITLE) else {
-        return Err(not_output_of("HdrHistogram", "\"Value Percentile TotalCount 1/(1-Percentile)\"", text));
-    };
+/// Reads the same from what is `below` the titles of a table, in the output `text`.
+fn read_table(below: &str, text: &str) -> Result<Figures, String> {
     let rows: Vec<(f64, f64, f64)> =
         below.lines().skip_while(|line| row(line).is_none()).map_while(row).collect();
     let Some(&(highest, _, total)) = rows.last() else {

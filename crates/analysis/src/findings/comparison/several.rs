@@ -1,11 +1,11 @@
 //! The answer for more than two variants: their order as far as it is proven, and the best one against the reference.
 
-use super::{Wording, more, pairs, too_few, trade_off};
+use super::{Wording, first_race, more, pairs, too_few, trade_off};
 use crate::{
     Comparison, VariantComparison,
     wording::{ChangeWording, percent},
 };
-use manycore_experiment::{Record, record::id};
+use manycore_experiment::Record;
 use manycore_stats::verdict::Answer;
 use manycore_text::names::list;
 
@@ -170,7 +170,7 @@ fn undecided(comparison: &Comparison) -> Option<String> {
 
 /// Says how many variants a race dropped, which the comparison does not show.
 pub(super) fn race(record: &Record, comparison: &Comparison) -> Option<String> {
-    let raced = record.experiment(&format!("{}1", id::COMPARE_RACE))?.variants().count();
+    let raced = first_race(record)?.variants().count();
     let dropped = raced.saturating_sub(comparison.variants.len());
     let were = if dropped == 1 { "was" } else { "were" };
     Some(format!(
