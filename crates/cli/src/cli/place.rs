@@ -142,7 +142,7 @@ pub struct ProbeArgs {
     /// Checks per thread, counted once it is pinned or has waited for that in vain
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub checks: u32,
-    /// Work between two checks, in microseconds
+    /// Work between two checks, in microseconds of CPU time
     #[arg(long, value_name = "US", default_value_t = 10)]
     pub work: u32,
     /// Sleep for that time instead of working

@@ -3,7 +3,8 @@
 use crate::{cli::ProbeArgs, failure::Outcome, output};
 use manycore_linux::{affinity, clock::now_ns};
 use manycore_topology::{CpuId, CpuSet};
-use std::{hint::black_box, thread, time::Duration};
+use rustix::time::{ClockId, clock_gettime};
+use std::{thread, time::Duration};
 
 /// Maximum time that a thread waits until it is pinned to one CPU.
 const PIN_TIMEOUT: Duration = Duration::from_millis(500);
@@ -66,6 +67,12 @@ fn own_cpu() -> Option<u32> {
     affinity::allowed().ok().filter(|cpus| cpus.len() == 1).as_ref().and_then(CpuSet::first)
 }
 
+/// Returns the CPU time of this thread in nanoseconds.
+fn thread_cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
 fn probe_thread(checks: u32, work: Duration, sleep: bool) -> ProbeResult {
     let began = now_ns();
     let mut last = None;
@@ -90,10 +97,9 @@ fn probe_thread(checks: u32, work: Duration, sleep: bool) -> ProbeResult {
             thread::sleep(work);
             continue;
         }
-        let until = now_ns() + work.as_nanos() as u64;
-        while now_ns() < until {
-            black_box(());
-        }
+        // In CPU time: on a busy machine the thread would otherwise have waited, not worked.
+        let until = thread_cpu_ns() + work.as_nanos() as u64;
+        while thread_cpu_ns() < until {}
     }
     result
 }
