@@ -10,6 +10,7 @@
 //! | commands | `job` (runs one to its end), `child` (starts one that cannot outlive us), `helper_process` (runs one without our privileges) |
 //! | memory | `memory`, `available_memory`, `memory_policy`, `process_memory`, `memory_lock`, `tmpfs`, `allocator` |
 //! | interrupts | `interrupts` |
+//! | schedulers | `sched_ext` |
 //! | resctrl | `resctrl`: state, capabilities, monitors, rates |
 //! | virtual machines | `vms`: running emulators and what they use |
 //! | files | `whole_file`, `line_file`, `scratch`, `trusted_file` |
@@ -53,6 +54,7 @@ pub mod process_memory;
 pub mod process_reader;
 pub mod realtime;
 pub mod resctrl;
+pub mod sched_ext;
 pub mod scratch;
 pub mod sd_notify;
 pub mod targets;

@@ -7,11 +7,36 @@ use std::{collections::BTreeMap, process::Command};
 
 /// Crates by layer, the lowest first. Names are without the prefix `manycore-`.
 const LAYERS: [(&str, &[&str]); 5] = [
-    ("foundations", &["text", "stats", "topology", "linux", "render", "percpu"]),
-    ("engines", &["placement", "control", "workload", "experiment", "analysis", "report", "topo", "erlang"]),
+    ("foundations", &["text", "stats", "topology", "linux", "render", "percpu", "bpf"]),
+    (
+        "engines",
+        &[
+            "placement",
+            "control",
+            "workload",
+            "experiment",
+            "analysis",
+            "report",
+            "topo",
+            "erlang",
+            "sharing",
+        ],
+    ),
     (
         "features",
-        &["evaluate", "study", "audit", "irq", "qos", "vm", "falseshare", "spawn", "guard", "doctor"],
+        &[
+            "evaluate",
+            "study",
+            "audit",
+            "irq",
+            "qos",
+            "vm",
+            "falseshare",
+            "spawn",
+            "guard",
+            "doctor",
+            "sched",
+        ],
     ),
     ("programs", &["guard-daemon"]),
     ("binary", &["cli"]),

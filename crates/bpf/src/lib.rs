@@ -1,0 +1,1 @@
+//! Loads BPF programs of this workspace.

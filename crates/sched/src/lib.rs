@@ -1,0 +1,1 @@
+//! The scheduler: shows it, and schedules over clusters of cores.
