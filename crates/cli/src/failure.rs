@@ -2,6 +2,7 @@
 
 mod irq;
 mod qos;
+mod sched;
 
 use crate::output;
 use manycore_evaluate::LoadOption;

@@ -51,6 +51,7 @@ kinds! {
     "qos-proof", "whether limits are enforced", "qos prove --format json";
     "qos-watch", "use of cache and memory bandwidth", "qos watch --format json";
     "record", "samples and conditions of a measurement", "eval, bench, compare, scale, tune, spawn";
+    "scheduler", "the scheduler in force and its domains", "sched show --format json";
     "sessions", "differences between stored records", "compare OLD NEW --format json";
     "undo-list", "changes that can be undone", "undo --list --format json";
     "undo-result", "changes that were undone", "undo --format json";

@@ -91,7 +91,7 @@ fn every_shell_has_completions() {
 }
 
 /// The subcommands with a man page, sorted.
-const SUBCOMMANDS: [&str; 22] = [
+const SUBCOMMANDS: [&str; 23] = [
     "audit",
     "bench",
     "compare",
@@ -108,6 +108,7 @@ const SUBCOMMANDS: [&str; 22] = [
     "report",
     "run",
     "scale",
+    "sched",
     "schema",
     "spawn",
     "topo",
@@ -117,7 +118,7 @@ const SUBCOMMANDS: [&str; 22] = [
 ];
 
 /// Words of man pages: of the options and of the examples.
-const MAN_PAGE_WORDS: [(&str, &[&str]); 8] = [
+const MAN_PAGE_WORDS: [(&str, &[&str]); 9] = [
     ("manycore-bench.1", &["--unixbench", "manycore bench counter"]),
     ("manycore-eval.1", &["--standard", "Examples"]),
     ("manycore-guard.1", &["GUARD CHECK", "GUARD WHY", "--dry-run", "manycore guard why 812"]),
@@ -135,6 +136,7 @@ const MAN_PAGE_WORDS: [(&str, &[&str]); 8] = [
         "manycore-irq.1",
         &["IRQ SHOW", "--budget", "IRQ PLACE", "--one-each", "manycore irq place --device eth0"],
     ),
+    ("manycore-sched.1", &["SCHED SHOW", "--root", "manycore sched show --root host7"]),
 ];
 
 #[test]

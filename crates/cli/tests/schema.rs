@@ -21,6 +21,7 @@ use manycore_linux::resctrl::{state::QosState, watch::UsageSnapshot};
 use manycore_placement::{PlacementPlan, PlacementTrace};
 use manycore_qos::{changes::LimitChanges, enforcement::EnforcementReport};
 use manycore_report::{PrintedEvaluation, SessionComparison};
+use manycore_sched::show::SchedulerReport;
 use manycore_topology::Machine;
 use manycore_vm::{
     domain::{PrintedPlan, check::CheckReport},
@@ -67,6 +68,7 @@ fn generated() -> Vec<(&'static str, Schema)> {
         ("qos-proof", of::<EnforcementReport>()),
         ("qos-watch", of::<UsageSnapshot>()),
         ("record", of::<Record>()),
+        ("scheduler", of::<SchedulerReport>()),
         ("sessions", of::<SessionComparison>()),
         ("undo-list", of::<PendingJournals>()),
         ("undo-result", of::<UndoneJournals>()),

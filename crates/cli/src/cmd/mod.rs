@@ -20,6 +20,7 @@ mod qos;
 mod report;
 mod run;
 mod scale;
+mod sched;
 mod schema;
 mod spawn;
 mod topo;
@@ -60,6 +61,7 @@ pub fn run(cli: Cli) -> Outcome {
         }
         Subcommand::Cookie(args) => guard::cookie(&args),
         Subcommand::Irq(args) => irq::run(&args, terminal),
+        Subcommand::Sched(args) => sched::run(&args, terminal),
         Subcommand::Qos(args) => qos::run(&args, terminal),
         Subcommand::Report(args) => report::run(&args, terminal),
         Subcommand::Schema(args) => schema::run(&args, terminal),

@@ -1,7 +1,7 @@
 //! The options that may have a user's default.
 
 /// The subcommands with settings, and no others.
-pub const SUBCOMMANDS: [&str; 18] = [
+pub const SUBCOMMANDS: [&str; 19] = [
     "eval",
     "bench",
     "compare",
@@ -17,6 +17,7 @@ pub const SUBCOMMANDS: [&str; 18] = [
     "run",
     "pin",
     "irq",
+    "sched",
     "qos",
     "vm",
     "config",

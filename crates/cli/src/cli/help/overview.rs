@@ -7,7 +7,7 @@ use clap::{Command, builder::StyledStr};
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Measure:", &["eval", "bench", "compare", "scale", "tune", "spawn"]),
     ("Look:", &["topo", "audit", "falseshare", "report", "doctor"]),
-    ("Place:", &["plan", "run", "pin", "irq", "undo"]),
+    ("Place:", &["plan", "run", "pin", "irq", "sched", "undo"]),
     ("Isolate:", &["qos", "vm", "guard"]),
 ];
 

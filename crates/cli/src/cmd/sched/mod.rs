@@ -1,0 +1,16 @@
+//! `manycore sched`: shows the scheduler.
+
+mod show;
+
+use crate::{
+    cli::{Sched, SchedSubcommand},
+    failure::Outcome,
+};
+use manycore_render::terminal::Terminal;
+
+/// Runs the subcommand of `sched`.
+pub fn run(args: &Sched, terminal: Terminal) -> Outcome {
+    match &args.subcommand {
+        SchedSubcommand::Show(args) => show::run(args, terminal),
+    }
+}
