@@ -1,9 +1,17 @@
-//! The scheduler: shows it, and schedules over clusters of cores.
+//! The scheduler: which one is in force, and one of our own, which spreads tasks over clusters of cores or packs them.
 //!
-//! [`show`] reads which scheduler is in force and what it does on this machine.
+//! | what | module |
+//! |---|---|
+//! | which scheduler is in force, and what follows on this machine | [`show`] |
+//! | the machine as our scheduler knows it | [`layout`] |
+//! | our scheduler in the kernel, by `sched_ext` | [`engine`], and the BPF programs in `bpf/` |
+//! | what it counts | [`counters`] |
 #![forbid(unsafe_code)]
 
+pub mod counters;
+pub mod engine;
 pub mod error;
+pub mod layout;
 pub mod show;
 
 pub use error::{Error, Result};

@@ -6,7 +6,12 @@ use manycore_sched as sched;
 impl From<sched::Error> for Failure {
     fn from(error: sched::Error) -> Self {
         match &error {
-            sched::Error::Topology(_) => Self::input(error),
+            sched::Error::Topology(_) | sched::Error::OneCluster => Self::input(error),
+            sched::Error::Removed(_) => Self::Measured(error.to_string()),
+            sched::Error::NotBuilt(_)
+            | sched::Error::NoSchedExt
+            | sched::Error::Other(_)
+            | sched::Error::Bpf(_) => Self::missing(error),
         }
     }
 }

@@ -1,0 +1,187 @@
+//! The parts of a BPF object that clang has compiled.
+
+use crate::{Error, Result, btf::Btf};
+use object::{Object as _, ObjectSection as _, ObjectSymbol as _, RelocationTarget, SymbolKind};
+
+/// Section of the declarations of maps. Each is a variable of five words of 32 bits: kind (`BPF_MAP_TYPE_*`), size of a
+/// key and of a value in bytes, number of entries (which the loading program may change), flags (`BPF_F_*`).
+pub const MAP_SECTION: &str = "manycore_maps";
+
+/// Sections of programs, by the beginning of their name.
+const PROGRAM_SECTIONS: [&str; 4] = ["struct_ops/", "struct_ops.s/", "tp_btf/", "syscall"];
+
+/// Sections of variables. The first cannot be changed once the programs are loaded.
+pub const DATA_SECTIONS: [&str; 3] = [".rodata", ".data", ".bss"];
+
+/// A declared map.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MapDeclaration {
+    pub name: String,
+    pub kind: u32,
+    pub key_bytes: u32,
+    pub value_bytes: u32,
+    pub entries: u32,
+    pub flags: u32,
+}
+
+/// Variables of one section.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DataSection {
+    pub name: String,
+    pub bytes: Vec<u8>,
+    /// Name, offset and size of each variable.
+    pub variables: Vec<(String, usize, usize)>,
+}
+
+/// What an instruction refers to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// The map with this index.
+    Map(usize),
+    /// An offset in the section of variables with this index.
+    Data(usize, u32),
+    /// A function of the kernel.
+    KernelFunction(String),
+}
+
+/// One program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgramText {
+    /// Name of the section: kind of the program, `/`, what it is attached to.
+    pub section: String,
+    /// Name of the function.
+    pub name: String,
+    pub code: Vec<u8>,
+    /// Position in `code`, and what the instruction there refers to.
+    pub references: Vec<(usize, Target)>,
+}
+
+/// All parts of an object.
+pub struct Object {
+    pub programs: Vec<ProgramText>,
+    pub maps: Vec<MapDeclaration>,
+    pub data: Vec<DataSection>,
+    pub btf: Btf,
+    /// The section `.BTF.ext`.
+    pub btf_ext: Vec<u8>,
+}
+
+impl Object {
+    /// Parses an object.
+    ///
+    /// # Errors
+    /// [`Error::Object`] if it has other parts than those of this workspace.
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        let file = object::File::parse(bytes).map_err(|error| Error::Object(error.to_string()))?;
+        let maps = maps(&file)?;
+        let data = DATA_SECTIONS.iter().filter_map(|name| data(&file, name)).collect::<Vec<_>>();
+        let programs = file
+            .sections()
+            .filter(|section| is_program(section.name().unwrap_or_default()))
+            .map(|section| program(&file, &section, &maps, &data))
+            .collect::<Result<_>>()?;
+        let section = |name: &str| {
+            let section = file.section_by_name(name).and_then(|section| section.data().ok());
+            section.map(<[u8]>::to_vec).ok_or_else(|| Error::Object(format!("it has no section {name}")))
+        };
+        let btf = Btf::parse(section(".BTF")?)?;
+        Ok(Self {
+            programs,
+            maps: maps.into_iter().map(|(_, map)| map).collect(),
+            data,
+            btf,
+            btf_ext: section(".BTF.ext")?,
+        })
+    }
+}
+
+fn is_program(section: &str) -> bool {
+    PROGRAM_SECTIONS.iter().any(|kind| section.starts_with(kind))
+}
+
+/// Returns the declared maps with their offsets in the section.
+fn maps(file: &object::File) -> Result<Vec<(u64, MapDeclaration)>> {
+    let Some(section) = file.section_by_name(MAP_SECTION) else { return Ok(Vec::new()) };
+    let bytes = section.data().map_err(|error| Error::Object(error.to_string()))?;
+    let mut maps: Vec<_> = file
+        .symbols()
+        .filter(|symbol| symbol.section_index() == Some(section.index()) && symbol.kind() == SymbolKind::Data)
+        .map(|symbol| {
+            let name = symbol.name().unwrap_or_default().to_owned();
+            let words = bytes.get(symbol.address() as usize..).unwrap_or_default().chunks_exact(4);
+            let words: Vec<u32> =
+                words.take(5).filter_map(|word| Some(u32::from_ne_bytes(word.try_into().ok()?))).collect();
+            let &[kind, key_bytes, value_bytes, entries, flags] = &words[..] else {
+                return Err(Error::Object(format!("the map {name} is not declared by five words")));
+            };
+            Ok((symbol.address(), MapDeclaration { name, kind, key_bytes, value_bytes, entries, flags }))
+        })
+        .collect::<Result<_>>()?;
+    maps.sort_by_key(|(offset, _)| *offset);
+    Ok(maps)
+}
+
+/// Returns the variables of a section, if the object has it.
+fn data(file: &object::File, name: &str) -> Option<DataSection> {
+    let section = file.section_by_name(name)?;
+    let mut bytes = section.data().ok()?.to_vec();
+    // A section of zeros has no bytes in the file.
+    bytes.resize(section.size() as usize, 0);
+    let variables = file
+        .symbols()
+        .filter(|symbol| symbol.section_index() == Some(section.index()) && symbol.kind() == SymbolKind::Data)
+        .map(|symbol| {
+            (symbol.name().unwrap_or_default().to_owned(), symbol.address() as usize, symbol.size() as usize)
+        })
+        .collect();
+    Some(DataSection { name: name.to_owned(), bytes, variables })
+}
+
+/// Returns the program of a section.
+fn program(
+    file: &object::File,
+    section: &object::Section,
+    maps: &[(u64, MapDeclaration)],
+    data: &[DataSection],
+) -> Result<ProgramText> {
+    let wrong = |problem: String| Error::Object(problem);
+    let section_name = section.name().unwrap_or_default().to_owned();
+    let function = file
+        .symbols()
+        .find(|symbol| symbol.section_index() == Some(section.index()) && symbol.kind() == SymbolKind::Text)
+        .ok_or_else(|| wrong(format!("the section {section_name} has no function")))?;
+    let name = function.name().unwrap_or_default().to_owned();
+    let code = section.data().map_err(|error| wrong(error.to_string()))?.to_vec();
+    let mut references = Vec::new();
+    for (at, relocation) in section.relocations() {
+        let RelocationTarget::Symbol(index) = relocation.target() else { continue };
+        let symbol = file.symbol_by_index(index).map_err(|error| wrong(error.to_string()))?;
+        let within = symbol.section_index().and_then(|index| file.section_by_index(index).ok());
+        let at = at as usize;
+        let target = match within.as_ref().and_then(|section| section.name().ok()) {
+            None => Target::KernelFunction(symbol.name().unwrap_or_default().to_owned()),
+            Some(MAP_SECTION) => Target::Map(
+                maps.iter()
+                    .position(|(offset, _)| *offset == symbol.address())
+                    .ok_or_else(|| wrong(format!("{name} refers to an unknown map")))?,
+            ),
+            Some(other) => {
+                let known = data.iter().position(|known| known.name == other);
+                let index = known.ok_or_else(|| {
+                    wrong(format!(
+                        "{name} refers to {} in {other}: is a function not inlined?",
+                        symbol.name().unwrap_or_default()
+                    ))
+                })?;
+                // The addend is in the instruction.
+                let addend = code
+                    .get(at + 4..at + 8)
+                    .and_then(|word| word.try_into().ok())
+                    .map_or(0, u32::from_ne_bytes);
+                Target::Data(index, symbol.address() as u32 + addend)
+            }
+        };
+        references.push((at, target));
+    }
+    Ok(ProgramText { section: section_name, name, code, references })
+}

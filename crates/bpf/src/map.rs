@@ -1,0 +1,257 @@
+//! Maps: memory that programs and this process share.
+#![allow(unsafe_code, reason = "the memory of a map is mapped")]
+
+use crate::{
+    Error, Result,
+    elf::{DataSection, MapDeclaration},
+    syscall::{Attributes, Command},
+};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use std::{
+    io,
+    os::fd::{AsRawFd, OwnedFd},
+    ptr,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+/// `BPF_MAP_TYPE_ARRAY`.
+const ARRAY: u32 = 2;
+/// `BPF_MAP_TYPE_TASK_STORAGE`, `BPF_MAP_TYPE_CGRP_STORAGE`: the kernel wants the types of their keys and values.
+const STORAGE: [u32; 2] = [29, 32];
+/// `BPF_F_RDONLY_PROG`.
+const READ_ONLY: u32 = 1 << 7;
+/// `BPF_F_MMAPABLE`.
+pub(crate) const MAPPABLE: u32 = 1 << 10;
+
+/// A map in the kernel. It is removed when this value and all programs that use it are gone.
+#[derive(Debug)]
+pub struct Map {
+    pub(crate) fd: OwnedFd,
+    name: String,
+    key_bytes: usize,
+    value_bytes: usize,
+    entries: usize,
+}
+
+impl Map {
+    pub(crate) fn create(declared: &MapDeclaration) -> Result<Self> {
+        let types = STORAGE.contains(&declared.kind).then(|| storage_types(declared.value_bytes)).transpose();
+        let create = |types: Option<OwnedFd>| {
+            let attributes = Attributes::new()
+                .word(0, declared.kind)
+                .word(4, declared.key_bytes)
+                .word(8, declared.value_bytes)
+                .word(12, declared.entries)
+                .word(16, declared.flags)
+                .name(28, &declared.name);
+            let attributes = match &types {
+                Some(types) => {
+                    attributes.word(48, types.as_raw_fd() as u32).word(52, KEY_TYPE).word(56, VALUE_TYPE)
+                }
+                None => attributes,
+            };
+            attributes.open(Command::MapCreate)
+        };
+        let fd = types.and_then(create).map_err(|source| Error::Map {
+            name: declared.name.clone(),
+            action: "created",
+            source,
+        })?;
+        Ok(Self {
+            fd,
+            name: declared.name.clone(),
+            key_bytes: declared.key_bytes as usize,
+            value_bytes: declared.value_bytes as usize,
+            entries: declared.entries as usize,
+        })
+    }
+
+    /// Creates the map of a section of variables, with their initial values. Read-only ones are constants for the
+    /// verifier.
+    pub(crate) fn of_variables(section: &DataSection) -> Result<Self> {
+        let read_only = section.name == ".rodata";
+        let map = Self::create(&MapDeclaration {
+            name: section.name.clone(),
+            kind: ARRAY,
+            key_bytes: 4,
+            value_bytes: section.bytes.len() as u32,
+            entries: 1,
+            flags: if read_only { READ_ONLY | MAPPABLE } else { MAPPABLE },
+        })?;
+        map.update(&0_u32.to_ne_bytes(), &section.bytes)?;
+        if read_only {
+            let frozen = Attributes::new().word(0, map.fd.as_raw_fd() as u32).call(Command::MapFreeze);
+            frozen.map_err(|source| map.failed("written", source))?;
+        }
+        Ok(map)
+    }
+
+    fn failed(&self, action: &'static str, source: io::Error) -> Error {
+        Error::Map { name: self.name.clone(), action, source }
+    }
+
+    /// Name of the map.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Sets the value of a key.
+    ///
+    /// # Errors
+    /// [`Error::Map`] if the kernel refuses it, or the lengths are not those of the map.
+    pub fn update(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.check(key.len() == self.key_bytes && value.len() == self.value_bytes)?;
+        let attributes = Attributes::new().word(0, self.fd.as_raw_fd() as u32).input(8, key).input(16, value);
+        attributes.call(Command::MapUpdate).map_err(|source| self.failed("written", source))?;
+        Ok(())
+    }
+
+    /// Returns the value of a key; `None` if the map has no such key.
+    ///
+    /// # Errors
+    /// [`Error::Map`] if the kernel refuses it, or the length is not that of the map's keys.
+    pub fn lookup(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.check(key.len() == self.key_bytes)?;
+        let mut value = vec![0; self.value_bytes];
+        let attributes =
+            Attributes::new().word(0, self.fd.as_raw_fd() as u32).input(8, key).output(16, &mut value);
+        match attributes.call(Command::MapLookup) {
+            Ok(_) => Ok(Some(value)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(self.failed("read", source)),
+        }
+    }
+
+    /// Removes a key, if the map has it.
+    ///
+    /// # Errors
+    /// [`Error::Map`] if the kernel refuses it, or the length is not that of the map's keys.
+    pub fn remove(&self, key: &[u8]) -> Result<()> {
+        self.check(key.len() == self.key_bytes)?;
+        let attributes = Attributes::new().word(0, self.fd.as_raw_fd() as u32).input(8, key);
+        match attributes.call(Command::MapDelete) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => Err(self.failed("written", source)),
+            _ => Ok(()),
+        }
+    }
+
+    fn check(&self, fits: bool) -> Result<()> {
+        let problem = "a key or a value has another length";
+        if fits {
+            Ok(())
+        } else {
+            Err(self.failed("used", io::Error::new(io::ErrorKind::InvalidInput, problem)))
+        }
+    }
+
+    /// Maps an array, whose flags must allow it, into the memory of this process.
+    ///
+    /// # Errors
+    /// [`Error::Map`] if the kernel refuses it.
+    pub fn mapped(&self) -> Result<MappedArray> {
+        // Values begin at multiples of 8 bytes (`array_map_alloc` in the kernel).
+        let stride = self.value_bytes.next_multiple_of(8);
+        let length = (stride * self.entries).next_multiple_of(rustix::param::page_size());
+        // SAFETY: a new mapping, at an address that the kernel chooses.
+        let start = unsafe {
+            mmap(ptr::null_mut(), length, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &self.fd, 0)
+        };
+        let start = start.map_err(|error| self.failed("mapped", error.into()))?;
+        Ok(MappedArray { start: start.cast(), length, stride, entries: self.entries })
+    }
+}
+
+/// Ids of the types of [`storage_types`].
+const KEY_TYPE: u32 = 1;
+const VALUE_TYPE: u32 = 4;
+
+/// Describes to the kernel a key of 32 bits and a value of so many bytes, without meaning: an array of words of 64
+/// bits in a struct.
+pub(crate) fn storage_types(value_bytes: u32) -> io::Result<OwnedFd> {
+    const NAMES: &[u8] = b"\0int\0long\0value\0";
+    let words: [u32; 21] = [
+        // Header: magic and version, its size; position and size of the types and of the names.
+        0xeb9f | 1 << 16,
+        24,
+        0,
+        60,
+        60,
+        NAMES.len() as u32,
+        // [1] int: 32 bits, [2] long: 64 bits.
+        1,
+        1 << 24,
+        4,
+        32,
+        5,
+        1 << 24,
+        8,
+        64,
+        // [3] array of long, indexed by int; [4] struct with that member.
+        0,
+        3 << 24,
+        0,
+        2,
+        1,
+        value_bytes / 8,
+        10,
+    ];
+    let further: [u32; 5] = [4 << 24 | 1, value_bytes, 0, 3, 0];
+    let mut bytes: Vec<u8> = words.iter().chain(&further).flat_map(|word| word.to_ne_bytes()).collect();
+    // The types have 4 + 4 + 6 + 6 words.
+    let types_size = ((words.len() - 6 + further.len()) * 4) as u32;
+    bytes[12..16].copy_from_slice(&types_size.to_ne_bytes());
+    bytes[16..20].copy_from_slice(&types_size.to_ne_bytes());
+    bytes.extend(NAMES);
+    Attributes::new().input(0, &bytes).word(16, bytes.len() as u32).open(Command::BtfLoad)
+}
+
+/// An array in the memory of this process. Programs change it at any time: words are read and written one by one.
+#[derive(Debug)]
+pub struct MappedArray {
+    start: *mut u8,
+    length: usize,
+    stride: usize,
+    entries: usize,
+}
+
+// SAFETY: all access is by atomic operations on memory that stays mapped while the value lives.
+unsafe impl Send for MappedArray {}
+// SAFETY: as above.
+unsafe impl Sync for MappedArray {}
+
+impl MappedArray {
+    /// Number of entries.
+    pub fn len(&self) -> usize {
+        self.entries
+    }
+
+    /// Whether it has no entries.
+    pub fn is_empty(&self) -> bool {
+        self.entries == 0
+    }
+
+    fn cell(&self, entry: usize, word: usize) -> Option<&AtomicU64> {
+        let inside = entry < self.entries && word * 8 < self.stride;
+        // SAFETY: the position is inside of the mapping, and a multiple of 8 bytes.
+        inside.then(|| unsafe { AtomicU64::from_ptr(self.start.add(entry * self.stride + word * 8).cast()) })
+    }
+
+    /// Returns a word of 64 bits of an entry; 0 outside of the array.
+    pub fn word(&self, entry: usize, word: usize) -> u64 {
+        self.cell(entry, word).map_or(0, |cell| cell.load(Ordering::Relaxed))
+    }
+
+    /// Sets a word of 64 bits of an entry; does nothing outside of the array.
+    pub fn set_word(&self, entry: usize, word: usize, value: u64) {
+        if let Some(cell) = self.cell(entry, word) {
+            cell.store(value, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for MappedArray {
+    fn drop(&mut self) {
+        // SAFETY: the mapping of `Map::mapped`, which nothing else refers to.
+        let _ = unsafe { munmap(self.start.cast(), self.length) };
+    }
+}

@@ -1,0 +1,738 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * The scheduler. Each cluster of cores has one queue, ordered by virtual time: the CPU time of a task divided by its
+ * weight. A task that wakes goes to an idle CPU at once (select.h), or else to the queue of its cluster. A CPU takes
+ * tasks from the queue of its cluster, and from others when that is empty or too far ahead in virtual time, which keeps
+ * the shares of all tasks in proportion to their weights and lets none starve. A running task is moved when its policy
+ * wants it in another cluster that has idle CPUs.
+ */
+#include "select.h"
+
+#define SPREAD 0
+#define PACK 1
+
+/* Time that a task may run before others of its queue. */
+#define SLICE_NS 5000000ULL
+#define SHORTEST_SLICE_NS 1000000ULL
+/* A queue that is so far behind another in virtual time is served first. */
+#define LAG_NS 10000000ULL
+/* A waking task so far behind a running one takes its CPU. */
+#define PREEMPT_NS 3000000ULL
+/* Running tasks are moved when they were in the wrong place for so long. */
+#define PATIENCE_NS 6000000ULL
+/* Weights of groups are looked up again after this time. */
+#define WEIGHT_LIFE_NS 10000000ULL
+/* Levels of groups that have a weight. */
+#define DEPTH 16
+/* Virtual time runs at the speed of the clock for this weight, in fixed point. */
+#define UNIT_WEIGHT (100ULL << 10)
+
+/* Number of possible CPUs: tasks that may use all of them are not restricted. Set by the loading program. */
+const volatile u32 possible_cpus SEC(".rodata");
+/* Set by the loading program, at any time. */
+struct control {
+	u64 policy; /* of tasks for which no other is set */
+	u64 generation; /* changes whenever policies do, so that tasks look up theirs again */
+};
+MAP(controls) = { BPF_MAP_TYPE_ARRAY, 4, sizeof(struct control), 1, BPF_F_MMAPABLE };
+
+/* The largest virtual time of all clusters, brought up to date from time to time. */
+u64 virtual_now SEC(".data");
+
+/* Why the kernel removed the scheduler. */
+struct removal {
+	u64 kind;
+	u64 code;
+	char reason[128];
+	char message[1024];
+};
+MAP(removals) = { BPF_MAP_TYPE_ARRAY, 4, sizeof(struct removal), 1, BPF_F_MMAPABLE };
+
+/* Policies: of processes by their id, of control groups by theirs (with bit 63 set). */
+MAP(policies) = { BPF_MAP_TYPE_HASH, 8, 8, 65536, BPF_F_NO_PREALLOC };
+#define OF_GROUP (1ULL << 63)
+
+/* What is kept for each task. */
+struct task {
+	u64 woken_ns; /* 0: runs, or waits since it was preempted */
+	u64 since_ns; /* runs since */
+	u64 counted_weight; /* what its group counts for it; 0: not runnable */
+	u64 weight; /* its share of the machine, UNIT_WEIGHT for a task of weight 100 in no group */
+	u64 weighed_ns;
+	u64 policy;
+	u64 generation; /* of `policy` */
+	u64 home; /* of the first thread: cluster + 1 of the process under pack; 0: none yet */
+	u64 move; /* is to be moved to another cluster */
+};
+MAP(tasks) = { BPF_MAP_TYPE_TASK_STORAGE, 4, sizeof(struct task), 0, BPF_F_NO_PREALLOC };
+
+/* What is kept for each control group. */
+struct group {
+	u64 weight;
+	u64 load; /* weights of its runnable tasks and groups */
+	u64 active; /* number of them */
+	u64 counted; /* what the parent counts for it */
+};
+MAP(groups) = { BPF_MAP_TYPE_CGRP_STORAGE, 4, sizeof(struct group), 0, BPF_F_NO_PREALLOC };
+/* Whether this kernel keeps data for control groups with weights. */
+const volatile bool has_scx_bpf_task_cgroup SEC(".rodata");
+
+INLINE struct task *task_of(struct task_struct *p)
+{
+	return bpf_task_storage_get(&tasks, p, NULL, 0);
+}
+
+INLINE bool before(u64 a, u64 b)
+{
+	return (s64)(a - b) < 0;
+}
+
+INLINE void set_slice(struct task_struct *p, u64 slice)
+{
+	if (has_scx_bpf_task_set_slice)
+		scx_bpf_task_set_slice(p, slice);
+	else
+		p->scx.slice = slice;
+}
+
+INLINE void set_vtime(struct task_struct *p, u64 vtime)
+{
+	if (has_scx_bpf_task_set_dsq_vtime)
+		scx_bpf_task_set_dsq_vtime(p, vtime);
+	else
+		p->scx.dsq_vtime = vtime;
+}
+
+/* ---- Weights of control groups ---- */
+
+/* Adds a task to its group, or removes it, and a group that becomes active or ceases to be to its parent. */
+INLINE void count_in_groups(struct task_struct *p, struct task *task, bool add)
+{
+	struct cgroup *cgroup;
+	s64 weight;
+	int level, i, top;
+
+	if (!has_scx_bpf_task_cgroup)
+		return;
+	if (add == !!task->counted_weight)
+		return;
+	weight = add ? p->scx.weight : task->counted_weight;
+	task->counted_weight = add ? weight : 0;
+	task->weighed_ns = 0;
+	cgroup = scx_bpf_task_cgroup(p);
+	if (!cgroup)
+		return;
+	top = cgroup->level;
+	bpf_cgroup_release(cgroup);
+	FOR (i, 0, DEPTH) {
+		struct cgroup *at;
+		struct group *group;
+		s64 active;
+
+		level = top - i;
+		if (level < 0)
+			break;
+		cgroup = scx_bpf_task_cgroup(p);
+		if (!cgroup)
+			break;
+		at = bpf_cgroup_ancestor(cgroup, level);
+		bpf_cgroup_release(cgroup);
+		if (!at)
+			break;
+		group = bpf_cgrp_storage_get(&groups, at, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		bpf_cgroup_release(at);
+		if (!group)
+			break;
+		__sync_fetch_and_add(&group->load, add ? weight : -weight);
+		active = __sync_fetch_and_add(&group->active, add ? 1 : -1);
+		if (active != (add ? 0 : 1))
+			break;
+		/* The group itself counts for its parent from now on, or no longer. */
+		if (add)
+			group->counted = group->weight ? group->weight : 100;
+		weight = group->counted;
+	}
+}
+
+/* Returns the share of a task, of all tasks that are runnable now, in units of UNIT_WEIGHT. */
+INLINE u64 weigh(struct task_struct *p, struct task *task, u64 now)
+{
+	u64 weight = (u64)p->scx.weight << 10;
+	struct cgroup *cgroup;
+	int i, top;
+
+	if (!has_scx_bpf_task_cgroup)
+		return weight;
+	if (task->weighed_ns && now - task->weighed_ns < WEIGHT_LIFE_NS)
+		return task->weight;
+	cgroup = scx_bpf_task_cgroup(p);
+	if (!cgroup)
+		return weight;
+	top = cgroup->level;
+	FOR (i, 0, DEPTH) {
+		struct cgroup *at;
+		struct group *group;
+		u64 load, own;
+
+		/* The root has no weight. */
+		if (top - i <= 0)
+			break;
+		at = bpf_cgroup_ancestor(cgroup, top - i);
+		if (!at)
+			break;
+		group = bpf_cgrp_storage_get(&groups, at, NULL, 0);
+		bpf_cgroup_release(at);
+		if (!group)
+			continue;
+		load = group->load;
+		own = group->weight ? group->weight : 100;
+		if ((s64)load > 0)
+			weight = weight * own / load;
+	}
+	bpf_cgroup_release(cgroup);
+	task->weight = weight ? weight : 1;
+	task->weighed_ns = now;
+	return task->weight;
+}
+
+/* ---- Policies and places ---- */
+
+/* Returns the policy of a task: of its process, of its control group, or that of all. */
+INLINE u64 policy_of(struct task_struct *p, struct task *task)
+{
+	u32 zero = 0;
+	struct control *control = bpf_map_lookup_elem(&controls, &zero);
+	u64 generation, key, *policy;
+	struct css_set *set;
+
+	if (!control)
+		return SPREAD;
+	generation = control->generation;
+	if (task->generation == generation + 1)
+		return task->policy;
+	key = p->tgid;
+	policy = bpf_map_lookup_elem(&policies, &key);
+	if (!policy) {
+		set = p->cgroups;
+		key = OF_GROUP | (set ? set->dfl_cgrp->kn->id : 0);
+		policy = bpf_map_lookup_elem(&policies, &key);
+	}
+	task->policy = policy ? *policy : control->policy;
+	task->generation = generation + 1;
+	return task->policy;
+}
+
+/* Returns the cluster of a process under pack, which is that of `otherwise` from now on if it has none yet. */
+INLINE s32 home_of(struct task_struct *p, s32 otherwise)
+{
+	struct task_struct *leader = p->group_leader;
+	struct task *first = leader ? bpf_task_storage_get(&tasks, leader, NULL, 0) : NULL;
+
+	if (!first)
+		return NONE;
+	if (!first->home && otherwise >= 0)
+		first->home = otherwise + 1;
+	return (s32)first->home - 1;
+}
+
+/* Chooses an idle CPU for a task and claims it; NONE if there is none. */
+INLINE s32 choose(struct task_struct *p, struct task *task, u32 previous, u32 waker, u64 now)
+{
+	struct wish wish = {
+		.p = p,
+		.restricted = (u32)p->nr_cpus_allowed < possible_cpus,
+		.previous = previous,
+		.home = NONE,
+		.waker = NONE,
+	};
+	struct cpu *here = cpu_at(bpf_get_smp_processor_id()), *chosen;
+	u64 begun = bpf_ktime_get_ns();
+	s32 cpu;
+
+	if (policy_of(p, task) == PACK) {
+		struct cpu *at = cpu_at(waker);
+
+		wish.waker = at && at->managed ? (s32)at->cluster : NONE;
+		wish.home = home_of(p, wish.waker);
+		cpu = choose_pack(&wish);
+	} else {
+		cpu = choose_spread(&wish);
+	}
+	if (cpu != NONE && !scx_bpf_test_and_clear_cpu_idle(cpu)) {
+		/* It was taken, or went offline, since it was counted as idle: the kernel's own record decides. */
+		chosen = cpu_at(cpu);
+		if (chosen)
+			set_idle(chosen, false);
+		cpu = NONE;
+	}
+	if (cpu == NONE)
+		cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	if (here) {
+		here->choices++;
+		here->choice_ns += bpf_ktime_get_ns() - begun;
+	}
+	if (cpu < 0)
+		return NONE;
+	chosen = cpu_at(cpu);
+	if (chosen)
+		set_idle(chosen, false);
+	return cpu;
+}
+
+/* Returns the time that a task may run: less where others wait. */
+INLINE u64 slice_in(u32 cluster)
+{
+	s32 waiting = scx_bpf_dsq_nr_queued(cluster);
+	struct cluster *at = cluster_at(cluster);
+	u64 size = at && at->size ? at->size : 1;
+
+	if (waiting <= 0)
+		return SLICE_NS;
+	if (waiting >= 4 * (s32)size)
+		return SHORTEST_SLICE_NS;
+	return SLICE_NS / (1 + waiting / size);
+}
+
+/* ---- Operations ---- */
+
+SEC("struct_ops/sched_ext_ops.select_cpu")
+int select_cpu(u64 *ctx)
+{
+	struct task_struct *p = (void *)ctx[0];
+	s32 previous = ctx[1], cpu;
+	u64 wake_flags = ctx[2], now = bpf_ktime_get_ns();
+	u32 here = bpf_get_smp_processor_id();
+	struct task *task = task_of(p);
+	struct cpu *cpu_here, *cpu_previous;
+
+	if (!task)
+		return previous;
+	cpu = choose(p, task, previous, here, now);
+	if (cpu != NONE) {
+		struct cpu *chosen = cpu_at(cpu);
+
+		if (chosen)
+			__sync_fetch_and_add(&chosen->direct, 1);
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_NS, 0);
+		return cpu;
+	}
+	/* The waker is about to sleep: its CPU is free next. */
+	if (wake_flags & SCX_WAKE_SYNC) {
+		cpu_here = cpu_at(here);
+		cpu_previous = cpu_at(previous);
+		if (cpu_here && cpu_previous && cpu_here->cluster == cpu_previous->cluster &&
+		    bpf_cpumask_test_cpu(here, p->cpus_ptr) && !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | here)) {
+			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_NS, 0);
+			return here;
+		}
+	}
+	return previous;
+}
+
+/* Interrupts the task of the cluster that is furthest ahead of a waking one, if it is far enough. */
+INLINE void preempt_in(u32 cluster, struct task_struct *p, u64 vtime)
+{
+	struct cluster *at = cluster_at(cluster);
+	u64 latest = vtime + PREEMPT_NS;
+	s32 found = NONE;
+	u32 i;
+
+	if (!at)
+		return;
+	FOR (i, at->first, at->first + at->size) {
+		u32 place = i;
+		u64 *number = bpf_map_lookup_elem(&cpu_order, &place);
+		struct cpu *cpu = number ? cpu_at(*number) : NULL;
+
+		if (!cpu)
+			break;
+		if (cpu->tid && before(latest, cpu->vtime) && bpf_cpumask_test_cpu(*number, p->cpus_ptr)) {
+			latest = cpu->vtime;
+			found = *number;
+		}
+	}
+	if (found != NONE)
+		scx_bpf_kick_cpu(found, SCX_KICK_PREEMPT);
+}
+
+SEC("struct_ops/sched_ext_ops.enqueue")
+int enqueue(u64 *ctx)
+{
+	struct task_struct *p = (void *)ctx[0];
+	u64 flags = ctx[1], now = bpf_ktime_get_ns(), vtime = p->scx.dsq_vtime, floor;
+	s32 at = scx_bpf_task_cpu(p), cpu;
+	struct task *task = task_of(p);
+	struct cpu *here = cpu_at(at);
+	struct cluster *cluster;
+
+	/* Kernel threads of one CPU come first: others wait for them. */
+	if (p->flags & PF_KTHREAD && p->nr_cpus_allowed == 1) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_NS, flags | SCX_ENQ_PREEMPT);
+		return 0;
+	}
+	if (!task || !here || !here->managed) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_NS, flags);
+		return 0;
+	}
+	/* A running task that is in the wrong cluster, or that was woken without a choice of its CPU. */
+	if (task->move || (flags & SCX_ENQ_WAKEUP && p->nr_cpus_allowed > 1)) {
+		cpu = choose(p, task, at, at, now);
+		if (cpu != NONE) {
+			struct cpu *chosen = cpu_at(cpu);
+
+			if (chosen && task->move && chosen->cluster != here->cluster)
+				__sync_fetch_and_add(&chosen->moved, 1);
+			task->move = 0;
+			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | cpu, SLICE_NS, flags);
+			return 0;
+		}
+		task->move = 0;
+	}
+	cluster = cluster_at(here->cluster);
+	if (!cluster)
+		return 0;
+	/* Sleeping saves no more than one slice; a cluster that was idle is not behind the others. */
+	floor = before(cluster->vtime, virtual_now - LAG_NS) ? virtual_now - LAG_NS : cluster->vtime;
+	floor -= SLICE_NS;
+	if (before(vtime, floor))
+		vtime = floor;
+	scx_bpf_dsq_insert_vtime(p, here->cluster, slice_in(here->cluster), vtime, flags);
+	if (flags & SCX_ENQ_WAKEUP)
+		preempt_in(here->cluster, p, vtime);
+	/* A CPU that has become idle meanwhile. */
+	cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	if (cpu >= 0)
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	return 0;
+}
+
+/* Takes a task from the queue of another cluster: of the same LLC, then of others, the nearest first. `than` is the
+ * virtual time that the cluster must be behind. */
+INLINE bool steal(struct cpu *cpu, u32 own, bool any, u64 than)
+{
+	struct cluster *cluster = cluster_at(own);
+	u32 i, j, count = llc_count;
+	bool done = false;
+
+	if (!cluster)
+		return false;
+	FOR (i, 0, count < LLCS_PER_CHOICE ? count : LLCS_PER_CHOICE) {
+		struct llc *llc = llc_at(near(cluster->llc, i));
+
+		if (!llc)
+			break;
+		FOR (j, llc->first, llc->first + llc->size) {
+			struct cluster *other = cluster_at(j);
+
+			if (!other || j == own)
+				continue;
+			if (!any && !before(other->vtime, than))
+				continue;
+			if (scx_bpf_dsq_nr_queued(j) > 0 && scx_bpf_dsq_move_to_local(j)) {
+				done = true;
+				break;
+			}
+		}
+		if (done)
+			break;
+	}
+	if (done)
+		cpu->stolen++;
+	return done;
+}
+
+SEC("struct_ops/sched_ext_ops.dispatch")
+int dispatch(u64 *ctx)
+{
+	s32 number = ctx[0];
+	struct task_struct *prev = (void *)ctx[1];
+	struct cpu *cpu = cpu_at(number);
+	struct cluster *cluster;
+	struct task *task;
+	u32 own;
+
+	if (!cpu || !cpu->managed)
+		return 0;
+	own = cpu->cluster;
+	cluster = cluster_at(own);
+	if (!cluster)
+		return 0;
+	/* Now and then a queue that is behind comes first, also from far away. */
+	if ((cpu->queued & 3) == 3 && before(cluster->vtime + LAG_NS, virtual_now + 2 * LAG_NS) &&
+	    steal(cpu, own, false, cluster->vtime - LAG_NS)) {
+		cpu->queued++;
+		return 0;
+	}
+	if (scx_bpf_dsq_move_to_local(own)) {
+		cpu->queued++;
+		return 0;
+	}
+	/* The task that ran goes on, unless it is to be moved. */
+	if (prev && prev->scx.flags & SCX_TASK_QUEUED) {
+		task = task_of(prev);
+		if (!task || !task->move)
+			set_slice(prev, SLICE_NS);
+		return 0;
+	}
+	steal(cpu, own, true, 0);
+	return 0;
+}
+
+SEC("struct_ops/sched_ext_ops.runnable")
+int runnable(u64 *ctx)
+{
+	struct task_struct *p = (void *)ctx[0];
+	u64 flags = ctx[1];
+	struct task *task = task_of(p);
+
+	if (!task)
+		return 0;
+	count_in_groups(p, task, true);
+	if (flags & SCX_ENQ_WAKEUP)
+		task->woken_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+SEC("struct_ops/sched_ext_ops.quiescent")
+int quiescent(u64 *ctx)
+{
+	struct task_struct *p = (void *)ctx[0];
+	struct task *task = task_of(p);
+
+	if (task)
+		count_in_groups(p, task, false);
+	return 0;
+}
+
+/* Returns the index of a waiting time in its distribution. */
+INLINE u32 bucket(u64 ns)
+{
+	u32 power = 0;
+	u64 rest = ns >> 10;
+
+	if (!rest)
+		return 0;
+	if (rest >> 16)
+		rest = 0xffff;
+	if (rest >= 1 << 8) {
+		power += 8;
+	}
+	if (rest >> power >= 1 << 4)
+		power += 4;
+	if (rest >> power >= 1 << 2)
+		power += 2;
+	if (rest >> power >= 1 << 1)
+		power += 1;
+	return power * 4 + ((rest << 2 >> power) & 3);
+}
+
+SEC("struct_ops/sched_ext_ops.running")
+int running(u64 *ctx)
+{
+	struct task_struct *p = (void *)ctx[0];
+	struct cpu *cpu = cpu_at(bpf_get_smp_processor_id());
+	struct task *task = task_of(p);
+	u64 now = bpf_ktime_get_ns(), vtime = p->scx.dsq_vtime;
+	struct cluster *cluster;
+
+	if (!cpu || !task)
+		return 0;
+	if (cpu->idle)
+		set_idle(cpu, false);
+	task->since_ns = now;
+	cpu->tid = p->pid;
+	cpu->tgid = p->tgid;
+	cpu->since_ns = now;
+	cpu->vtime = vtime;
+	if (task->woken_ns) {
+		u64 waited = now - task->woken_ns;
+		u32 at = bucket(waited);
+
+		task->woken_ns = 0;
+		cpu->wakeups++;
+		cpu->wait_ns += waited;
+		if (at < 64)
+			cpu->waits[at]++;
+	}
+	if (!cpu->managed)
+		return 0;
+	cluster = cluster_at(cpu->cluster);
+	if (!cluster)
+		return 0;
+	if (before(cluster->vtime, vtime))
+		cluster->vtime = vtime;
+	/* Written only when it is late, so that CPUs do not fight for its cache line. */
+	if (before(virtual_now + LAG_NS / 4, vtime))
+		virtual_now = vtime;
+	return 0;
+}
+
+SEC("struct_ops/sched_ext_ops.stopping")
+int stopping(u64 *ctx)
+{
+	struct task_struct *p = (void *)ctx[0];
+	struct cpu *cpu = cpu_at(bpf_get_smp_processor_id());
+	struct task *task = task_of(p);
+	u64 now = bpf_ktime_get_ns(), used, weight;
+
+	if (!cpu || !task || !task->since_ns)
+		return 0;
+	used = now - task->since_ns;
+	task->since_ns = 0;
+	cpu->busy_ns += used;
+	cpu->tid = 0;
+	cpu->tgid = 0;
+	weight = weigh(p, task, now);
+	set_vtime(p, p->scx.dsq_vtime + used * UNIT_WEIGHT / (weight ? weight : 1));
+	return 0;
+}
+
+/* Whether a running task should be in another cluster, which has an idle CPU. */
+INLINE bool is_misplaced(struct task_struct *p, struct task *task, struct cpu *cpu, struct cluster *cluster)
+{
+	u32 i, count = llc_count;
+	bool found = false;
+
+	if (policy_of(p, task) == PACK) {
+		struct task_struct *leader = p->group_leader;
+		struct task *first = leader ? bpf_task_storage_get(&tasks, leader, NULL, 0) : NULL;
+		struct cluster *home;
+
+		if (!first || !first->home || first->home - 1 == cpu->cluster)
+			return false;
+		home = cluster_at(first->home - 1);
+		return home && home->idle;
+	}
+	if (cluster->idle + 1 >= cluster->size)
+		return false;
+	FOR (i, 0, count < LLCS_PER_CHOICE ? count : LLCS_PER_CHOICE) {
+		struct llc *llc = llc_at(near(cluster->llc, i));
+
+		if (llc && llc->idle_clusters) {
+			found = true;
+			break;
+		}
+	}
+	return found;
+}
+
+SEC("struct_ops/sched_ext_ops.tick")
+int tick(u64 *ctx)
+{
+	struct task_struct *p = (void *)ctx[0];
+	struct cpu *cpu = cpu_at(bpf_get_smp_processor_id());
+	struct task *task = task_of(p);
+	struct cluster *cluster;
+	u64 now, since;
+
+	if (!cpu || !task || !cpu->managed || p->nr_cpus_allowed == 1)
+		return 0;
+	cluster = cluster_at(cpu->cluster);
+	if (!cluster)
+		return 0;
+	if (!is_misplaced(p, task, cpu, cluster)) {
+		if (cluster->crowded_since_ns)
+			cluster->crowded_since_ns = 0;
+		return 0;
+	}
+	now = bpf_ktime_get_ns();
+	since = cluster->crowded_since_ns;
+	if (!since) {
+		cluster->crowded_since_ns = now;
+		return 0;
+	}
+	/* One task at a time leaves the cluster. */
+	if (now - since < PATIENCE_NS || !__sync_bool_compare_and_swap(&cluster->crowded_since_ns, since, 0))
+		return 0;
+	task->move = 1;
+	set_slice(p, 0);
+	return 0;
+}
+
+SEC("struct_ops/sched_ext_ops.update_idle")
+int update_idle(u64 *ctx)
+{
+	s32 number = ctx[0];
+	bool idle = ctx[1];
+	struct cpu *cpu = cpu_at(number);
+
+	if (!cpu)
+		return 0;
+	set_idle(cpu, idle);
+	/* A task that was queued while this CPU was about to become idle. */
+	if (idle && cpu->managed && scx_bpf_dsq_nr_queued(cpu->cluster) > 0)
+		scx_bpf_kick_cpu(number, SCX_KICK_IDLE);
+	return 0;
+}
+
+SEC("struct_ops/sched_ext_ops.enable")
+int enable(u64 *ctx)
+{
+	struct task_struct *p = (void *)ctx[0];
+
+	set_vtime(p, virtual_now);
+	return 0;
+}
+
+SEC("struct_ops/sched_ext_ops.init_task")
+int init_task(u64 *ctx)
+{
+	struct task_struct *p = (void *)ctx[0];
+
+	return bpf_task_storage_get(&tasks, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE) ? 0 : -12;
+}
+
+SEC("struct_ops/sched_ext_ops.cgroup_init")
+int cgroup_init(u64 *ctx)
+{
+	struct cgroup *cgroup = (void *)ctx[0];
+	struct scx_cgroup_init_args *args = (void *)ctx[1];
+	struct group *group = bpf_cgrp_storage_get(&groups, cgroup, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (!group)
+		return -12;
+	group->weight = args->weight;
+	return 0;
+}
+
+SEC("struct_ops/sched_ext_ops.cgroup_set_weight")
+int cgroup_set_weight(u64 *ctx)
+{
+	struct cgroup *cgroup = (void *)ctx[0];
+	u32 weight = ctx[1];
+	struct group *group = bpf_cgrp_storage_get(&groups, cgroup, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (group)
+		group->weight = weight;
+	return 0;
+}
+
+SEC("struct_ops.s/sched_ext_ops.init")
+int init(u64 *ctx)
+{
+	u32 i, count = cluster_count;
+	s32 error = 0;
+
+	FOR (i, 0, count) {
+		error = scx_bpf_create_dsq(i, NONE);
+		if (error)
+			break;
+	}
+	return error;
+}
+
+SEC("struct_ops/sched_ext_ops.exit")
+int removed(u64 *ctx)
+{
+	struct scx_exit_info *info = (void *)ctx[0];
+	u32 zero = 0;
+	struct removal *removal = bpf_map_lookup_elem(&removals, &zero);
+
+	if (!removal)
+		return 0;
+	bpf_probe_read_kernel_str(removal->reason, sizeof(removal->reason), info->reason);
+	bpf_probe_read_kernel_str(removal->message, sizeof(removal->message), info->msg);
+	removal->code = info->exit_code;
+	__sync_lock_test_and_set(&removal->kind, info->kind + 1);
+	return 0;
+}

@@ -1,0 +1,322 @@
+//! The scheduler in the kernel: loads it, counts what it does, and notices when the kernel removes it.
+
+use crate::{
+    counters::{Counters, WAITS},
+    error::{Error, Result},
+    layout::Layout,
+};
+use manycore_bpf::{Loader, map::MappedArray, program::Loaded, struct_ops::Operations};
+use manycore_linux::sched_ext::{self, SchedExt};
+use manycore_topology::{Machine, SysTree};
+
+/// The compiled scheduler; empty if it was built without clang.
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/scheduler.bpf.o"));
+/// What was missing when it was built.
+static MISSING: &str = include_str!(concat!(env!("OUT_DIR"), "/missing"));
+
+/// Name of the scheduler in `/sys/kernel/sched_ext/root/ops`; the policy follows after `_`.
+pub const NAME: &str = "manycore";
+
+/// The kernel removes the scheduler if a runnable task does not run for so long.
+const WATCHDOG_MS: u32 = 20_000;
+
+/// `SCX_EXIT_UNREG`: the scheduler was removed because its program asked for that, or ended.
+const EXIT_UNREGISTERED: u64 = 64;
+/// `SCX_ECODE_ACT_RESTART`: the scheduler may be loaded again.
+const MAY_RESTART: u64 = 1 << 48;
+
+/// Words of `struct cpu` in `bpf/select.h`.
+mod cpu {
+    pub const CLUSTER: usize = 0;
+    pub const CORE: usize = 1;
+    pub const MANAGED: usize = 2;
+    pub const IDLE: usize = 3;
+    pub const DIRECT: usize = 8;
+    pub const QUEUED: usize = 9;
+    pub const STOLEN: usize = 10;
+    pub const MOVED: usize = 11;
+    pub const BUSY: usize = 12;
+    pub const CHOICES: usize = 13;
+    pub const CHOICE: usize = 14;
+    pub const WAKEUPS: usize = 15;
+    pub const WAIT: usize = 16;
+    pub const WAITS: usize = 17;
+}
+
+/// Where tasks are placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// Over as many clusters as possible.
+    Spread,
+    /// The tasks of a process in as few clusters as possible.
+    Pack,
+}
+
+impl Policy {
+    /// All policies.
+    pub const ALL: [Self; 2] = [Self::Spread, Self::Pack];
+
+    /// Its name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Spread => "spread",
+            Self::Pack => "pack",
+        }
+    }
+
+    /// Its number in the BPF program.
+    const fn number(self) -> u64 {
+        match self {
+            Self::Spread => 0,
+            Self::Pack => 1,
+        }
+    }
+}
+
+/// What a policy is set for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// A process, by its id.
+    Process(u32),
+    /// A control group without its descendants, by its id: the inode number of its directory.
+    Group(u64),
+}
+
+/// The scheduler in force. The kernel's own one takes over again when it is dropped, or this process ends in any way.
+pub struct Scheduler {
+    cpus: MappedArray,
+    clusters: MappedArray,
+    controls: MappedArray,
+    removals: MappedArray,
+    layout: Layout,
+    // Removed before what it uses.
+    operations: Operations,
+    loaded: Loaded,
+}
+
+/// Why the kernel removed the scheduler.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Removal {
+    /// The kernel's reason and message.
+    pub reason: String,
+    /// Whether it can be loaded again at once, because only the CPUs have changed.
+    pub may_restart: bool,
+    /// Whether this or another process asked for it.
+    pub was_requested: bool,
+}
+
+impl Scheduler {
+    /// Loads the scheduler and puts it in force: for all tasks, or only for those of the scheduling class `SCHED_EXT`.
+    ///
+    /// # Errors
+    /// [`Error::NotBuilt`], [`Error::NoSchedExt`], [`Error::Other`] if another scheduler is loaded,
+    /// [`Error::OneCluster`], or [`Error::Bpf`] with what the kernel said.
+    pub fn load(tree: &SysTree, machine: &Machine, policy: Policy, partial: bool) -> Result<Self> {
+        if OBJECT.is_empty() {
+            return Err(Error::NotBuilt(MISSING));
+        }
+        match sched_ext::read(tree) {
+            SchedExt::Absent => return Err(Error::NoSchedExt),
+            SchedExt::Enabled(name) => return Err(Error::Other(name)),
+            SchedExt::Disabled | SchedExt::Changing(_) => {}
+        }
+        // Read before the topology: the kernel refuses the scheduler if CPUs have come or gone since.
+        let hotplug = tree.number::<u64>("sys/kernel/sched_ext/hotplug_seq").unwrap_or(0);
+        let layout = Layout::of(machine).ok_or(Error::OneCluster)?;
+        let possible =
+            tree.cpu_list("sys/devices/system/cpu/possible")?.unwrap_or_else(|| machine.online.clone());
+        let mut object = Loader::new(OBJECT)?;
+        for (newer, older) in [
+            ("scx_bpf_dsq_insert", "scx_bpf_dispatch"),
+            ("scx_bpf_dsq_insert_vtime", "scx_bpf_dispatch_vtime"),
+            ("scx_bpf_dsq_move_to_local", "scx_bpf_consume"),
+        ] {
+            object.alias(newer, older);
+        }
+        let count = possible.last().map_or(1, |last| last + 1);
+        let (clusters, llcs) = (layout.clusters.len() as u32, layout.llcs.len() as u32);
+        for (map, entries) in [
+            ("cpus", count),
+            ("cores", layout.cores.len() as u32),
+            ("clusters", clusters),
+            ("llcs", llcs),
+            ("cpu_order", count),
+            ("llc_order", llcs * llcs),
+        ] {
+            object.set_entries(map, entries)?;
+        }
+        for (variable, value) in [
+            ("cpu_count", count),
+            ("cluster_count", clusters),
+            ("llc_count", llcs),
+            ("possible_cpus", possible.len() as u32),
+        ] {
+            object.set(variable, &value.to_ne_bytes())?;
+        }
+        let flag = |name: &str| object.kernel().value(name).unwrap_or(0);
+        let mut flags = flag("SCX_OPS_KEEP_BUILTIN_IDLE") | flag("SCX_OPS_ENQ_LAST");
+        if partial {
+            flags |= flag("SCX_OPS_SWITCH_PARTIAL");
+        }
+        let loaded = object.load()?;
+        fill(&loaded, &layout)?;
+        let controls = loaded.map("controls")?.mapped()?;
+        controls.set_word(0, 0, policy.number());
+        let name = format!("{NAME}_{}", policy.name());
+        let operations = loaded.take_over(
+            "sched_ext_ops",
+            &[
+                ("name", name.as_bytes()),
+                ("flags", &flags.to_ne_bytes()),
+                ("timeout_ms", &WATCHDOG_MS.to_ne_bytes()),
+                ("hotplug_seq", &hotplug.to_ne_bytes()),
+            ],
+        )?;
+        Ok(Self {
+            cpus: loaded.map("cpus")?.mapped()?,
+            clusters: loaded.map("clusters")?.mapped()?,
+            controls,
+            removals: loaded.map("removals")?.mapped()?,
+            layout,
+            operations,
+            loaded,
+        })
+    }
+
+    /// The machine as the scheduler knows it.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Sets the policy of all tasks for which no other is set.
+    pub fn set_policy(&self, policy: Policy) {
+        self.controls.set_word(0, 0, policy.number());
+        self.renew();
+    }
+
+    /// Sets the policy of a process or a control group, or with `None` that of all other tasks.
+    ///
+    /// # Errors
+    /// [`Error::Bpf`] if the kernel refuses it: there are 65,536 places.
+    pub fn set_policy_of(&self, subject: Subject, policy: Option<Policy>) -> Result<()> {
+        let key = match subject {
+            Subject::Process(pid) => u64::from(pid),
+            Subject::Group(id) => id | 1 << 63,
+        };
+        let map = self.loaded.map("policies")?;
+        match policy {
+            Some(policy) => map.update(&key.to_ne_bytes(), &policy.number().to_ne_bytes())?,
+            None => map.remove(&key.to_ne_bytes())?,
+        }
+        self.renew();
+        Ok(())
+    }
+
+    /// Makes tasks look up their policies again.
+    fn renew(&self) {
+        self.controls.set_word(0, 1, self.controls.word(0, 1) + 1);
+    }
+
+    /// Returns what was counted since the scheduler was loaded, for each cluster.
+    pub fn counters(&self) -> Vec<Counters> {
+        self.layout
+            .clusters
+            .iter()
+            .enumerate()
+            .map(|(index, cluster)| self.counters_of(index, &cluster.cpus))
+            .collect()
+    }
+
+    fn counters_of(&self, index: usize, cpus: &[u32]) -> Counters {
+        let sum = |word: usize| cpus.iter().map(|&cpu| self.cpus.word(cpu as usize, word)).sum::<u64>();
+        let mut waits = [0; WAITS];
+        for (place, count) in waits.iter_mut().enumerate() {
+            *count = sum(cpu::WAITS + place);
+        }
+        Counters {
+            idle_cpus: self.clusters.word(index, cluster::IDLE),
+            busy_ns: sum(cpu::BUSY),
+            direct: sum(cpu::DIRECT),
+            queued: sum(cpu::QUEUED),
+            stolen: sum(cpu::STOLEN),
+            moved: sum(cpu::MOVED),
+            wakeups: sum(cpu::WAKEUPS),
+            wait_ns: sum(cpu::WAIT),
+            waits,
+            choices: sum(cpu::CHOICES),
+            choice_ns: sum(cpu::CHOICE),
+        }
+    }
+
+    /// Returns why the kernel has removed the scheduler; `None` while it is in force.
+    pub fn removal(&self) -> Option<Removal> {
+        let kind = self.removals.word(0, 0).checked_sub(1)?;
+        let code = self.removals.word(0, 1);
+        let text = |from: usize, words: usize| {
+            let bytes: Vec<u8> =
+                (from..from + words).flat_map(|word| self.removals.word(0, word).to_ne_bytes()).collect();
+            let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+            String::from_utf8_lossy(&bytes[..end]).trim().to_owned()
+        };
+        let (reason, message) = (text(2, 16), text(18, 128));
+        let reason =
+            if message.is_empty() || message == reason { reason } else { format!("{reason}: {message}") };
+        Some(Removal {
+            reason,
+            may_restart: code & MAY_RESTART != 0,
+            was_requested: kind == EXIT_UNREGISTERED,
+        })
+    }
+
+    /// Gives the machine back to the kernel's own scheduler.
+    pub fn remove(self) {
+        drop(self.operations);
+    }
+}
+
+/// Words of `struct cluster` in `bpf/select.h`.
+mod cluster {
+    pub const IDLE: usize = 4;
+}
+
+/// Writes the layout into the maps. All CPUs are idle at first, as for the kernel: those that are not are found to be
+/// busy when their next task runs.
+fn fill(loaded: &Loaded, layout: &Layout) -> Result<()> {
+    let map = |name: &str| -> Result<MappedArray> { Ok(loaded.map(name)?.mapped()?) };
+    let (cpus, cores, order) = (map("cpus")?, map("cores")?, map("cpu_order")?);
+    for (index, core) in layout.cores.iter().enumerate() {
+        cores.set_word(index, 0, core.len() as u64);
+        cores.set_word(index, 1, core.len() as u64);
+        for &number in core {
+            cpus.set_word(number as usize, cpu::CORE, index as u64);
+        }
+    }
+    let clusters = map("clusters")?;
+    let mut place = 0;
+    for (index, cluster) in layout.clusters.iter().enumerate() {
+        let size = cluster.cpus.len() as u64;
+        let words = [place as u64, size, cluster.llc as u64, u64::from(cluster.capacity), size];
+        for (word, value) in words.into_iter().enumerate() {
+            clusters.set_word(index, word, value);
+        }
+        for &number in &cluster.cpus {
+            for (word, value) in [(cpu::CLUSTER, index as u64), (cpu::MANAGED, 1), (cpu::IDLE, 1)] {
+                cpus.set_word(number as usize, word, value);
+            }
+            order.set_word(place, 0, u64::from(number));
+            place += 1;
+        }
+    }
+    let (llcs, nearest) = (map("llcs")?, map("llc_order")?);
+    for (index, llc) in layout.llcs.iter().enumerate() {
+        let idle: usize =
+            layout.clusters[llc.first..llc.first + llc.clusters].iter().map(|one| one.cpus.len()).sum();
+        for (word, value) in [llc.first, llc.clusters, idle, llc.clusters].into_iter().enumerate() {
+            llcs.set_word(index, word, value as u64);
+        }
+        for (rank, &other) in llc.nearest.iter().enumerate() {
+            nearest.set_word(index * layout.llcs.len() + rank, 0, other as u64);
+        }
+    }
+    Ok(())
+}
