@@ -10,7 +10,7 @@ use std::{
 /// The kernel's verifier refuses what older versions of clang compile.
 const OLDEST: u32 = 17;
 
-const PROGRAMS: [&str; 1] = ["scheduler"];
+const PROGRAMS: [&str; 2] = ["choice", "scheduler"];
 
 fn main() {
     println!("cargo::rerun-if-changed=bpf");

@@ -258,13 +258,9 @@ INLINE s32 choose(struct task_struct *p, struct task *task, u32 previous, u32 wa
 	} else {
 		cpu = choose_spread(&wish);
 	}
-	if (cpu != NONE && !scx_bpf_test_and_clear_cpu_idle(cpu)) {
-		/* It was taken, or went offline, since it was counted as idle: the kernel's own record decides. */
-		chosen = cpu_at(cpu);
-		if (chosen)
-			set_idle(chosen, false);
+	/* It may have been taken since it was counted as idle: the kernel's own record decides. */
+	if (cpu != NONE && !scx_bpf_test_and_clear_cpu_idle(cpu))
 		cpu = NONE;
-	}
 	if (cpu == NONE)
 		cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 	if (here) {
@@ -474,7 +470,9 @@ int dispatch(u64 *ctx)
 			set_slice(prev, SLICE_NS);
 		return 0;
 	}
-	steal(cpu, own, true, 0);
+	/* The kernel reports only changes between idle and busy, and not that a chosen CPU has got no task after all. */
+	if (!steal(cpu, own, true, 0) && !cpu->idle)
+		set_idle(cpu, true);
 	return 0;
 }
 

@@ -4,6 +4,7 @@ use crate::{
     counters::{Counters, WAITS},
     error::{Error, Result},
     layout::Layout,
+    maps::{self, cluster, cpu},
 };
 use manycore_bpf::{Loader, map::MappedArray, program::Loaded, struct_ops::Operations};
 use manycore_linux::sched_ext::{self, SchedExt};
@@ -12,7 +13,7 @@ use manycore_topology::{Machine, SysTree};
 /// The compiled scheduler; empty if it was built without clang.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/scheduler.bpf.o"));
 /// What was missing when it was built.
-static MISSING: &str = include_str!(concat!(env!("OUT_DIR"), "/missing"));
+pub(crate) static MISSING: &str = include_str!(concat!(env!("OUT_DIR"), "/missing"));
 
 /// Name of the scheduler in `/sys/kernel/sched_ext/root/ops`; the policy follows after `_`.
 pub const NAME: &str = "manycore";
@@ -24,24 +25,6 @@ const WATCHDOG_MS: u32 = 20_000;
 const EXIT_UNREGISTERED: u64 = 64;
 /// `SCX_ECODE_ACT_RESTART`: the scheduler may be loaded again.
 const MAY_RESTART: u64 = 1 << 48;
-
-/// Words of `struct cpu` in `bpf/select.h`.
-mod cpu {
-    pub const CLUSTER: usize = 0;
-    pub const CORE: usize = 1;
-    pub const MANAGED: usize = 2;
-    pub const IDLE: usize = 3;
-    pub const DIRECT: usize = 8;
-    pub const QUEUED: usize = 9;
-    pub const STOLEN: usize = 10;
-    pub const MOVED: usize = 11;
-    pub const BUSY: usize = 12;
-    pub const CHOICES: usize = 13;
-    pub const CHOICE: usize = 14;
-    pub const WAKEUPS: usize = 15;
-    pub const WAIT: usize = 16;
-    pub const WAITS: usize = 17;
-}
 
 /// Where tasks are placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,33 +116,15 @@ impl Scheduler {
         ] {
             object.alias(newer, older);
         }
-        let count = possible.last().map_or(1, |last| last + 1);
-        let (clusters, llcs) = (layout.clusters.len() as u32, layout.llcs.len() as u32);
-        for (map, entries) in [
-            ("cpus", count),
-            ("cores", layout.cores.len() as u32),
-            ("clusters", clusters),
-            ("llcs", llcs),
-            ("cpu_order", count),
-            ("llc_order", llcs * llcs),
-        ] {
-            object.set_entries(map, entries)?;
-        }
-        for (variable, value) in [
-            ("cpu_count", count),
-            ("cluster_count", clusters),
-            ("llc_count", llcs),
-            ("possible_cpus", possible.len() as u32),
-        ] {
-            object.set(variable, &value.to_ne_bytes())?;
-        }
+        maps::declare(&mut object, &layout, &possible)?;
+        object.set("possible_cpus", &(possible.len() as u32).to_ne_bytes())?;
         let flag = |name: &str| object.kernel().value(name).unwrap_or(0);
         let mut flags = flag("SCX_OPS_KEEP_BUILTIN_IDLE") | flag("SCX_OPS_ENQ_LAST");
         if partial {
             flags |= flag("SCX_OPS_SWITCH_PARTIAL");
         }
         let loaded = object.load()?;
-        fill(&loaded, &layout)?;
+        maps::fill(&loaded, &layout)?;
         let controls = loaded.map("controls")?.mapped()?;
         controls.set_word(0, 0, policy.number());
         let name = format!("{NAME}_{}", policy.name());
@@ -272,51 +237,4 @@ impl Scheduler {
     pub fn remove(self) {
         drop(self.operations);
     }
-}
-
-/// Words of `struct cluster` in `bpf/select.h`.
-mod cluster {
-    pub const IDLE: usize = 4;
-}
-
-/// Writes the layout into the maps. All CPUs are idle at first, as for the kernel: those that are not are found to be
-/// busy when their next task runs.
-fn fill(loaded: &Loaded, layout: &Layout) -> Result<()> {
-    let map = |name: &str| -> Result<MappedArray> { Ok(loaded.map(name)?.mapped()?) };
-    let (cpus, cores, order) = (map("cpus")?, map("cores")?, map("cpu_order")?);
-    for (index, core) in layout.cores.iter().enumerate() {
-        cores.set_word(index, 0, core.len() as u64);
-        cores.set_word(index, 1, core.len() as u64);
-        for &number in core {
-            cpus.set_word(number as usize, cpu::CORE, index as u64);
-        }
-    }
-    let clusters = map("clusters")?;
-    let mut place = 0;
-    for (index, cluster) in layout.clusters.iter().enumerate() {
-        let size = cluster.cpus.len() as u64;
-        let words = [place as u64, size, cluster.llc as u64, u64::from(cluster.capacity), size];
-        for (word, value) in words.into_iter().enumerate() {
-            clusters.set_word(index, word, value);
-        }
-        for &number in &cluster.cpus {
-            for (word, value) in [(cpu::CLUSTER, index as u64), (cpu::MANAGED, 1), (cpu::IDLE, 1)] {
-                cpus.set_word(number as usize, word, value);
-            }
-            order.set_word(place, 0, u64::from(number));
-            place += 1;
-        }
-    }
-    let (llcs, nearest) = (map("llcs")?, map("llc_order")?);
-    for (index, llc) in layout.llcs.iter().enumerate() {
-        let idle: usize =
-            layout.clusters[llc.first..llc.first + llc.clusters].iter().map(|one| one.cpus.len()).sum();
-        for (word, value) in [llc.first, llc.clusters, idle, llc.clusters].into_iter().enumerate() {
-            llcs.set_word(index, word, value as u64);
-        }
-        for (rank, &other) in llc.nearest.iter().enumerate() {
-            nearest.set_word(index * layout.llcs.len() + rank, 0, other as u64);
-        }
-    }
-    Ok(())
 }

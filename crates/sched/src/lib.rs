@@ -6,12 +6,15 @@
 //! | the machine as our scheduler knows it | [`layout`] |
 //! | our scheduler in the kernel, by `sched_ext` | [`engine`], and the BPF programs in `bpf/` |
 //! | what it counts | [`counters`] |
+//! | the choice of a CPU, measured alone | [`choice`] |
 #![forbid(unsafe_code)]
 
+pub mod choice;
 pub mod counters;
 pub mod engine;
 pub mod error;
 pub mod layout;
+mod maps;
 pub mod show;
 
 pub use error::{Error, Result};
