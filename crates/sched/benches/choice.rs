@@ -19,7 +19,9 @@ const ROUNDS: usize = 9;
 const CHOICES: u32 = 100_000;
 
 fn main() {
-    println!("time of one choice in ns, with two readings of the clock: median of {ROUNDS} rounds (least to most)");
+    println!(
+        "time of one choice in ns, with two readings of the clock: median of {ROUNDS} rounds (least to most)"
+    );
     println!("{:>8} {:>5} {:>24} {:>24} {:>24}", "policy", "CPUs", "25 % busy", "75 % busy", "all busy");
     for policy in FixedPolicy::ALL {
         let mut rounds = vec![Vec::new(); SIZES.len() * SHARES.len()];
@@ -48,7 +50,10 @@ fn cell(costs: &[ChoiceCost]) -> String {
 /// Returns a machine with so many CPUs.
 fn machine(cpus: u32) -> Machine {
     let parts = |size: u32| -> Vec<CpuSet> {
-        (0..cpus).step_by(size as usize).map(|first| CpuSet::from_ranges(vec![(first, (first + size).min(cpus) - 1)])).collect()
+        (0..cpus)
+            .step_by(size as usize)
+            .map(|first| CpuSet::from_ranges(vec![(first, (first + size).min(cpus) - 1)]))
+            .collect()
     };
     let groups = |size: u32| parts(size).into_iter().map(|cpus| Group { id: None, cpus }).collect();
     let cache = |cpus| Cache {

@@ -1,5 +1,8 @@
 //! Loads the scheduler until the process ends: `schedule POLICY SECONDS`.
-use manycore_sched::{counters::Counters, engine::{Policy, Scheduler}};
+use manycore_sched::{
+    counters::Counters,
+    engine::{Policy, Scheduler},
+};
 use manycore_topology::SysTree;
 use std::{env, path::Path, thread, time::Duration};
 
@@ -10,19 +13,37 @@ fn main() {
     let machine = manycore_topology::read(&tree).unwrap();
     let scheduler = match Scheduler::load(&tree, &machine, policy, false) {
         Ok(scheduler) => scheduler,
-        Err(error) => { eprintln!("{error}"); std::process::exit(3) }
+        Err(error) => {
+            eprintln!("{error}");
+            std::process::exit(3)
+        }
     };
     println!("loaded");
     let mut before = scheduler.counters();
     for _ in 0..seconds {
         thread::sleep(Duration::from_secs(1));
-        if let Some(removal) = scheduler.removal() { println!("{removal:?}"); return; }
+        if let Some(removal) = scheduler.removal() {
+            println!("{removal:?}");
+            return;
+        }
         let now = scheduler.counters();
         for (a, b) in now.iter().zip(&before) {
             let c = a.since(b);
-            println!("idle {} busy {:.2} direct {} queued {} stolen {} moved {} wake {} p50 {:?} p99 {:?}", c.idle_cpus, c.busy_ns as f64/1e9, c.direct, c.queued, c.stolen, c.moved, c.wakeups, c.wait_quantile_ns(0.5), c.wait_quantile_ns(0.99));
+            println!(
+                "idle {} busy {:.2} direct {} queued {} stolen {} moved {} wake {} p50 {:?} p99 {:?}",
+                c.idle_cpus,
+                c.busy_ns as f64 / 1e9,
+                c.direct,
+                c.queued,
+                c.stolen,
+                c.moved,
+                c.wakeups,
+                c.wait_quantile_ns(0.5),
+                c.wait_quantile_ns(0.99)
+            );
         }
-        let sum: Counters = Counters::total(&now.iter().zip(&before).map(|(a, b)| a.since(b)).collect::<Vec<_>>()).unwrap();
+        let sum: Counters =
+            Counters::total(&now.iter().zip(&before).map(|(a, b)| a.since(b)).collect::<Vec<_>>()).unwrap();
         println!("choice {} ns over {}", sum.choice_ns / sum.choices.max(1), sum.choices);
         before = now;
     }

@@ -2,10 +2,11 @@
 //! needs no `sched_ext` for that.
 
 use crate::{
-    engine::{MISSING, Policy},
+    engine::MISSING,
     error::{Error, Result},
     layout::Layout,
     maps,
+    run::FixedPolicy,
 };
 use manycore_bpf::Loader;
 use manycore_topology::{CpuSet, Machine};
@@ -26,7 +27,7 @@ pub struct ChoiceCost {
 ///
 /// # Errors
 /// [`Error::NotBuilt`], [`Error::OneCluster`], or [`Error::Bpf`] if the kernel refuses the program.
-pub fn measure(machine: &Machine, policy: Policy, busy: f64, choices: u32) -> Result<ChoiceCost> {
+pub fn measure(machine: &Machine, policy: FixedPolicy, busy: f64, choices: u32) -> Result<ChoiceCost> {
     if OBJECT.is_empty() {
         return Err(Error::NotBuilt(MISSING));
     }
@@ -35,7 +36,9 @@ pub fn measure(machine: &Machine, policy: Policy, busy: f64, choices: u32) -> Re
     let possible: &CpuSet = &machine.online;
     maps::declare(&mut object, &layout, possible)?;
     let busy = ((possible.len() as f64 * busy).round() as u32).clamp(1, 8191);
-    for (variable, value) in [("choices", choices), ("busy", busy), ("pack", u32::from(policy == Policy::Pack))] {
+    for (variable, value) in
+        [("choices", choices), ("busy", busy), ("pack", u32::from(policy == FixedPolicy::Pack))]
+    {
         object.set(variable, &value.to_ne_bytes())?;
     }
     let loaded = object.load()?;

@@ -5,6 +5,7 @@ use crate::{
     error::{Error, Result},
     layout::Layout,
     maps::{self, cluster, cpu},
+    run::FixedPolicy,
 };
 use manycore_bpf::{Loader, map::MappedArray, program::Loaded, struct_ops::Operations};
 use manycore_linux::sched_ext::{self, SchedExt};
@@ -25,36 +26,6 @@ const WATCHDOG_MS: u32 = 20_000;
 const EXIT_UNREGISTERED: u64 = 64;
 /// `SCX_ECODE_ACT_RESTART`: the scheduler may be loaded again.
 const MAY_RESTART: u64 = 1 << 48;
-
-/// Where tasks are placed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Policy {
-    /// Over as many clusters as possible.
-    Spread,
-    /// The tasks of a process in as few clusters as possible.
-    Pack,
-}
-
-impl Policy {
-    /// All policies.
-    pub const ALL: [Self; 2] = [Self::Spread, Self::Pack];
-
-    /// Its name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Spread => "spread",
-            Self::Pack => "pack",
-        }
-    }
-
-    /// Its number in the BPF program.
-    const fn number(self) -> u64 {
-        match self {
-            Self::Spread => 0,
-            Self::Pack => 1,
-        }
-    }
-}
 
 /// What a policy is set for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +65,7 @@ impl Scheduler {
     /// # Errors
     /// [`Error::NotBuilt`], [`Error::NoSchedExt`], [`Error::Other`] if another scheduler is loaded,
     /// [`Error::OneCluster`], or [`Error::Bpf`] with what the kernel said.
-    pub fn load(tree: &SysTree, machine: &Machine, policy: Policy, partial: bool) -> Result<Self> {
+    pub fn load(tree: &SysTree, machine: &Machine, policy: FixedPolicy, partial: bool) -> Result<Self> {
         if OBJECT.is_empty() {
             return Err(Error::NotBuilt(MISSING));
         }
@@ -126,8 +97,8 @@ impl Scheduler {
         let loaded = object.load()?;
         maps::fill(&loaded, &layout)?;
         let controls = loaded.map("controls")?.mapped()?;
-        controls.set_word(0, 0, policy.number());
-        let name = format!("{NAME}_{}", policy.name());
+        controls.set_word(0, 0, number(policy));
+        let name = format!("{NAME}_{}", policy.word());
         let operations = loaded.take_over(
             "sched_ext_ops",
             &[
@@ -154,8 +125,8 @@ impl Scheduler {
     }
 
     /// Sets the policy of all tasks for which no other is set.
-    pub fn set_policy(&self, policy: Policy) {
-        self.controls.set_word(0, 0, policy.number());
+    pub fn set_policy(&self, policy: FixedPolicy) {
+        self.controls.set_word(0, 0, number(policy));
         self.renew();
     }
 
@@ -163,14 +134,14 @@ impl Scheduler {
     ///
     /// # Errors
     /// [`Error::Bpf`] if the kernel refuses it: there are 65,536 places.
-    pub fn set_policy_of(&self, subject: Subject, policy: Option<Policy>) -> Result<()> {
+    pub fn set_policy_of(&self, subject: Subject, policy: Option<FixedPolicy>) -> Result<()> {
         let key = match subject {
             Subject::Process(pid) => u64::from(pid),
             Subject::Group(id) => id | 1 << 63,
         };
         let map = self.loaded.map("policies")?;
         match policy {
-            Some(policy) => map.update(&key.to_ne_bytes(), &policy.number().to_ne_bytes())?,
+            Some(policy) => map.update(&key.to_ne_bytes(), &number(policy).to_ne_bytes())?,
             None => map.remove(&key.to_ne_bytes())?,
         }
         self.renew();
@@ -236,5 +207,13 @@ impl Scheduler {
     /// Gives the machine back to the kernel's own scheduler.
     pub fn remove(self) {
         drop(self.operations);
+    }
+}
+
+/// Returns the number of a policy in the BPF program.
+const fn number(policy: FixedPolicy) -> u64 {
+    match policy {
+        FixedPolicy::Spread => 0,
+        FixedPolicy::Pack => 1,
     }
 }

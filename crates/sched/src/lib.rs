@@ -3,18 +3,21 @@
 //! | what | module |
 //! |---|---|
 //! | which scheduler is in force, and what follows on this machine | [`show`] |
-//! | the machine as our scheduler knows it | [`layout`] |
+//! | what is to be spread or packed, and how | [`run`] |
 //! | our scheduler in the kernel, by `sched_ext` | [`engine`], and the BPF programs in `bpf/` |
-//! | what it counts | [`counters`] |
-//! | the choice of a CPU, measured alone | [`choice`] |
+//! | the machine as it knows it, what it counts | [`layout`], [`counters`] |
+//! | its choice of a CPU, measured alone | [`choice`] |
+//! | the same from user space by affinities, for kernels without `sched_ext` | [`affinity`] |
 #![forbid(unsafe_code)]
 
+pub mod affinity;
 pub mod choice;
 pub mod counters;
 pub mod engine;
 pub mod error;
 pub mod layout;
 mod maps;
+pub mod run;
 pub mod show;
 
 pub use error::{Error, Result};
