@@ -13,14 +13,17 @@ const volatile u32 pack SEC(".rodata");
 MAP(running) = { BPF_MAP_TYPE_ARRAY, 4, 8, 8192, BPF_F_MMAPABLE };
 /* Time of all choices in nanoseconds, and number of those that found a CPU. */
 MAP(results) = { BPF_MAP_TYPE_ARRAY, 4, 8, 2, BPF_F_MMAPABLE };
+/* State of the random numbers: in memory, so that the verifier does not follow each of them. */
+MAP(seeds) = { BPF_MAP_TYPE_ARRAY, 4, 8, 1, BPF_F_MMAPABLE };
 
 SEC("syscall")
 int measure(void *ctx)
 {
-	u32 i, seed = 1, slot, zero = 0, one = 1;
+	u32 i, slot, zero = 0, one = 1;
 	u64 *total = bpf_map_lookup_elem(&results, &zero), *found = bpf_map_lookup_elem(&results, &one);
+	u64 *seed = bpf_map_lookup_elem(&seeds, &zero);
 
-	if (!total || !found)
+	if (!total || !found || !seed)
 		return 1;
 	FOR (i, 0, choices) {
 		struct wish wish = { .home = NONE, .waker = NONE };
@@ -29,8 +32,8 @@ int measure(void *ctx)
 		s32 cpu;
 
 		/* Numerical Recipes' generator; its high bits are the random ones. */
-		seed = seed * 1664525 + 1013904223;
-		wish.previous = ((u64)seed * cpu_count) >> 32;
+		*seed = (u32)(*seed * 1664525 + 1013904223);
+		wish.previous = (*seed * cpu_count) >> 32;
 		begun = bpf_ktime_get_ns();
 		cpu = pack ? choose_pack(&wish) : choose_spread(&wish);
 		*total += bpf_ktime_get_ns() - begun;
