@@ -43,7 +43,7 @@ pub enum SchedSubcommand {
 Examples:
   sudo manycore sched show                   all of it
   manycore sched show --root host7           from copied files of another machine
-  manycore sched show --format json | jq '.cluster_domain'
+  manycore sched show --format json | jq .clusters.are_domain
 
 Features, tunables and cache-aware balancing are files of debugfs, which only root can read. What cannot be read is \
 listed with the reason and with what makes it readable.")]

@@ -7,5 +7,5 @@ use manycore_sched::show;
 /// Shows the scheduler.
 pub fn run(args: &SchedShow, terminal: Terminal) -> Outcome {
     let report = show::show(&args.root)?;
-    output::result(args.format, terminal, &report, || show::text::document(&report))
+    output::result(args.format, terminal, &report, || show::document(&report))
 }
