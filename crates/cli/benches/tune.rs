@@ -77,6 +77,7 @@ fn one(command: &[&str], folder: &Path) {
     let tuning = Evaluation::from_record(&record).tuning.expect("a search");
 
     let search = Search {
+        schedulers: Vec::new(),
         settings: Vec::new(),
         hooks: Hooks::default(),
         command: command.iter().map(|&word| word.to_owned()).collect(),

@@ -189,6 +189,9 @@ impl From<manycore_study::Error> for Failure {
             E::Setting(cause) if cause.is_request() => Self::input(cause),
             E::Setting(cause) if cause.is_of_measurement() => Self::Measured(cause.to_string()),
             E::Setting(cause) => Self::missing(cause),
+            E::Scheduler(cause) if cause.is_request() => Self::input(cause),
+            E::Scheduler(cause) if cause.is_of_measurement() => Self::Measured(cause.to_string()),
+            E::Scheduler(cause) => Self::missing(cause),
             E::DropCaches(_) => Self::missing(format!("{error}; --drop-caches needs root")),
             E::MemoryOfService => Self::input(format!("memory policies do not work with --service: {error}")),
             E::LoadCpus { requested, usable } => {

@@ -17,6 +17,9 @@ use std::time::Duration;
 /// The budget without `--budget` and without a user's default.
 const DEFAULT_BUDGET: Duration = Duration::from_mins(1);
 
+/// The command that loads the cluster-aware scheduler: this program. The policy follows.
+const CLUSTER_LOADER: [&str; 5] = ["/proc/self/exe", "sched", "run", "--quiet", "--policy"];
+
 /// The options that the command line gives.
 ///
 /// # Errors
@@ -53,6 +56,7 @@ pub fn options(subcommand: &str, args: &Measuring) -> Outcome<Options> {
         ignored_failures: args.life.ignore_failure.clone().unwrap_or_default(),
         input: args.life.input.clone(),
         drop_caches: args.life.drop_caches,
+        cluster_loader: CLUSTER_LOADER.map(str::to_owned).to_vec(),
         shell: args.life.shell.words().map(<[String]>::to_vec),
         seed: args.seed.unwrap_or_else(clock::now_ns),
     })

@@ -18,6 +18,7 @@ use rustix::{
     process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal},
 };
 use std::{
+    collections::BTreeSet,
     ffi::{OsStr, OsString},
     fs,
     io::{Read, Write},
@@ -198,8 +199,12 @@ pub fn run(mut announced: impl Read, remove_sysv: &dyn Fn(&str)) {
     };
     for leftover in leftovers() {
         match leftover {
-            Leftover::Marked(assignment) => kill_marked(&assignment.to_string_lossy()),
-            Leftover::ProcessGroup(leader, start) => kill_group(*leader, *start),
+            Leftover::Marked(assignment) => {
+                kill_marked(&assignment.to_string_lossy());
+            }
+            Leftover::ProcessGroup(leader, start) => {
+                kill_group(*leader, *start);
+            }
             Leftover::Group(path) => drop(memory_group::end(path)),
             Leftover::Directory(path) => drop(fs::remove_dir_all(path)),
             Leftover::SystemV(object) => remove_sysv(&object.to_string_lossy()),
@@ -219,27 +224,31 @@ pub fn run(mut announced: impl Read, remove_sysv: &dyn Fn(&str)) {
     }
 }
 
-/// Kills all processes with `assignment` in their environment.
-fn kill_marked(assignment: &str) {
-    kill_all(&|pid| tasks::has_environment(pid, assignment));
+/// Kills all processes with `assignment` in their environment. Returns their number.
+pub(crate) fn kill_marked(assignment: &str) -> usize {
+    kill_all(&|pid| tasks::has_environment(pid, assignment))
 }
 
 /// Kills the process group that a process began which started at `start`. If another process has its id now, the group is
-/// not the same.
-fn kill_group(leader: u32, start: u64) {
+/// not the same. Returns the number of processes.
+pub(crate) fn kill_group(leader: u32, start: u64) -> usize {
     if tasks::start_time(leader).is_some_and(|other| other != start) {
-        return;
+        return 0;
     }
-    kill_all(&|pid| tasks::process_group(pid) == Some(leader));
+    kill_all(&|pid| tasks::process_group(pid) == Some(leader))
 }
 
-/// Kills the processes that are meant, until there are none.
-fn kill_all(is_meant: &dyn Fn(u32) -> bool) {
+/// Kills the processes that are meant, until there are none. Returns their number.
+fn kill_all(is_meant: &dyn Fn(u32) -> bool) -> usize {
+    let mut killed = BTreeSet::new();
     for _ in 0..MAX_SCANS {
-        if tasks::all().into_iter().filter(|pid| kill_if(*pid, is_meant)).count() == 0 {
-            return;
+        let found: Vec<u32> = tasks::all().into_iter().filter(|pid| kill_if(*pid, is_meant)).collect();
+        if found.is_empty() {
+            break;
         }
+        killed.extend(found);
     }
+    killed.len()
 }
 
 /// Kills process `pid` if it is meant; returns whether it was killed. The pidfd comes first: a process that gets the same

@@ -72,6 +72,13 @@
 //! `setting` switches files below `/sys` and `/proc/sys` between the runs of an experiment. Each value is in the journal
 //! before it is written first. `undo` restores the original where the file has any of these values.
 //!
+//! # Schedulers
+//!
+//! `scheduler` switches the scheduler of all tasks between the runs of an experiment. A `sched_ext` scheduler is loaded as
+//! long as its program runs. The program is in the journal before it is started, with a mark for its environment, and is
+//! recorded once more with its id. After each step and each run, the kernel's state is read: a scheduler that the kernel
+//! has removed meanwhile is an error.
+//!
 //! `memory_group` is a control group with a memory limit, for programs that may need more memory than there is.
 #![deny(unsafe_code)]
 
@@ -83,6 +90,7 @@ mod group_dir;
 pub mod journal;
 pub mod memory_group;
 pub mod placement;
+pub mod scheduler;
 pub mod setting;
 
 pub use error::{Error, GroupError, Result};

@@ -230,6 +230,10 @@ pub struct Sample {
     pub start_ns: u64,
     /// Length in nanoseconds.
     pub wall_ns: u64,
+    /// Time of the switch to the scheduler of this sample, in nanoseconds: from its start until the scheduler had settled.
+    /// It precedes the sample. Absent where the scheduler was in force already.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub switch_ns: Option<u64>,
     /// Time of a fixed piece of arithmetic just before the sample, in nanoseconds ([`crate::speed`]). Not every sample has
     /// one.
     #[serde(skip_serializing_if = "Option::is_none", default)]

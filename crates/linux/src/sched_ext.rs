@@ -2,6 +2,7 @@
 //! 6.12).
 
 use manycore_topology::SysTree;
+use rustix::thread::CapabilitySet;
 
 /// The state of `sched_ext`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,4 +28,15 @@ pub fn read(tree: &SysTree) -> SchedExt {
         }
         other => SchedExt::Changing(other.to_owned()),
     }
+}
+
+/// Returns how many schedulers were loaded since boot (`enable_seq`). `None` where the kernel does not count them.
+pub fn loads(tree: &SysTree) -> Option<u64> {
+    tree.number("sys/kernel/sched_ext/enable_seq")
+}
+
+/// Returns whether this process has a capability that loads schedulers: `CAP_BPF` or `CAP_SYS_ADMIN`.
+pub fn may_load() -> bool {
+    let effective = rustix::thread::capabilities(None).map(|sets| sets.effective);
+    effective.is_ok_and(|set| set.intersects(CapabilitySet::BPF | CapabilitySet::SYS_ADMIN))
 }

@@ -136,6 +136,7 @@ pub(crate) mod tests {
             ignored_failures: crate::life::IgnoredFailures::None,
             input: None,
             drop_caches: false,
+            cluster_loader: Vec::new(),
             shell: None,
             seed: 1,
         }

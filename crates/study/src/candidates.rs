@@ -3,6 +3,7 @@
 use crate::{
     error::{Error, Result},
     format_command,
+    scheduler::SchedulerChoice,
     service::ServiceSource,
     subject::Variant,
     tune::Search,
@@ -22,6 +23,9 @@ use std::{
 /// Limit for the number of candidates. More would spend the budget before there is any result.
 const MAX_CANDIDATES: usize = 256;
 
+/// Number of candidates up to which each is tried under each scheduler. Loading one takes longer than moving to other CPUs.
+const MAX_MULTIPLIED: usize = 24;
+
 /// One way to run the command.
 #[derive(Clone, Debug)]
 pub struct Candidate {
@@ -38,6 +42,8 @@ pub struct Candidate {
     pub command_line: String,
     /// Settings of the machine while it runs, if any are searched.
     pub settings: String,
+    /// Its scheduler, if any are searched.
+    pub scheduler: Option<SchedulerChoice>,
 }
 
 /// One combination of what is searched.
@@ -48,7 +54,8 @@ struct Choice<'a> {
     settings: &'a [Setting],
 }
 
-/// Returns today's behaviour, then all candidates that differ from it and from each other on this machine.
+/// Returns today's behaviour, then all candidates that differ from it and from each other on this machine, under the
+/// kernel's own scheduler first.
 ///
 /// # Errors
 /// [`Error::Placement`] if a requested placement is not possible, [`Error::NoCandidates`],
@@ -92,10 +99,45 @@ pub fn candidates(
             }
         }
     }
+    let candidates = with_schedulers(candidates, search);
     match candidates.len() {
         1 => Err(Error::NoCandidates),
         2..=MAX_CANDIDATES => Ok(candidates),
         count => Err(Error::TooManyCandidates { count, max: MAX_CANDIDATES }),
+    }
+}
+
+/// Adds candidates with each of the schedulers: all of them again if they stay few, otherwise those that leave everything
+/// else as it is today.
+fn with_schedulers(mut candidates: Vec<Candidate>, search: &Search) -> Vec<Candidate> {
+    if search.schedulers.is_empty() {
+        return candidates;
+    }
+    let is_small = candidates.len() * (1 + search.schedulers.len()) <= MAX_MULTIPLIED;
+    let plain: Vec<Candidate> = if is_small { candidates.clone() } else { candidates[..1].to_vec() };
+    for candidate in &mut candidates {
+        candidate.scheduler = Some(SchedulerChoice::Kernel);
+    }
+    for scheduler in &search.schedulers {
+        candidates.extend(plain.iter().map(|candidate| Candidate {
+            name: format!("{}, sched={scheduler}", candidate.name),
+            command_line: join_shell(&scheduler.shell_command(), &candidate.command_line),
+            scheduler: Some(scheduler.clone()),
+            ..candidate.clone()
+        }));
+    }
+    candidates
+}
+
+/// Returns a line that loads a scheduler and then does the rest.
+fn join_shell(load: &str, rest: &str) -> String {
+    [load, rest].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// Gives the variants their schedulers. `cluster` is the command that loads the cluster-aware one.
+pub(crate) fn resolve_schedulers(candidates: &mut [Candidate], cluster: &[String]) {
+    for candidate in candidates {
+        candidate.variant.scheduler = candidate.scheduler.as_ref().map(|choice| choice.resolve(cluster));
     }
 }
 
@@ -137,6 +179,7 @@ fn candidate(
         workers,
         command_line: command_line(service, &command, choice, (&plan, free), files),
         settings: files.describe(settings),
+        scheduler: None,
         variant: Variant {
             command,
             copies: 1,
@@ -267,6 +310,48 @@ mod tests {
             policy: "close".to_owned(),
             workers: workers.iter().map(worker).collect(),
         }
+    }
+
+    fn candidate(name: &str) -> Candidate {
+        Candidate {
+            name: name.to_owned(),
+            workers: 4,
+            variant: Variant::default(),
+            plan: None,
+            command_line: "taskset -c 0-3 sort".to_owned(),
+            settings: String::new(),
+            scheduler: None,
+        }
+    }
+
+    #[test]
+    fn schedulers_multiply_few_candidates_and_are_added_to_many() {
+        let mut search = Search {
+            command: vec!["sort".to_owned()],
+            workers: Vec::new(),
+            place: Vec::new(),
+            memory: Vec::new(),
+            settings: Vec::new(),
+            schedulers: Vec::new(),
+            hooks: crate::life::Hooks::default(),
+            today: None,
+        };
+        let of = |count: usize| (0..count).map(|at| candidate(&format!("c{at}"))).collect::<Vec<_>>();
+        let plain = with_schedulers(of(3), &search);
+        assert!(plain.len() == 3 && plain[0].scheduler.is_none());
+        search.schedulers = ["cluster:spread", "scx_lavd -x"].map(|text| text.parse().unwrap()).to_vec();
+        let mut few = with_schedulers(of(8), &search);
+        assert_eq!(few.len(), 24);
+        assert_eq!((few[0].name.as_str(), few[0].command_line.as_str()), ("c0", "taskset -c 0-3 sort"));
+        assert_eq!(few[8].name, "c0, sched=cluster:spread");
+        assert_eq!(few[8].command_line, "sudo manycore sched run --policy spread & taskset -c 0-3 sort");
+        assert_eq!(few[23].name, "c7, sched=scx_lavd -x");
+        let many = with_schedulers(of(9), &search);
+        assert_eq!(many.len(), 11);
+        assert_eq!(many[10].name, "c0, sched=scx_lavd -x");
+        resolve_schedulers(&mut few, &["loader".to_owned()]);
+        let label = |at: usize| few[at].variant.scheduler.as_ref().map(|scheduler| scheduler.label.as_str());
+        assert_eq!((label(0), label(8)), (Some("kernel"), Some("cluster:spread")));
     }
 
     #[test]

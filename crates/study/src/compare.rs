@@ -7,6 +7,7 @@ use crate::{
     life::Hooks,
     race::{Entrant, Race, RunSeconds},
     runs,
+    scheduler::SchedulerChoice,
     subject::Variant,
     with_workers,
 };
@@ -67,6 +68,8 @@ pub struct VariantSpec {
     pub nice: Option<i32>,
     /// Settings of the machine while it runs. Those that only another variant names have their original values.
     pub settings: Vec<Setting>,
+    /// Scheduler of all tasks while it runs. Where only other variants name one, the kernel's own.
+    pub scheduler: Option<SchedulerChoice>,
     /// Commands around its runs, in which `{workers}` is replaced.
     pub hooks: Hooks,
 }
@@ -81,7 +84,7 @@ pub fn run(
     comparison: &Comparison,
     listener: &mut dyn Listener,
 ) -> Result<(Record, Result)> {
-    let (variants, treatments) = variants(comparison, &machine)?;
+    let (variants, mut treatments) = variants(comparison, &machine, options)?;
     let mut parameters = BTreeMap::new();
     if variants.iter().all(|variant| *variant == variants[0]) {
         let which = if variants.len() == 2 {
@@ -104,6 +107,7 @@ pub fn run(
     }
     let command = &comparison.variants[0].command;
     let mut study = Study::begin("compare", machine, options, command, variants, listener)?;
+    name_schedulers(&mut treatments, &study);
     study.subject.set_titles(treatments.iter().map(|treatment| treatment.title().to_owned()));
     study.session.record.notes.extend(comparison.note.clone());
     let ending = measure(options, comparison, &mut study, treatments, parameters);
@@ -114,8 +118,8 @@ pub fn run(
 ///
 /// # Errors
 /// A placement or a setting is impossible on this machine.
-pub fn variant_names(comparison: &Comparison, machine: &Machine) -> Result<Vec<String>> {
-    let (_, treatments) = variants(comparison, machine)?;
+pub fn variant_names(comparison: &Comparison, machine: &Machine, options: &Options) -> Result<Vec<String>> {
+    let (_, treatments) = variants(comparison, machine, options)?;
     Ok(each_once(treatments.iter().map(|treatment| treatment.plain_name().to_owned())))
 }
 
@@ -194,17 +198,36 @@ fn race(
     race.run(options, study, seconds, &mut |experiment| is_conclusive_enough(experiment, None))
 }
 
+/// Adds the kernel's names of the schedulers, which are known once each was loaded.
+fn name_schedulers(treatments: &mut [Treatment], study: &Study) {
+    for (treatment, variant) in treatments.iter_mut().zip(study.subject.variants()) {
+        if let Some(name) = study.subject.scheduler_name(variant) {
+            treatment.factors.insert(factor::SCHEDULER_NAME.to_owned(), name.clone());
+        }
+    }
+}
+
 /// All variants, and their treatments, whose names differ.
-fn variants(comparison: &Comparison, machine: &Machine) -> Result<(Vec<Variant>, Vec<Treatment>)> {
+fn variants(
+    comparison: &Comparison,
+    machine: &Machine,
+    options: &Options,
+) -> Result<(Vec<Variant>, Vec<Treatment>)> {
+    let specs = &comparison.variants;
+    let has_schedulers = specs.iter().any(|spec| spec.scheduler.is_some());
+    let scheduler = |spec: &VariantSpec| {
+        let choice = spec.scheduler.as_ref().unwrap_or(&SchedulerChoice::Kernel);
+        has_schedulers.then(|| choice.resolve(&options.cluster_loader))
+    };
     let resolve = |spec: &VariantSpec| {
         let workers = spec.workers.unwrap_or_else(|| machine.usable().len());
         let (place, _) = place_workers(machine, spec.place.as_ref(), &spec.memory, workers)?;
         let (command, _) = with_workers(&spec.command, workers);
         let (env, settings) = (spec.env.clone(), spec.settings.clone());
         let hooks = spec.hooks.with_workers(workers);
-        Ok::<_, Error>(Variant { command, env, copies: 1, place, nice: spec.nice, settings, hooks })
+        let (nice, scheduler) = (spec.nice, scheduler(spec));
+        Ok::<_, Error>(Variant { command, env, copies: 1, place, nice, settings, scheduler, hooks })
     };
-    let specs = &comparison.variants;
     let variants = specs.iter().map(resolve).collect::<Result<Vec<Variant>>>()?;
     let files = conditions::setting_files(&variants)?;
     // Beside a variant with a placement, "unpinned" is one as well.
@@ -244,8 +267,12 @@ fn treatment(
     let env = variant.env.iter().map(|(name, value)| format!("{name}={value}"));
     let words: Vec<String> = env.chain(iter::once(format_command(&variant.command))).collect();
     let command = words.join(" ");
-    let differences: Vec<&str> =
-        [place.as_str(), settings.as_str()].into_iter().filter(|part| !part.is_empty()).collect();
+    let scheduler = variant.scheduler.as_ref().map(|scheduler| scheduler.label.clone()).unwrap_or_default();
+    let shown = if scheduler.is_empty() { String::new() } else { format!("sched={scheduler}") };
+    let differences: Vec<&str> = [place.as_str(), shown.as_str(), settings.as_str()]
+        .into_iter()
+        .filter(|part| !part.is_empty())
+        .collect();
     let name = match differences.as_slice() {
         [] => command.clone(),
         parts => format!("{command} ({})", parts.join(", ")),
@@ -255,6 +282,7 @@ fn treatment(
         (factor::NAME, spec.name.clone().unwrap_or_default()),
         (factor::COMMAND, command),
         (factor::PLACE, place),
+        (factor::SCHEDULER, scheduler),
         (factor::SETTINGS, settings),
     ];
     let known = factors.into_iter().filter(|(_, value)| !value.is_empty());
@@ -277,6 +305,7 @@ fn place_name(spec: &VariantSpec, has_places: bool, has_counts: bool) -> String 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use manycore_control::scheduler::Scheduler;
 
     fn spec(place: Option<&str>) -> VariantSpec {
         VariantSpec {
@@ -330,6 +359,10 @@ mod tests {
         assert_eq!(placed.name, "LANG=C gzip 'big log' (close, thp=never)");
         assert_eq!(placed.factors[factor::SETTINGS], "thp=never");
         assert_eq!(placed.factors[factor::COMMAND], "LANG=C gzip 'big log'");
+        let scheduled = Variant { scheduler: Some(Scheduler::kernel()), ..variant.clone() };
+        let scheduled = treatment(1, &spec, &scheduled, "close".to_owned(), String::new());
+        assert_eq!(scheduled.name, "LANG=C gzip 'big log' (close, sched=kernel)");
+        assert_eq!(scheduled.factors[factor::SCHEDULER], "kernel");
         let plain = treatment(0, &spec, &variant, String::new(), String::new());
         assert_eq!((plain.name.as_str(), plain.factors.len()), ("LANG=C gzip 'big log'", 2));
         let named = VariantSpec { name: Some("packed".to_owned()), ..spec };

@@ -5,7 +5,7 @@ use crate::{
     error::{Error, Result},
     format_command,
     life::{HookKind, IgnoredFailures},
-    subject::{DROP_CACHES, Variant},
+    subject::{DROP_CACHES, SETTLE, SchedulerRuns, Variant},
 };
 use manycore_control::{
     cleanup::Program,
@@ -129,6 +129,17 @@ pub(crate) fn parameters(
     let hooks = HookKind::ALL.map(|kind| (kind.name(), hook_lines(kind, variants)));
     let all = known.into_iter().chain(hooks);
     all.filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+}
+
+/// Returns the parameters of the record that describe the schedulers: the kernel's name of each, and the time between a
+/// switch and the next run.
+pub(crate) fn scheduler_parameters(schedulers: &SchedulerRuns) -> [(String, String); 2] {
+    let names: Vec<String> =
+        schedulers.names().iter().map(|(label, name)| format!("{label} = {name}")).collect();
+    [
+        (parameter::SCHEDULERS.to_owned(), names.join(", ")),
+        (parameter::SCHEDULER_SETTLE_SECONDS.to_owned(), SETTLE.as_secs_f64().to_string()),
+    ]
 }
 
 /// The load generator whose latencies are read, and its model: closed where it is for any of the variants.

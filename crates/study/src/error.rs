@@ -1,7 +1,7 @@
 //! Why a study can fail.
 
 use crate::life::HookKind;
-use manycore_control::setting::SettingError;
+use manycore_control::{scheduler::SchedulerError, setting::SettingError};
 use manycore_topology::CpuSet;
 use std::{io, process::ExitStatus, time::Duration};
 
@@ -109,6 +109,9 @@ pub enum Error {
     /// A setting of the machine cannot be switched.
     #[error(transparent)]
     Setting(#[from] SettingError),
+    /// A scheduler cannot be switched, or was not in force during a run.
+    #[error(transparent)]
+    Scheduler(SchedulerError),
     /// The output of a command has no usable figures.
     #[error("{command}: {why}")]
     NoFigures {
@@ -185,6 +188,15 @@ impl From<manycore_experiment::Error> for Error {
         match error {
             manycore_experiment::Error::Interrupted => Self::Interrupted,
             other => Self::Experiment(other),
+        }
+    }
+}
+
+impl From<SchedulerError> for Error {
+    fn from(error: SchedulerError) -> Self {
+        match error {
+            SchedulerError::Interrupted => Self::Interrupted,
+            other => Self::Scheduler(other),
         }
     }
 }

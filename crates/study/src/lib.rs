@@ -26,6 +26,7 @@ pub mod life;
 mod race;
 mod run_mark;
 pub mod scale;
+pub mod scheduler;
 pub mod service;
 pub mod subject;
 pub mod tune;
@@ -51,7 +52,7 @@ use manycore_topology::{CpuSet, Machine};
 use run_mark::RunMark;
 use service::{Service, ServiceSource};
 use std::{collections::BTreeMap, path::PathBuf, rc::Rc, time::Duration};
-use subject::{CommandSubject, RunSettings, Variant};
+use subject::{CommandSubject, RunSettings, SchedulerRuns, Variant};
 
 /// How commands are measured.
 #[derive(Clone, Debug)]
@@ -85,6 +86,8 @@ pub struct Options {
     pub input: Option<PathBuf>,
     /// Whether caches are dropped before each run.
     pub drop_caches: bool,
+    /// The command that loads the cluster-aware scheduler of this program while it runs, without the policy at its end.
+    pub cluster_loader: Vec<String>,
     /// The shell that is part of each command, to estimate its time.
     pub shell: Option<Vec<String>>,
     /// Seed of all random orders.
@@ -138,6 +141,10 @@ impl<'a> Study<'a> {
             session.record.notes.push(warning);
         }
         let (subject, mut parameters) = subject(&session, options, variants, load_cpus)?;
+        if let Some(note) = subject.scheduler_note() {
+            session.report(Event::Note(&note));
+            session.record.notes.push(note);
+        }
         if let Some(shell) = &options.shell {
             let seconds = conditions::shell_seconds(shell)?;
             parameters.insert(parameter::SHELL_SECONDS.to_owned(), format!("{seconds:.6}"));
@@ -286,7 +293,9 @@ fn subject(
     }
     let switch = conditions::switch(&session.record.subcommand, options, &variants)?;
     let files = switch.as_ref().map(SettingSwitch::files);
-    let parameters = conditions::parameters(options, &variants, load_cpus.as_ref(), files);
+    let schedulers = SchedulerRuns::begin(&session.record.subcommand, &variants)?;
+    let mut parameters = conditions::parameters(options, &variants, load_cpus.as_ref(), files);
+    parameters.extend(schedulers.as_ref().map(conditions::scheduler_parameters).into_iter().flatten());
     let (mark, mut cleanup) = RunMark::begin()?;
     let mut start = |source: &ServiceSource| match source {
         ServiceSource::Command(command, ready) => {
@@ -306,7 +315,7 @@ fn subject(
     let service = options.service.as_ref().map(&mut start).transpose()?;
     let (counters, origin) = (Rc::clone(&session.counter_reader), session.origin_ns);
     let subject = CommandSubject::new(variants, settings, service, counters, origin)?;
-    Ok((subject.with_switch(switch).with_mark(mark, cleanup), parameters))
+    Ok((subject.with_switch(switch).with_schedulers(schedulers).with_mark(mark, cleanup), parameters))
 }
 
 /// CPUs of the load beside a service: those requested, or those that no variant of the service has.

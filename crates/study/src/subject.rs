@@ -39,9 +39,11 @@ use std::{
 };
 
 mod life;
+mod schedulers;
 mod settings;
 
 pub(crate) use life::DROP_CACHES;
+pub(crate) use schedulers::{SETTLE, SchedulerRuns};
 pub use settings::{RunSettings, Variant};
 
 /// Time that a command has to end after SIGTERM, before it is killed.
@@ -67,6 +69,8 @@ pub struct CommandSubject {
     succeeded: BTreeMap<String, usize>,
     /// Switches the settings of the variants, if they have any.
     switch: Option<SettingSwitch>,
+    /// Switches the schedulers of the variants, if they have any.
+    schedulers: Option<SchedulerRuns>,
     /// Marks what is started, and ends it if this process is killed.
     mark: Option<(RunMark, Cleanup)>,
     /// Variants whose setup has begun, with their names.
@@ -103,6 +107,7 @@ impl CommandSubject {
             notes,
             succeeded,
             switch: None,
+            schedulers: None,
             probed_ns: 0,
             mark: None,
             begun: Vec::new(),
@@ -113,6 +118,11 @@ impl CommandSubject {
     /// Switches the settings of the variants before each run.
     pub(crate) fn with_switch(self, switch: Option<SettingSwitch>) -> Self {
         Self { switch, ..self }
+    }
+
+    /// Switches the schedulers of the variants before each run.
+    pub(crate) fn with_schedulers(self, schedulers: Option<SchedulerRuns>) -> Self {
+        Self { schedulers, ..self }
     }
 
     /// Marks all processes that are started.
@@ -222,6 +232,9 @@ impl CommandSubject {
             interrupt::check()?;
             if let Some(service) = &mut self.service {
                 service.check()?;
+            }
+            if let Some(schedulers) = &mut self.schedulers {
+                schedulers.check_program()?;
             }
             if began.elapsed() < self.settings.timeout {
                 continue;
@@ -360,7 +373,7 @@ impl Subject for CommandSubject {
 
     fn measure(&mut self, treatment: usize) -> Result<Sample> {
         interrupt::check()?;
-        self.before(treatment)?;
+        let switch_ns = self.before(treatment)?;
         if let Some(service) = &mut self.service {
             service.place(&self.variants[treatment].place, &self.inherited)?;
         }
@@ -368,8 +381,16 @@ impl Subject for CommandSubject {
         let probe_ns = self.probe();
         let sample = self.run_once(treatment);
         let concluded = self.after(treatment);
-        let sample = Sample { probe_ns, ..sample? };
-        concluded?;
+        let sample = match (sample, concluded) {
+            // A command may fail because its scheduler was gone.
+            (Err(error), Err(gone @ Error::Scheduler(_))) if !matches!(error, Error::Interrupted) => {
+                return Err(gone);
+            }
+            (sample, concluded) => {
+                let sample = sample?;
+                concluded.map(|()| Sample { probe_ns, switch_ns, ..sample })?
+            }
+        };
         if let Some(service) = &mut self.service {
             service.check()?;
             self.notes.extend(service.own_affinities());

@@ -7,6 +7,7 @@ use crate::{
     error::{Error, Result},
     life::Hooks,
     race::{self, Entrant, Race, RunSeconds},
+    scheduler::SchedulerChoice,
 };
 use manycore_analysis::{BASELINE, Evaluation, is_confirmed};
 use manycore_experiment::{
@@ -31,6 +32,8 @@ pub struct Search {
     pub memory: Vec<MemoryPlacement>,
     /// Names of the settings of the machine whose values are tried.
     pub settings: Vec<String>,
+    /// Schedulers to try beside the kernel's own one.
+    pub schedulers: Vec<SchedulerChoice>,
     /// Commands around the runs, in which `{workers}` is replaced.
     pub hooks: Hooks,
     /// Workers that the command has today; the usable CPUs where it is absent.
@@ -59,7 +62,9 @@ pub fn run(
     search: &Search,
     listener: &mut dyn Listener,
 ) -> Result<(Tuned, Result)> {
-    let candidates = candidates::candidates(search, options.service.as_ref(), &machine, &machine.usable())?;
+    let mut candidates =
+        candidates::candidates(search, options.service.as_ref(), &machine, &machine.usable())?;
+    candidates::resolve_schedulers(&mut candidates, &options.cluster_loader);
     let variants = candidates.iter().map(|candidate| candidate.variant.clone()).collect();
     let mut study = Study::begin("tune", machine, options, &search.command, variants, listener)?;
     let ending = search_and_confirm(options, &mut study, &candidates);
@@ -75,10 +80,10 @@ fn search_and_confirm(options: &Options, study: &mut Study, candidates: &[Candid
     study.session.report(Event::Note(&found));
     study.subject.set_variants(vec![today.variant.clone()]);
     let one: f64 = study.warm_up_and_time(options, "round", candidates.len())?.iter().sum();
-    let others = others.iter().map(|candidate| entrant(candidate, "candidate")).collect();
+    let others = others.iter().map(|candidate| entrant(study, candidate, "candidate")).collect();
     let (others, all) = race::run_each_once(options, study, others, FINALISTS)?;
     let race = Race {
-        reference: entrant(today, BASELINE),
+        reference: entrant(study, today, BASELINE),
         others,
         finalists: FINALISTS,
         ids: [id::TUNE, id::TUNE_CONFIRM],
@@ -87,13 +92,17 @@ fn search_and_confirm(options: &Options, study: &mut Study, candidates: &[Candid
     race.run(options, study, RunSeconds { reference: one, others: all }, &mut is_confirmed)
 }
 
-fn entrant(candidate: &Candidate, role: &str) -> Entrant {
+fn entrant(study: &Study, candidate: &Candidate, role: &str) -> Entrant {
+    let scheduler = candidate.variant.scheduler.as_ref().map(|scheduler| scheduler.label.as_str());
+    let scheduler_name = study.subject.scheduler_name(&candidate.variant).map(String::as_str);
     let factors = [
         (factor::VARIANT, role),
         (factor::COMMAND, candidate.command_line.as_str()),
         (factor::SETTINGS, candidate.settings.as_str()),
+        (factor::SCHEDULER, scheduler.unwrap_or_default()),
+        (factor::SCHEDULER_NAME, scheduler_name.unwrap_or_default()),
     ];
-    let known = factors.into_iter().filter(|(name, value)| *name != factor::SETTINGS || !value.is_empty());
+    let known = factors.into_iter().filter(|(name, value)| *name == factor::COMMAND || !value.is_empty());
     Entrant {
         variant: candidate.variant.clone(),
         treatment: Treatment {

@@ -8,6 +8,7 @@ use clap::{Args, builder::PossibleValuesParser};
 use manycore_control::setting::KNOWN;
 use manycore_experiment::metric::{MetricReader, READERS};
 use manycore_placement::{MemoryPlacement, Policy};
+use manycore_study::scheduler::SchedulerChoice;
 use manycore_topology::CpuSet;
 use std::{path::PathBuf, time::Duration};
 
@@ -234,6 +235,7 @@ Examples:
   manycore tune -- sysbench memory --threads={workers} run
   manycore tune --budget 10m --workers 8,16,32,64 -- ./solver --threads {workers}
   manycore tune --place close spread@llc spread@node -- ./server-benchmark
+  manycore tune --schedulers -- hackbench -g 4 -l 1000    also under the cluster-aware scheduler (as root)
   manycore tune --service 'redis-server --port 7777 --save \"\"' --ready-port 7777 --metric redis-benchmark \\
       --workers 1 --load-cpus 3 -- redis-benchmark -p 7777 -q -t get -n 100000
 
@@ -253,6 +255,10 @@ pub struct Tune {
     /// Settings of the machine to try, with all of their values
     #[arg(long, value_name = "NAME,NAME,...", value_delimiter = ',', value_parser = setting_names())]
     pub settings: Vec<String>,
+    /// Schedulers to try beside the kernel's own one (as root): cluster:spread, cluster:pack, or a program that loads a
+    /// sched_ext scheduler, quoted with its options [without a value: cluster:spread and cluster:pack]
+    #[arg(long, value_name = "SCHEDULER", num_args = 0..)]
+    pub schedulers: Option<Vec<SchedulerChoice>>,
     /// Number of workers that the command uses today [default: the number of usable CPUs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub today: Option<u32>,

@@ -22,6 +22,8 @@ Examples:
   manycore compare --parameter level=1,3,6,9 -- xz -{level} -k -c big.log    one variant for each value
   manycore compare --b env:OMP_PROC_BIND=true --workers 4 -- ./solver    with and without a variable
   manycore compare --b thp=never,set:kernel.numa_balancing=0 -- ./solver    two settings of the machine (as root)
+  manycore compare --variant sched=kernel --variant sched=cluster:spread -- hackbench -g 4    two schedulers (as root)
+  manycore compare --variant base= --variant 'sched=scx_lavd --performance' -- ./solver    a sched_ext program, with options
   manycore compare --prepare 'rm -f big.log.gz' 'gzip -k big.log' 'gzip -1 -k big.log'    a command before each run
   manycore compare --drop-caches 'grep -r TODO src' 'rg TODO src'    cold starts (as root)
   manycore compare --shell sh 'sort a.txt | uniq' 'sort -u a.txt'    pipelines
@@ -38,8 +40,9 @@ Examples:
   manycore compare --export junit=compare.xml --export benchstat=compare.txt './old' './new'    results for other programs
 
 A variant is a list of items, combined with commas: place=PLACE or PLACE alone, memory=MEMORY (default, local, \
-interleave, bind, each of the last two also with =LIST), workers=N, nice=N, env:NAME=VALUE, cmd=COMMAND, and settings of the machine: thp, numa_balancing, governor, turbo, smt, \
-aslr or llc_balancing=VALUE, set:kernel.NAME=VALUE for a sysctl, set:FILE=VALUE for a file below /sys or /proc/sys. Settings \
+interleave, bind, each of the last two also with =LIST), workers=N, nice=N, sched=SCHEDULER (kernel, cluster:spread, cluster:pack, or a program with its options), \
+env:NAME=VALUE, cmd=COMMAND, and settings of the machine: thp, numa_balancing, governor, turbo, smt, \
+aslr, llc_balancing or sched_features=VALUE, set:kernel.NAME=VALUE for a sysctl, set:FILE=VALUE for a file below /sys or /proc/sys. Settings \
 are switched between runs and restored at the end. A comma begins a new item \
 only where an item follows: cpus=0-3,8 is one. Write \\, for a comma that never does.
 

@@ -9,7 +9,10 @@ use crate::{
     output, source, study,
 };
 use manycore_render::terminal::Terminal;
-use manycore_study::tune::{self, Search};
+use manycore_study::{
+    scheduler::{ClusterPolicy, SchedulerChoice},
+    tune::{self, Search},
+};
 
 /// Searches, saves the record and the winner's plan, and prints the verdict.
 pub fn run(args: &Tune, terminal: Terminal) -> Outcome {
@@ -19,6 +22,7 @@ pub fn run(args: &Tune, terminal: Terminal) -> Outcome {
         command: life.shell.plain_command(&args.command.command),
         hooks: study::hooks(life, 1)?.pop().unwrap_or_default(),
         settings: args.settings.clone(),
+        schedulers: schedulers(args),
         workers: args.workers.iter().map(|&count| count as usize).collect(),
         place: args.place.clone(),
         memory: args.memory.clone(),
@@ -38,4 +42,14 @@ pub fn run(args: &Tune, terminal: Terminal) -> Outcome {
         output::note(&format!("The plan of the winner is {}.", path.display()));
     }
     Ok(())
+}
+
+/// The schedulers to try: those that are named, or those of this program where the option has no value.
+fn schedulers(args: &Tune) -> Vec<SchedulerChoice> {
+    match &args.schedulers {
+        None => Vec::new(),
+        Some(named) if named.is_empty() => ClusterPolicy::ALL.map(SchedulerChoice::Cluster).to_vec(),
+        // The kernel's own one is always tried.
+        Some(named) => named.iter().filter(|choice| **choice != SchedulerChoice::Kernel).cloned().collect(),
+    }
 }

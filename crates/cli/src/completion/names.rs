@@ -13,6 +13,9 @@ use std::{
 /// Maximum number of entries of a directory that are read.
 const MAX_ENTRIES: usize = 4096;
 
+/// Maximum number of entries of a directory of programs that are read.
+const MAX_PROGRAMS: usize = 1 << 16;
+
 /// The names that a completion may need.
 pub trait Names {
     /// Devices: network interfaces, disks, PCI addresses.
@@ -29,6 +32,8 @@ pub trait Names {
     fn changes(&self) -> Vec<String>;
     /// Names of results, the last ones first.
     fn results(&self) -> Vec<String>;
+    /// Installed programs that load a `sched_ext` scheduler, by the names of the sched-ext project.
+    fn schedulers(&self) -> Vec<String>;
     /// The values of a known setting of the machine, each with its name: `thp=never`.
     fn settings(&self, name: &str) -> Vec<String>;
 }
@@ -102,6 +107,19 @@ impl Names for MachineNames {
         pending.map(|(pending, _)| pending.iter().map(journal::Pending::id).collect()).unwrap_or_default()
     }
 
+    fn schedulers(&self) -> Vec<String> {
+        let paths = std::env::var_os("PATH").unwrap_or_default();
+        let folders = std::env::split_paths(&paths).collect::<Vec<_>>();
+        let below_root = folders.iter().filter_map(|folder| folder.strip_prefix("/").ok());
+        let names = below_root.flat_map(|folder| {
+            // A folder of programs may have more entries than those of names.
+            let entries =
+                fs::read_dir(self.root.join(folder)).into_iter().flatten().take(MAX_PROGRAMS).flatten();
+            entries.filter_map(|entry| entry.file_name().into_string().ok())
+        });
+        names.filter(|name| name.starts_with("scx_")).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
     fn results(&self) -> Vec<String> {
         let found = results::all(&self.results).unwrap_or_default().into_iter().take(MAX_ENTRIES);
         found.filter_map(|path| Some(path.file_name()?.to_str()?.to_owned())).collect()
@@ -142,6 +160,9 @@ pub(super) mod test {
         }
         fn changes(&self) -> Vec<String> {
             owned(&["pin-812"])
+        }
+        fn schedulers(&self) -> Vec<String> {
+            owned(&["scx_lavd"])
         }
         fn results(&self) -> Vec<String> {
             owned(&["compare-2", "eval-1", "$(reboot)"])

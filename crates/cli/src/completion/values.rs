@@ -34,11 +34,12 @@ enum ValueKind {
     Change,
     Result,
     Variant,
+    Scheduler,
     Shell,
 }
 
 /// The ids of options and arguments with values of a kind, in all subcommands.
-const KINDS: [(ValueKind, &[&str]); 13] = [
+const KINDS: [(ValueKind, &[&str]); 14] = [
     (
         ValueKind::File,
         &[
@@ -57,6 +58,7 @@ const KINDS: [(ValueKind, &[&str]); 13] = [
     (ValueKind::Load, &["name"]),
     (ValueKind::Result, &["records", "baseline"]),
     (ValueKind::Variant, &["a", "b", "variant"]),
+    (ValueKind::Scheduler, &["schedulers"]),
     (ValueKind::Shell, &["shell"]),
 ];
 
@@ -113,7 +115,10 @@ fn of_kind(kind: ValueKind, current: &str, names: &dyn Names) -> Vec<Word> {
         }
         ValueKind::Load => loads(),
         ValueKind::Result => results(names).collect(),
-        ValueKind::Variant => [placements(current, names), settings(current, names)].concat(),
+        ValueKind::Variant => {
+            [placements(current, names), schedulers(names), settings(current, names)].concat()
+        }
+        ValueKind::Scheduler => scheduler_words(names),
         ValueKind::Shell => plain(["none", "sh", "bash"].map(str::to_owned).to_vec()),
     }
 }
@@ -133,6 +138,24 @@ fn settings(current: &str, names: &dyn Names) -> Vec<Word> {
         }
         None => KNOWN.iter().map(|known| Word::new(format!("{}=", known.name), known.about)).collect(),
     }
+}
+
+/// Returns `sched=` with each scheduler.
+fn schedulers(names: &dyn Names) -> Vec<Word> {
+    let words = scheduler_words(names).into_iter();
+    words.map(|word| Word::new(format!("sched={}", word.text), word.about)).collect()
+}
+
+/// Returns the schedulers that can be loaded here.
+fn scheduler_words(names: &dyn Names) -> Vec<Word> {
+    let own = [
+        ("kernel", "the kernel's own scheduler"),
+        ("cluster:spread", "tasks over idle clusters of cores"),
+        ("cluster:pack", "tasks beside the one that wakes them"),
+    ];
+    let own = own.into_iter().map(|(text, about)| Word::new(text, about));
+    let installed = names.schedulers().into_iter().map(|name| Word::new(name, "a sched_ext scheduler"));
+    own.chain(installed).collect()
 }
 
 fn placements(current: &str, names: &dyn Names) -> Vec<Word> {

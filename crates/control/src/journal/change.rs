@@ -145,6 +145,23 @@ pub enum Change {
         /// The mount point.
         point: PathBuf,
     },
+    /// The program of a scheduler is about to be started, maybe several times. The kernel removes the scheduler when the
+    /// program ends.
+    Scheduler {
+        /// What the user calls the scheduler: `cluster:spread`.
+        label: String,
+        /// The program and its arguments.
+        command: Vec<String>,
+        /// `NAME=VALUE` in the environment of the program and all that it starts.
+        mark: String,
+    },
+    /// Such a program was started.
+    SchedulerProcess {
+        /// Process id, which is that of its process group.
+        pid: u32,
+        /// Its start time in clock ticks since boot.
+        start: u64,
+    },
     /// An older journal that had placed the same task was undone. Its recorded original affinity replaces the
     /// one in this journal, which was set by the older one.
     OriginalAffinity {

@@ -51,7 +51,7 @@ pub enum SettingError {
         path: PathBuf,
     },
     /// A known setting does not exist on this machine.
-    #[error("this machine has no setting {name} ({files})")]
+    #[error("this machine has no setting {name} ({files}{})", mount_debugfs(.files))]
     NotHere {
         /// Name of the setting.
         name: &'static str,
@@ -176,6 +176,14 @@ impl SettingError {
     /// Whether the measurement is spoilt, which had begun well.
     pub fn is_of_measurement(&self) -> bool {
         matches!(self, Self::Changed { .. })
+    }
+}
+
+fn mount_debugfs(files: &str) -> &'static str {
+    if files.starts_with("/sys/kernel/debug/") && !std::path::Path::new("/sys/kernel/debug/sched").exists() {
+        "; if the kernel has it, mount debugfs first: mount -t debugfs none /sys/kernel/debug"
+    } else {
+        ""
     }
 }
 

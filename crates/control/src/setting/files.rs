@@ -3,7 +3,7 @@
 use super::{
     Key, Setting, SettingError,
     location::{changes_cpus, is_of_cpu, is_of_interrupt},
-    value::{choices, same, value_of},
+    value::{choices, opposites, part, parts, present, same, value_of},
 };
 use manycore_topology::CpuSet;
 use std::{
@@ -12,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A file with its original value.
+/// A file with its original value, or a part of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SettingFile {
     pub(super) path: PathBuf,
@@ -59,29 +59,57 @@ impl SettingFiles {
             Key::File(location) => vec![(location.file(&self.root)?, setting.value.clone())],
         };
         let mut texts = Vec::new();
-        for (path, text) in files {
-            let known = self.files.iter().position(|file| file.path == path);
-            let contents = read(&path)?;
-            if let Some(choices) = choices(&path, &contents)
-                && !choices.contains(&text)
-            {
-                return Err(SettingError::Choices { path, value: text, choices });
+        for (path, text) in &files {
+            let contents = read(path)?;
+            for text in parts(path, text) {
+                texts.push((self.index(path, text, &contents)?, text.to_owned()));
             }
-            let index = match known {
-                Some(index) => index,
-                None => {
-                    self.files.push(SettingFile { original: original(&path, &contents)?, path });
-                    self.files.len() - 1
-                }
-            };
-            texts.push((index, text));
         }
         let indices: Vec<usize> = texts.iter().map(|(index, _)| *index).collect();
-        if !self.keys.iter().any(|(_, known)| *known == indices) {
-            self.keys.push((setting.key.clone(), indices));
-        }
+        self.add_key(&setting.key, indices);
         self.texts.insert(setting.clone(), texts);
         Ok(())
+    }
+
+    /// Returns the index of the file with these contents, or of the part of it that is to be `text`.
+    fn index(&mut self, path: &Path, text: &str, contents: &str) -> Result<usize, SettingError> {
+        let refused =
+            |choices| SettingError::Choices { path: path.to_owned(), value: text.to_owned(), choices };
+        let is_part =
+            |file: &SettingFile| file.path == path && part(path, &file.original) == part(path, text);
+        let original = match opposites(path, contents) {
+            Some(_) if !present(path, contents, text).is_empty() => present(path, contents, text).to_owned(),
+            Some(opposites) => return Err(refused(opposites)),
+            None => match choices(path, contents) {
+                Some(choices) if !choices.iter().any(|choice| choice == text) => {
+                    return Err(refused(choices));
+                }
+                _ => original(path, contents)?,
+            },
+        };
+        Ok(self.files.iter().position(is_part).unwrap_or_else(|| {
+            self.files.push(SettingFile { path: path.to_owned(), original });
+            self.files.len() - 1
+        }))
+    }
+
+    /// Adds what is set. Settings of several parts of one file are one.
+    fn add_key(&mut self, key: &Key, indices: Vec<usize>) {
+        let of_same = |other: &[usize]| {
+            let file = |index: usize| &self.files[index];
+            let is_part = |index: usize| part(&file(index).path, &file(index).original).is_some();
+            let same_file =
+                || matches!((other, &indices[..]), (&[a, ..], &[b, ..]) if file(a).path == file(b).path);
+            other == indices || (indices.iter().copied().all(is_part) && same_file())
+        };
+        let known = self.keys.iter().position(|(_, other)| of_same(other));
+        match known.and_then(|at| self.keys.get_mut(at)) {
+            Some((_, known)) => {
+                let new: Vec<usize> = indices.into_iter().filter(|index| !known.contains(index)).collect();
+                known.extend(new);
+            }
+            None => self.keys.push((key.clone(), indices)),
+        }
     }
 
     /// CPUs that go offline take files with them, and the kernel changes the CPUs of interrupts. SMT takes the same CPUs
@@ -185,20 +213,25 @@ impl SettingFiles {
                     values.push(value);
                 }
             }
-            format!("{key}={}", values.join(" and "))
+            let is_part = indices.iter().any(|&index| part(&self.files[index].path, "").is_some());
+            format!("{key}={}", values.join(if is_part { "," } else { " and " }))
         });
         each.collect::<Vec<_>>().join(", ")
     }
 
     /// Returns the commands for a shell that put these settings in force.
     pub fn shell_commands(&self, settings: &[Setting]) -> Vec<String> {
-        let each = settings.iter().filter_map(|setting| self.texts.get(setting)).map(|texts| {
-            let text = texts.first().map(|(_, text)| text.as_str()).unwrap_or_default();
-            let files: Vec<String> =
-                texts.iter().map(|(index, _)| self.files[*index].path.display().to_string()).collect();
-            format!("echo {text} | sudo tee {}", files.join(" "))
-        });
-        each.collect()
+        let mut commands = Vec::new();
+        for texts in settings.iter().filter_map(|setting| self.texts.get(setting)) {
+            // The files of one setting have the same text, and the parts of one file have one each.
+            for same in texts.chunk_by(|(_, a), (_, b)| a == b) {
+                let text = same.first().map(|(_, text)| text.as_str()).unwrap_or_default();
+                let files: Vec<String> =
+                    same.iter().map(|(index, _)| self.files[*index].path.display().to_string()).collect();
+                commands.push(format!("echo {text} | sudo tee {}", files.join(" ")));
+            }
+        }
+        commands
     }
 
     /// Whether these settings leave every file as it was found.

@@ -33,7 +33,7 @@ struct Place {
 const SWITCH: &[&str] = &["on", "off"];
 
 /// All of them.
-pub const KNOWN: [KnownSetting; 7] = [
+pub const KNOWN: [KnownSetting; 8] = [
     KnownSetting {
         name: "thp",
         about: "transparent huge pages",
@@ -86,6 +86,13 @@ pub const KNOWN: [KnownSetting; 7] = [
         values: SWITCH,
         raw_values: &[],
         places: &[Place { path: "sys/kernel/debug/sched/llc_balancing/enabled", on: "1", off: "0" }],
+    },
+    KnownSetting {
+        name: "sched_features",
+        about: "features of the kernel's scheduler",
+        values: &[],
+        raw_values: &[],
+        places: &[Place { path: "sys/kernel/debug/sched/features", on: "", off: "" }],
     },
 ];
 
@@ -144,14 +151,16 @@ impl KnownSetting {
         name.unwrap_or(text).to_owned()
     }
 
-    /// Returns all values that it can have on this machine.
+    /// Returns all values that it can have on this machine; those that change something, where it consists of switches.
     pub(super) fn values(&self, root: &Path) -> Result<Vec<String>, SettingError> {
         let (_, files) = self.located(root)?;
         if !self.values.is_empty() {
             return Ok(self.values.iter().map(|&value| value.to_owned()).collect());
         }
         let text = |file: &PathBuf| fs::read_to_string(file).ok();
-        Ok(files.first().and_then(|file| value::choices(file, &text(file)?)).unwrap_or_default())
+        let listed =
+            |file: &PathBuf, text: &str| value::opposites(file, text).or_else(|| value::choices(file, text));
+        Ok(files.first().and_then(|file| listed(file, &text(file)?)).unwrap_or_default())
     }
 }
 

@@ -4,7 +4,7 @@ use super::{
     Setting, SettingError, SettingFiles,
     files::{SettingFile, read},
     location::changes_cpus,
-    value::{same, value_of},
+    value::{present, same, value_of},
 };
 use crate::{
     Error,
@@ -140,7 +140,7 @@ impl SettingSwitch {
             error,
         })?;
         let text = read(&path)?;
-        let found = value_of(&text);
+        let found = present(&path, &text, &wanted);
         if !same(found, &wanted) {
             return Err(SettingError::NotTaken { path, wanted, found: found.to_owned() });
         }
@@ -153,11 +153,11 @@ impl SettingSwitch {
     /// # Errors
     /// [`SettingError::Changed`] with the first file that another process has changed.
     pub fn check(&self) -> Result<(), SettingError> {
-        for (file, present) in self.files.files().iter().zip(&self.present) {
+        for (file, wanted) in self.files.files().iter().zip(&self.present) {
             let text = read(&file.path)?;
-            let found = value_of(&text);
-            if !same(found, present) {
-                let (path, wanted) = (file.path.clone(), present.clone());
+            let found = present(&file.path, &text, wanted);
+            if !same(found, wanted) {
+                let (path, wanted) = (file.path.clone(), wanted.clone());
                 return Err(SettingError::Changed { path, wanted, found: found.to_owned() });
             }
         }

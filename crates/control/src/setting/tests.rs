@@ -312,3 +312,36 @@ fn a_value_that_is_not_taken_is_named() {
     // A file that vanished has nothing to restore.
     assert_eq!(switch.restore(), Vec::<String>::new());
 }
+
+#[test]
+fn features_of_the_scheduler_are_switched_one_by_one() {
+    const FEATURES: &str = "sys/kernel/debug/sched/features";
+    let machine = Machine::new(&[(FEATURES, "PLACE_LAG NO_PREEMPT_SHORT TTWU_QUEUE \n")]);
+    let (one, two) = (["sched_features=NO_PLACE_LAG"], ["sched_features=NO_TTWU_QUEUE,PREEMPT_SHORT"]);
+    let files = machine.files(&[&one, &two]).unwrap();
+    assert_eq!(files.describe(&settings(&one)), "sched_features=NO_PLACE_LAG,TTWU_QUEUE,NO_PREEMPT_SHORT");
+    assert_eq!(files.describe(&settings(&two)), "sched_features=PLACE_LAG,NO_TTWU_QUEUE,PREEMPT_SHORT");
+    let file = machine.root.path().join(FEATURES).canonicalize().unwrap();
+    let tee = |word: &str| format!("echo {word} | sudo tee {}", file.display());
+    assert_eq!(files.shell_commands(&settings(&two)), [tee("NO_TTWU_QUEUE"), tee("PREEMPT_SHORT")]);
+    let all = Setting::all_of(machine.root.path(), "sched_features").unwrap();
+    let all: Vec<String> = all.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        all,
+        ["NO_PLACE_LAG", "PREEMPT_SHORT", "NO_TTWU_QUEUE"].map(|word| format!("sched_features={word}"))
+    );
+    let error = machine.files(&[&["set:/sys/kernel/debug/sched/features=NO_LAG"]]).unwrap_err();
+    assert!(error.to_string().contains("its values: NO_PLACE_LAG, PREEMPT_SHORT"), "{error}");
+    let error = machine.files(&[&["sched_features=PLACE_LAG,NO_PLACE_LAG"]]).unwrap_err();
+    assert!(error.to_string().contains("twice: 'PLACE_LAG' and 'NO_PLACE_LAG'"), "{error}");
+
+    // The kernel's file takes a word and shows all of them; this one has only the last word that was written.
+    let mut switch = machine.switch(&[&one]).unwrap();
+    switch.apply(&settings(&one)).unwrap();
+    assert_eq!(machine.read(FEATURES), "NO_PLACE_LAG");
+    switch.check().unwrap();
+    machine.write(FEATURES, "PREEMPT_SHORT NO_PLACE_LAG NO_TTWU_QUEUE\n");
+    switch.check().unwrap();
+    assert_eq!(switch.restore(), Vec::<String>::new());
+    assert_eq!(machine.read(FEATURES), "PLACE_LAG");
+}

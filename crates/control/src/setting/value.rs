@@ -14,6 +14,39 @@ pub(crate) fn value_of(text: &str) -> &str {
     }
 }
 
+/// Begins the name of a feature of the scheduler that is off.
+const OFF: &str = "NO_";
+
+/// Returns the part of a file that a value is for: `TTWU_QUEUE` of `NO_TTWU_QUEUE` in the features of the scheduler, which
+/// are one file with a word for each (`kernel/sched/debug.c`). `None` where the value is that of the whole file.
+pub(crate) fn part<'a>(file: &Path, value: &'a str) -> Option<&'a str> {
+    file.ends_with("debug/sched/features").then(|| value.strip_prefix(OFF).unwrap_or(value))
+}
+
+/// Returns the values that a text for a file stands for: those of several parts are separated by commas or blanks.
+pub(super) fn parts<'a>(file: &Path, text: &'a str) -> Vec<&'a str> {
+    match part(file, text) {
+        Some(_) => text.split([',', ' ', '\t']).filter(|word| !word.is_empty()).collect(),
+        None => vec![text],
+    }
+}
+
+/// Returns the opposite of each word of the features of the scheduler; `None` for other files.
+pub(super) fn opposites(file: &Path, text: &str) -> Option<Vec<String>> {
+    part(file, text)?;
+    let opposite = |word: &str| word.strip_prefix(OFF).map_or_else(|| format!("{OFF}{word}"), str::to_owned);
+    Some(text.split_whitespace().map(opposite).collect())
+}
+
+/// Returns what a file with the contents `text` has in place of `value`: the state of the same part, empty if there is
+/// none; or the value of the whole file.
+pub(crate) fn present<'a>(file: &Path, text: &'a str, value: &str) -> &'a str {
+    match part(file, value) {
+        Some(name) => text.split_whitespace().find(|word| part(file, word) == Some(name)).unwrap_or_default(),
+        None => value_of(text),
+    }
+}
+
 /// Returns the values that a file can have, where the kernel lists them.
 pub(super) fn choices(file: &Path, text: &str) -> Option<Vec<String>> {
     let words = |text: &str| -> Vec<String> {
@@ -75,6 +108,26 @@ mod tests {
         let file = Path::new("/none/enabled");
         assert_eq!(choices(file, "always [madvise] never\n").unwrap(), ["always", "madvise", "never"]);
         assert_eq!(choices(file, "60\n"), None);
+    }
+
+    #[test]
+    fn features_of_the_scheduler_are_parts_of_one_file() {
+        let file = Path::new("/sys/kernel/debug/sched/features");
+        let text = "PLACE_LAG NO_PREEMPT_SHORT TTWU_QUEUE NONTASK_CAPACITY \n";
+        for (value, found) in [
+            ("PLACE_LAG", "PLACE_LAG"),
+            ("NO_PLACE_LAG", "PLACE_LAG"),
+            ("PREEMPT_SHORT", "NO_PREEMPT_SHORT"),
+            ("NONTASK_CAPACITY", "NONTASK_CAPACITY"),
+            ("LAG", ""),
+            ("", ""),
+        ] {
+            assert_eq!(present(file, text, value), found, "{value}");
+        }
+        assert_eq!(present(Path::new("/sys/x"), "a [b] c", "NO_PLACE_LAG"), "b");
+        assert_eq!(parts(file, "NO_A,B C"), ["NO_A", "B", "C"]);
+        assert_eq!(parts(Path::new("/sys/x"), "0,2 4"), ["0,2 4"]);
+        assert_eq!(opposites(file, "A NO_B \n").unwrap(), ["NO_A", "B"]);
     }
 
     #[test]

@@ -109,6 +109,9 @@ fn check_sample(sample: &Sample, experiment: &Experiment) -> Result<(), String> 
     {
         return Err(format!("values {:?} for {} metrics", sample.values, experiment.metrics.len()));
     }
+    if let Some(ns) = sample.switch_ns.filter(|&ns| ns > MAX_COUNTER) {
+        return Err(format!("switch_ns is {ns}"));
+    }
     if let Some(ns) = sample.probe_ns.filter(|&ns| ns == 0 || ns > MAX_COUNTER) {
         return Err(format!("probe_ns is {ns}"));
     }

@@ -56,10 +56,10 @@ fn description(treatment: &Treatment, experiment: &Experiment) -> String {
     let name = treatment.plain_name();
     let Some(service) = experiment.parameters.get(parameter::SERVICE) else { return name.to_owned() };
     let load = treatment.factors.get(factor::COMMAND).map_or(name, String::as_str);
-    let differences: Vec<&str> = [factor::PLACE, factor::SETTINGS]
-        .iter()
-        .filter_map(|name| treatment.factors.get(*name).map(String::as_str))
-        .collect();
+    let factor = |name: &str| treatment.factors.get(name).cloned();
+    let scheduler = factor(factor::SCHEDULER).map(|scheduler| format!("sched={scheduler}"));
+    let differences: Vec<String> =
+        [factor(factor::PLACE), scheduler, factor(factor::SETTINGS)].into_iter().flatten().collect();
     let place = if differences.is_empty() { String::new() } else { format!(" ({})", differences.join(", ")) };
     let cpus = experiment
         .parameters

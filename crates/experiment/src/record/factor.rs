@@ -42,3 +42,7 @@ pub const PARAMETER: &str = "parameter.";
 pub const PLACE: &str = "place";
 /// Settings of the machine while a variant ran: `thp=never, vm.swappiness=60`.
 pub const SETTINGS: &str = "settings";
+/// The scheduler of all tasks while a variant ran: `kernel`, `cluster:spread`, `scx_lavd --performance`.
+pub const SCHEDULER: &str = "scheduler";
+/// The kernel's name of that scheduler (`/sys/kernel/sched_ext/root/ops`). Absent for the kernel's own one.
+pub const SCHEDULER_NAME: &str = "scheduler_name";

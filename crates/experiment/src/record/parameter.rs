@@ -6,6 +6,11 @@ pub const SERVICE: &str = "service";
 pub const LOAD_CPUS: &str = "load_cpus";
 /// The settings of the machine as they were found: `thp=madvise, vm.swappiness=60`.
 pub const ORIGINAL_SETTINGS: &str = "original_settings";
+/// The kernel's names of the schedulers that variants have: `cluster:spread = manycore_spread`. Present if the scheduler
+/// was switched.
+pub const SCHEDULERS: &str = "schedulers";
+/// Seconds between a switch to another scheduler and the next run.
+pub const SCHEDULER_SETTLE_SECONDS: &str = "scheduler_settle_seconds";
 /// The file that each run reads as its standard input.
 pub const INPUT: &str = "input";
 /// The shell that runs each command.

@@ -1,6 +1,6 @@
 //! What surrounds one run, outside of its sample: settings of the machine, hooks, caches.
 
-use super::{CommandSubject, GRACE, POLL_INTERVAL, Variant};
+use super::{CommandSubject, GRACE, POLL_INTERVAL, SchedulerRuns, Variant};
 use crate::{
     error::{Error, Result},
     format_command,
@@ -25,14 +25,19 @@ use std::{
 pub(crate) const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
 
 impl CommandSubject {
-    /// Prepares a run of a variant: its settings, its first-time setup, its prepare command, empty caches. This comes
-    /// before the counters and the clock of the sample start.
-    pub(super) fn before(&mut self, treatment: usize) -> Result {
+    /// Prepares a run of a variant: its settings and scheduler, its first-time setup, its prepare command, empty caches. This
+    /// comes before the counters and the clock of the sample start. Returns the nanoseconds that a switch of the scheduler
+    /// took, if there was one.
+    pub(super) fn before(&mut self, treatment: usize) -> Result<Option<u64>> {
         let variant = self.variants[treatment].clone();
         let name = self.title_of(&variant);
         if let Some(switch) = &mut self.switch {
             switch.apply(&variant.settings)?;
         }
+        let switched = match (&mut self.schedulers, &variant.scheduler) {
+            (Some(schedulers), Some(scheduler)) => schedulers.apply(scheduler)?,
+            _ => None,
+        };
         if !self.begun.iter().any(|(_, begun)| *begun == variant) {
             self.begun.push((name.clone(), variant.clone()));
             self.run_hook(HookKind::Setup, &variant, &name, true)?;
@@ -42,22 +47,47 @@ impl CommandSubject {
             rustix::fs::sync();
             fs::write(DROP_CACHES, "3").map_err(Error::DropCaches)?;
         }
-        Ok(())
+        Ok(switched)
     }
 
-    /// Checks the settings after a run, and runs the conclude command, also after a run that failed.
+    /// Checks the scheduler and the settings after a run, and runs the conclude command, also after a run that failed.
     pub(super) fn after(&mut self, treatment: usize) -> Result {
+        let in_force = self.schedulers.as_mut().map_or(Ok(()), SchedulerRuns::check);
         let checked = self.switch.as_ref().map_or(Ok(()), SettingSwitch::check);
         let variant = self.variants[treatment].clone();
         let name = self.title_of(&variant);
-        self.run_hook(HookKind::Conclude, &variant, &name, false)?;
+        let concluded = self.run_hook(HookKind::Conclude, &variant, &name, false);
+        in_force.and(concluded)?;
         Ok(checked?)
     }
 
-    /// Restores the settings, stops the service, and runs the cleanup command of each variant that has begun. Returns
+    /// Says what the kernel calls the schedulers of the variants, if they have any.
+    pub(crate) fn scheduler_note(&self) -> Option<String> {
+        let names = self.schedulers.as_ref()?.names();
+        let each: Vec<String> = names
+            .iter()
+            .map(|(label, name)| format!("{label} is the sched_ext scheduler '{name}'"))
+            .collect();
+        (!each.is_empty()).then(|| format!("Schedulers: {}.", each.join("; ")))
+    }
+
+    /// Returns the kernel's name of the scheduler of a variant.
+    pub(crate) fn scheduler_name(&self, variant: &Variant) -> Option<&String> {
+        self.schedulers.as_ref()?.names().get(&variant.scheduler.as_ref()?.label)
+    }
+
+    /// Gives the machine back to the kernel's own scheduler. Returns what did not succeed.
+    fn end_schedulers(&mut self) -> Vec<String> {
+        let Some(mut schedulers) = self.schedulers.take() else { return Vec::new() };
+        self.notes.extend(schedulers.summary());
+        schedulers.end()
+    }
+
+    /// Restores the scheduler and the settings, stops the service, and runs the cleanup command of each variant that has begun. Returns
     /// what the user should know, and the first cleanup command that failed.
     pub(crate) fn end(&mut self) -> (Vec<String>, Result) {
-        let mut notes = self.switch.as_mut().map(SettingSwitch::restore).unwrap_or_default();
+        let mut notes = self.end_schedulers();
+        notes.extend(self.switch.as_mut().map(SettingSwitch::restore).unwrap_or_default());
         notes.extend(self.release_service());
         self.service = None;
         let mut ending = Ok(());

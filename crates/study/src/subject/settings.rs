@@ -1,7 +1,7 @@
 //! What is run, and under which conditions.
 
 use crate::life::{Hooks, IgnoredFailures};
-use manycore_control::{placement::WorkerCpus, setting::Setting};
+use manycore_control::{placement::WorkerCpus, scheduler::Scheduler, setting::Setting};
 use manycore_experiment::metric::MetricReader;
 use manycore_topology::CpuSet;
 use std::{path::PathBuf, time::Duration};
@@ -21,6 +21,8 @@ pub struct Variant {
     pub nice: Option<i32>,
     /// Settings of the machine while it runs.
     pub settings: Vec<Setting>,
+    /// Scheduler of all tasks while it runs; not switched where it is absent.
+    pub scheduler: Option<Scheduler>,
     /// Commands around its runs.
     pub hooks: Hooks,
 }

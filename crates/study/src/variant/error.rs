@@ -1,5 +1,6 @@
 //! Why a text is not a variant.
 
+use crate::scheduler::ParseSchedulerError;
 use manycore_placement::{ParseMemoryPlacementError, ParsePolicyError};
 
 /// Why a text is not a variant or a parameter. The message says what to write.
@@ -7,8 +8,8 @@ use manycore_placement::{ParseMemoryPlacementError, ParsePolicyError};
 pub enum VariantError {
     /// The text is no item.
     #[error(
-        "'{0}' is not a part of a variant; write place=PLACE, memory=MEMORY, workers=N, nice=N, env:NAME=VALUE, \
-         set:FILE=VALUE or cmd=COMMAND, and combine them with commas"
+        "'{0}' is not a part of a variant; write place=PLACE, memory=MEMORY, workers=N, nice=N, sched=SCHEDULER, \
+         env:NAME=VALUE, set:FILE=VALUE or cmd=COMMAND, and combine them with commas"
     )]
     Unknown(String),
     /// An item is given twice.
@@ -20,6 +21,9 @@ pub enum VariantError {
     /// The text after `memory=` is not a memory policy.
     #[error(transparent)]
     Memory(#[from] ParseMemoryPlacementError),
+    /// The text after `sched=` is not a scheduler.
+    #[error(transparent)]
+    Scheduler(#[from] ParseSchedulerError),
     /// A setting of the machine is wrong.
     #[error("{0}")]
     Setting(String),

@@ -7,7 +7,7 @@ use manycore_text::names::misspelt;
 use std::collections::BTreeSet;
 
 /// The beginnings of items.
-const KEYS: [&str; 6] = ["place=", "memory=", "workers=", "nice=", "env:", "cmd="];
+const KEYS: [&str; 7] = ["place=", "memory=", "workers=", "nice=", "sched=", "env:", "cmd="];
 
 /// Placements that are items without `place=`, and what begins others.
 const PLACES: [&str; 3] = ["free", "close", "spread"];
@@ -125,6 +125,7 @@ fn apply(item: &str, spec: &mut VariantSpec) -> Result<String, Error> {
         "memory=" => spec.memory = value.parse()?,
         "workers=" => spec.workers = Some(number(value, 1..=65_536).ok_or_else(wrong(Error::Workers))?),
         "nice=" => spec.nice = Some(number(value, -20..=19).ok_or_else(wrong(Error::Nice))?),
+        "sched=" => spec.scheduler = Some(value.parse()?),
         "cmd=" => {
             let words = split_command(value);
             spec.command = words.map_err(|why| Error::Command(value.to_owned(), why.to_string()))?;
@@ -204,6 +205,21 @@ mod tests {
             "{}",
             said("govenor=performance")
         );
+    }
+
+    #[test]
+    fn schedulers_are_items_with_options() {
+        let label = |text: &str| spec(text).unwrap().scheduler.map(|scheduler| scheduler.to_string());
+        assert_eq!(label("close"), None);
+        assert_eq!(label("sched=kernel").as_deref(), Some("kernel"));
+        assert_eq!(label("fast=close,sched=cluster:spread,nice=1").as_deref(), Some("cluster:spread"));
+        let lavd = spec("sched=scx_lavd --performance --cpus 0,1,close").unwrap();
+        assert_eq!(lavd.scheduler.unwrap().to_string(), "scx_lavd --performance --cpus 0,1");
+        assert_eq!(lavd.place, Some("close".parse().unwrap()));
+        let said = |text: &str| spec(text).unwrap_err().to_string();
+        assert!(said("sched=kernel,sched=scx_lavd").contains("sched is given twice"));
+        assert!(said("sched=cluster:fast").contains("write kernel, cluster:spread"));
+        assert!(said("shed=kernel").contains("did you mean sched=?"), "{}", said("shed=kernel"));
     }
 
     #[test]

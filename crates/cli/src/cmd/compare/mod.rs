@@ -27,7 +27,7 @@ pub fn run(args: &Compare, terminal: Terminal) -> Outcome {
     let comparison = comparison(args)?;
     let machine = source::live()?;
     if checks.has_baseline() {
-        checks.check_variants(&compare::variant_names(&comparison, &machine)?)?;
+        checks.check_variants(&compare::variant_names(&comparison, &machine, &options)?)?;
     }
     let mut run = Run::begin("compare", &args.measuring.results, terminal, study::planned_seconds(&options))?
         .with_checks(checks);

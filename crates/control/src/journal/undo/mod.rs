@@ -1,8 +1,9 @@
-//! Undoes the changes of a journal: first tasks and their control groups, then resctrl groups, then settings.
+//! Undoes the changes of a journal: first schedulers, then tasks and their control groups, then resctrl groups, then settings.
 
 mod limits;
 mod resctrl_groups;
 mod result;
+mod schedulers;
 mod settings;
 mod tasks;
 
@@ -59,6 +60,7 @@ impl Pending {
                 ));
                 return restored;
             }
+            schedulers::restore(self, &mut restored);
             self.restore_tasks(&mut restored);
             resctrl_groups::restore(self, &mut restored);
             settings::restore(self, &mut restored);

@@ -16,6 +16,8 @@ pub struct UndoResult {
     pub control_groups: usize,
     /// Number of kernel settings that were restored.
     pub settings: usize,
+    /// Number of processes that kept a scheduler loaded and were ended.
+    pub schedulers: usize,
     /// Number of tasks that were moved back to their resctrl group.
     pub tasks_moved_back: usize,
     /// Number of resctrl groups that were removed.

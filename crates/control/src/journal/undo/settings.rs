@@ -6,7 +6,7 @@ use crate::{
     journal::{change::Change, pending::Pending},
     setting::{
         location::changes_cpus,
-        value::{same, value_of},
+        value::{part, present, same},
     },
 };
 use std::{
@@ -33,15 +33,16 @@ pub(super) fn restore(pending: &Pending, restored: &mut UndoResult) {
     let settings = settings(pending);
     let newer = if settings.is_empty() { Vec::new() } else { pending.newer() };
     // CPUs first: interrupts can be given to those that are online only.
-    let (of_cpus, others): (Vec<_>, Vec<_>) = settings.into_iter().partition(|(path, _)| changes_cpus(path));
-    for (path, setting) in of_cpus.into_iter().chain(others) {
+    let (of_cpus, others): (Vec<_>, Vec<_>) =
+        settings.into_iter().partition(|((path, _), _)| changes_cpus(path));
+    for (key @ (path, _), setting) in of_cpus.into_iter().chain(others) {
         let old = setting.old;
-        let result = match fs::read_to_string(path).as_deref().map(value_of) {
+        let result = match fs::read_to_string(path).as_deref().map(|text| present(path, text, old)) {
             Ok(now) if same(now, old) => Ok(()),
             Ok(now) if setting.wrote(now) => fs::write(path, old).inspect(|()| restored.settings += 1),
             Ok(now) => {
                 let wrote_it = |other: &&Pending| {
-                    self::settings(other).get(path).is_some_and(|setting| setting.wrote(now))
+                    self::settings(other).get(&key).is_some_and(|setting| setting.wrote(now))
                 };
                 let former = Change::OriginalSetting { path: path.clone(), old: old.to_owned() };
                 match newer.iter().find(wrote_it) {
@@ -76,16 +77,23 @@ impl WrittenSetting<'_> {
     }
 }
 
-/// Returns what was written to each file.
-fn settings(pending: &Pending) -> BTreeMap<&PathBuf, WrittenSetting<'_>> {
-    let mut known: BTreeMap<&PathBuf, WrittenSetting> = BTreeMap::new();
+/// A file, and the part of it that was written.
+type WrittenPart<'a> = (&'a PathBuf, Option<&'a str>);
+
+/// Returns what was written to each file, or part of one.
+fn settings(pending: &Pending) -> BTreeMap<WrittenPart<'_>, WrittenSetting<'_>> {
+    let mut known: BTreeMap<WrittenPart, WrittenSetting> = BTreeMap::new();
     for change in &pending.changes {
         match change {
             Change::Setting { path, old, new } => {
-                known.entry(path).or_insert(WrittenSetting { old, new: Vec::new() }).new.push(new);
+                known
+                    .entry((path, part(path, old)))
+                    .or_insert(WrittenSetting { old, new: Vec::new() })
+                    .new
+                    .push(new);
             }
             Change::OriginalSetting { path, old } => {
-                known.entry(path).and_modify(|entry| entry.old = old);
+                known.entry((path, part(path, old))).and_modify(|entry| entry.old = old);
             }
             _ => {}
         }
