@@ -174,7 +174,9 @@ mod tests {
         for &(cpu, pid) in cpus {
             snapshot.set(cpu, CpuUse::Watched(RunningTask { pid, tid: 100 + cpu }));
         }
-        other.iter().for_each(|&cpu| snapshot.set(cpu, CpuUse::Other));
+        for &cpu in other {
+            snapshot.set(cpu, CpuUse::Other);
+        }
         snapshot
     }
 
@@ -182,7 +184,9 @@ mod tests {
     fn shares(snapshots: &[Snapshot], level: Level, allowed: &str) -> Option<[f64; 3]> {
         let allowed: CpuSet = allowed.parse().unwrap();
         let mut accumulator = Accumulator::new(levels(&laboratory(), &allowed));
-        snapshots.iter().for_each(|snapshot| accumulator.add(snapshot, 10));
+        for snapshot in snapshots {
+            accumulator.add(snapshot, 10);
+        }
         let found = accumulator.shares().into_iter().find(|one| one.level == level)?;
         Some([found.any, found.same_process, found.different_processes].map(|one| one.share))
     }
@@ -191,7 +195,7 @@ mod tests {
     fn known_placements_have_known_shares() {
         let packed = tasks(&[(0, 1), (1, 1), (2, 1), (3, 1)], &[]);
         let apart = tasks(&[(0, 1), (4, 1), (8, 1), (12, 1)], &[]);
-        let of = |snapshot: &Snapshot, level| shares(&[snapshot.clone()], level, "0-15").unwrap();
+        let of = |snapshot: &Snapshot, level| shares(std::slice::from_ref(snapshot), level, "0-15").unwrap();
         assert_eq!(of(&packed, Level::Cluster), [1.0, 1.0, 0.0]);
         assert_eq!(of(&packed, Level::Llc), [1.0, 1.0, 0.0]);
         assert_eq!(of(&apart, Level::Cluster), [0.0; 3]);
@@ -220,7 +224,7 @@ mod tests {
     #[test]
     fn only_time_with_two_running_tasks_counts() {
         let alone = tasks(&[(0, 1)], &[1]);
-        assert_eq!(shares(&[alone.clone()], Level::Cluster, "0-15"), None);
+        assert_eq!(shares(std::slice::from_ref(&alone), Level::Cluster, "0-15"), None);
         let both = tasks(&[(0, 1), (1, 1)], &[]);
         assert_eq!(shares(&[alone, both], Level::Cluster, "0-15"), Some([1.0, 1.0, 0.0]));
     }
@@ -231,7 +235,7 @@ mod tests {
         for cpu in [0, 1] {
             moving.set(cpu, CpuUse::Watched(RunningTask { pid: 1, tid: 1 }));
         }
-        assert_eq!(shares(&[moving.clone()], Level::Cluster, "0-15"), None);
+        assert_eq!(shares(std::slice::from_ref(&moving), Level::Cluster, "0-15"), None);
         moving.set(9, CpuUse::Watched(RunningTask { pid: 1, tid: 2 }));
         assert_eq!(shares(&[moving], Level::Cluster, "0-15"), Some([0.0; 3]));
     }

@@ -43,7 +43,7 @@ impl Level {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Units {
     level: Level,
-    units: Vec<CpuSet>,
+    cpus: Vec<CpuSet>,
     /// The unit of each CPU, by its number; `None` for a CPU that is offline.
     of_cpu: Vec<Option<usize>>,
     /// Whether a task may run in each unit.
@@ -58,7 +58,7 @@ impl Units {
             cpus.iter().for_each(|cpu| of_cpu[cpu as usize] = Some(unit));
         }
         let is_allowed = units.iter().map(|cpus| cpus.intersects(allowed)).collect();
-        Self { level, units, of_cpu, is_allowed }
+        Self { level, cpus: units, of_cpu, is_allowed }
     }
 
     /// Returns the level.
@@ -73,7 +73,7 @@ impl Units {
 
     /// Returns the online CPUs of each unit.
     pub fn cpus(&self) -> &[CpuSet] {
-        &self.units
+        &self.cpus
     }
 
     /// Returns the index of the unit of a CPU; `None` if it is not online.
@@ -103,7 +103,7 @@ pub fn levels(machine: &Machine, allowed: &CpuSet) -> Vec<Units> {
     let mut levels: Vec<Units> = Vec::new();
     for (level, units) in found {
         let units = partition(&machine.online, units);
-        if can_be_shared(&units, allowed) && levels.iter().all(|other| other.units != units) {
+        if can_be_shared(&units, allowed) && levels.iter().all(|other| other.cpus != units) {
             levels.push(Units::new(level, units, allowed));
         }
     }

@@ -41,9 +41,20 @@
 
 mod accumulator;
 pub mod level;
+mod other_work;
+pub mod pace;
+mod processes;
+mod procfs;
+mod sampler;
 pub mod share;
 mod snapshot;
+mod text;
 
 pub use accumulator::{Accumulator, LevelSharing};
+pub use level::Level;
+pub use processes::{WatchedRoots, WatchedThreads};
+pub use procfs::ProcfsSource;
+pub use sampler::{DEFAULT_INTERVAL, Sampler, Sharing};
 pub use share::Share;
 pub use snapshot::{CpuUse, RunningTask, Snapshot, Source};
+pub use text::sentence;

@@ -259,7 +259,9 @@ mod tests {
         #[test]
         fn shares_and_times_agree(states in prop::collection::vec((any::<bool>(), 1u64..1 << 40), 1..5000)) {
             let mut time = StateTime::default();
-            states.iter().for_each(|&(is_in, ns)| time.add(is_in, ns));
+            for &(is_in, ns) in &states {
+                time.add(is_in, ns);
+            }
             let sum = |only: bool| states.iter().filter(|one| one.0 || !only).map(|one| one.1).sum::<u64>();
             prop_assert_eq!((time.part_ns(), time.whole_ns()), (sum(true), sum(false)));
             let found = time.share().unwrap();
