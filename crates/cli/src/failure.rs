@@ -197,7 +197,11 @@ impl From<manycore_study::Error> for Failure {
             E::LoadCpus { requested, usable } => {
                 Self::input(format!("--load-cpus {requested}: only CPUs {usable} can be used here"))
             }
-            E::EmptyCommand | E::OpenQuote(_) | E::PortInUse(_) => Self::input(error),
+            E::EmptyCommand
+            | E::OpenQuote(_)
+            | E::PortInUse(_)
+            | E::NothingToShare { .. }
+            | E::SharingMetric(_) => Self::input(error),
             E::Timeout { .. } => Self::Measured(format!("{error} (--timeout sets the limit)")),
             E::CommandFailed { .. }
             | E::HookFailed { .. }

@@ -37,6 +37,7 @@ pub mod quoted_command;
 pub mod results;
 pub mod schemas;
 pub mod settings;
+pub mod sharing;
 pub mod shell;
 pub mod signals;
 pub mod source;

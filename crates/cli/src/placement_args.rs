@@ -4,6 +4,7 @@ use crate::{
     cli::{Enforcement, PlacementArgs},
     failure::{Failure, Outcome},
     output,
+    sharing::TraceFile,
     signals::Signals,
     source, terminal,
 };
@@ -12,6 +13,7 @@ use manycore_control::{
     placement::{self, PlacementRequest, ResolvedPlacement, SignalSource},
 };
 use manycore_placement::{PlacementTrace, Reserve};
+use manycore_sharing::Sharing;
 use manycore_text::units;
 use manycore_topo::trace_text;
 use rustix::process::Signal;
@@ -75,18 +77,23 @@ pub fn report_restored(restored: &UndoResult, journal: &str, quiet: bool) -> Out
     restored.failure(journal).map_or(Ok(()), |failure| Err(Failure::missing(failure)))
 }
 
-/// Prints where the tasks ran, and evaluates `--check`.
+/// Prints where the tasks ran and what they shared, and evaluates `--check`.
 ///
 /// # Errors
 /// [`Failure::Check`] with `--check` if the plan did not hold. An error if the output file cannot be
 /// written.
-pub fn report_trace(trace: &PlacementTrace, args: &PlacementArgs) -> Outcome {
+pub fn report_trace(trace: &PlacementTrace, shared: Option<&Sharing>, args: &PlacementArgs) -> Outcome {
     if !args.quiet {
-        let text = trace_text::render(trace).text(terminal::of_stderr());
+        let mut document = trace_text::render(trace);
+        if let Some(line) = shared.and_then(manycore_sharing::sentence) {
+            document.paragraph(line);
+        }
+        let text = document.text(terminal::of_stderr());
         output::layout_note(text.trim_end());
     }
     if let Some(path) = &args.trace {
-        let json = serde_json::to_vec_pretty(trace).map_err(Failure::missing)?;
+        let json =
+            serde_json::to_vec_pretty(&TraceFile { trace, sharing: shared }).map_err(Failure::missing)?;
         output::write_file(path, &json)?;
     }
     let Some(least) = args.check else { return Ok(()) };

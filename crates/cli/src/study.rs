@@ -50,6 +50,7 @@ pub fn options(subcommand: &str, args: &Measuring) -> Outcome<Options> {
         warmups: args.warmup as usize,
         readers: args.metric.clone(),
         primary: args.primary.clone(),
+        sharing: args.sharing,
         service,
         load_cpus: args.load_cpus.clone(),
         timeout: args.timeout,

@@ -18,7 +18,7 @@ use manycore_falseshare::sharing::{Findings, Observation};
 use manycore_guard::{decision::event_line::EventLine, outlook::WhyReport};
 use manycore_irq::report::{InterruptMoves, Interrupts};
 use manycore_linux::resctrl::{state::QosState, watch::UsageSnapshot};
-use manycore_placement::{PlacementPlan, PlacementTrace};
+use manycore_placement::PlacementPlan;
 use manycore_qos::{changes::LimitChanges, enforcement::EnforcementReport};
 use manycore_report::{PrintedEvaluation, SessionComparison};
 use manycore_sched::show::SchedulerReport;
@@ -61,7 +61,7 @@ fn generated() -> Vec<(&'static str, Schema)> {
         ("loads", of::<manycore::loads::LoadList>()),
         ("machine", of::<Machine>()),
         ("memory-accesses", of::<Observation>()),
-        ("placement-trace", of::<PlacementTrace>()),
+        ("placement-trace", of::<manycore::sharing::TraceFile>()),
         ("plan", of::<PlacementPlan>()),
         ("qos", of::<QosState>()),
         ("qos-applied", of::<LimitChanges>()),

@@ -6,7 +6,7 @@
 //!
 //! | interface | modules |
 //! |---|---|
-//! | tasks and their CPUs | `tasks`, `process_reader` (without allocating), `affinity`, `pidfd`, `proc_events`, `targets`, `counters`, `clock` |
+//! | tasks and their CPUs | `tasks`, `process_reader` (without allocating), `task_state` (files stay open), `affinity`, `pidfd`, `proc_events`, `targets`, `counters`, `clock` |
 //! | commands | `job` (runs one to its end), `child` (starts one that cannot outlive us), `helper_process` (runs one without our privileges) |
 //! | memory | `memory`, `available_memory`, `memory_policy`, `process_memory`, `memory_lock`, `tmpfs`, `allocator` |
 //! | interrupts | `interrupts` |
@@ -58,6 +58,7 @@ pub mod sched_ext;
 pub mod scratch;
 pub mod sd_notify;
 pub mod targets;
+pub mod task_state;
 pub mod tasks;
 pub mod tmpfs;
 pub mod trusted_file;

@@ -130,6 +130,7 @@ pub(crate) mod tests {
             warmups: 1,
             readers: Vec::new(),
             primary: None,
+            sharing: None,
             service: None,
             load_cpus: None,
             timeout: Duration::from_mins(10),

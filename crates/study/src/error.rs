@@ -53,6 +53,19 @@ pub enum Error {
         /// Those that this process may use.
         usable: CpuSet,
     },
+    /// Tasks have no choice between units of a level whose sharing was to be observed.
+    #[error("{}", nothing_to_share(wanted, there, usable))]
+    NothingToShare {
+        /// The requested level, or `auto`.
+        wanted: String,
+        /// The levels at which they have a choice.
+        there: Vec<&'static str>,
+        /// The CPUs that this process may use.
+        usable: CpuSet,
+    },
+    /// A metric has the name of one of the metrics of sharing.
+    #[error("--sharing measures {0}: choose another name for your metric")]
+    SharingMetric(String),
     /// The port of a service is in use.
     #[error(
         "port {0} is already in use: stop the process that listens there, or give the service another port"
@@ -239,4 +252,16 @@ mod tests {
         assert!(after_success(1).starts_with("; the 1st succeeded: does it change its input?"));
         assert!(after_success(7).starts_with("; the 7 runs before succeeded: "));
     }
+}
+
+fn nothing_to_share(wanted: &str, there: &[&str], usable: &CpuSet) -> String {
+    let there = match there {
+        [] => "at no level of this machine".to_owned(),
+        there => format!("here at {}", there.join(", ")),
+    };
+    let what = if wanted == "auto" { "unit" } else { wanted };
+    format!(
+        "--sharing={wanted}: tasks on CPUs {usable} have no choice between sharing a {what} and using an idle one; they \
+         have one {there}"
+    )
 }

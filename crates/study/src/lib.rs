@@ -28,6 +28,7 @@ mod run_mark;
 pub mod scale;
 pub mod scheduler;
 pub mod service;
+pub mod sharing;
 pub mod subject;
 pub mod tune;
 pub mod variant;
@@ -51,6 +52,7 @@ use manycore_stats::Estimator;
 use manycore_topology::{CpuSet, Machine};
 use run_mark::RunMark;
 use service::{Service, ServiceSource};
+use sharing::{SharingLevel, SharingMeter};
 use std::{collections::BTreeMap, path::PathBuf, rc::Rc, time::Duration};
 use subject::{CommandSubject, RunSettings, SchedulerRuns, Variant};
 
@@ -74,6 +76,8 @@ pub struct Options {
     pub readers: Vec<MetricReader>,
     /// Name of the metric that decides; the first one where it is absent.
     pub primary: Option<String>,
+    /// The level at which it is observed what running tasks share; none where it is absent.
+    pub sharing: Option<SharingLevel>,
     /// A service that is placed instead of the command; the command is the load on it.
     pub service: Option<ServiceSource>,
     /// CPUs of the load on a service; those that the service's placements leave where it is absent.
@@ -296,6 +300,8 @@ fn subject(
     let schedulers = SchedulerRuns::begin(&session.record.subcommand, &variants)?;
     let mut parameters = conditions::parameters(options, &variants, load_cpus.as_ref(), files);
     parameters.extend(schedulers.as_ref().map(conditions::scheduler_parameters).into_iter().flatten());
+    let sharing = options.sharing.map(|level| SharingMeter::new(level, session.machine())).transpose()?;
+    sharing.as_ref().map_or(Ok(()), |meter| meter.check(&options.readers))?;
     let (mark, mut cleanup) = RunMark::begin()?;
     let mut start = |source: &ServiceSource| match source {
         ServiceSource::Command(command, ready) => {
@@ -306,6 +312,7 @@ fn subject(
     let settings = RunSettings {
         readers: options.readers.clone(),
         primary: options.primary.clone(),
+        sharing,
         timeout: options.timeout,
         ignored_failures: options.ignored_failures.clone(),
         load_cpus,

@@ -16,6 +16,7 @@ use manycore_linux::{
     job::{self, Job},
     tasks,
 };
+use manycore_sharing::WatchedRoots;
 use manycore_topology::{CpuSet, Machine};
 use rustix::process::Signal;
 use std::{
@@ -207,6 +208,11 @@ impl Service {
     /// Returns the CPU time of its living processes so far, in nanoseconds.
     pub fn cpu_ns(&self) -> u64 {
         tasks::with_descendants(&self.processes()).into_iter().filter_map(clock::process_cpu_ns).sum()
+    }
+
+    /// Returns where the processes whose running tasks are observed begin.
+    pub(crate) fn watched(&self) -> WatchedRoots {
+        WatchedRoots::Processes(self.processes())
     }
 
     /// Applies a placement to all its threads, present and future.

@@ -28,6 +28,7 @@ use manycore_linux::{
     job::{self, Job, JobUsage},
     tasks,
 };
+use manycore_sharing::{Sampler, Sharing, WatchedRoots};
 use manycore_topology::CpuSet;
 use rustix::process::Signal;
 use std::{
@@ -262,6 +263,7 @@ impl CommandSubject {
         // Settings may take CPUs offline.
         let own_cpus = affinity::allowed().unwrap_or_else(|_| self.inherited.clone());
         let mut enforcer = enforcer(&place, &own_cpus);
+        let sampler = self.observe_sharing(&known)?;
         let before = self.counter_reader.snapshot(&[], now_ns());
         let service_before = self.service_ns();
         let (since, began) = (SystemTime::now(), now_ns());
@@ -270,6 +272,7 @@ impl CommandSubject {
         let service_ns =
             self.service_ns().zip(service_before).map(|(after, before)| after.saturating_sub(before));
         let counters = self.counter_reader.delta(&before, &self.counter_reader.snapshot(&[], now_ns()));
+        let shared = sampler.and_then(Sampler::stop);
         if let Err(failure) = waited {
             drop(jobs);
             self.end_strays(&known);
@@ -288,7 +291,9 @@ impl CommandSubject {
             max_rss_bytes: ended.iter().map(|end| end.max_rss_bytes).sum(),
             service_ns,
         };
+        let sharing = self.sharing_values(&name, shared.as_ref());
         let values = figures(&self.settings.readers, &jobs, &used, since)
+            .map(|found| found.into_iter().chain(sharing).collect())
             .and_then(|found| self.figures.ordered(found))
             .map_err(|why| Error::NoFigures { command: name.clone(), why })?;
         let requests = requests(&self.settings.readers, &jobs, since)
@@ -309,6 +314,23 @@ impl CommandSubject {
             },
             ..Sample::default()
         })
+    }
+
+    /// Begins to observe what the tasks of a run share: those of the service if there is one, otherwise those of the
+    /// command, whose processes are no children yet.
+    fn observe_sharing(&self, known: &BTreeSet<u32>) -> Result<Option<Sampler>> {
+        let roots = || match &self.service {
+            Some(service) => service.watched(),
+            None => WatchedRoots::ChildrenOf { pid: std::process::id(), except: known.clone() },
+        };
+        self.settings.sharing.as_ref().map(|meter| meter.start(roots())).transpose()
+    }
+
+    /// Returns the metrics of what the tasks of a run shared, and notes what the user should know about them.
+    fn sharing_values(&mut self, name: &str, shared: Option<&Sharing>) -> Vec<(Metric, f64)> {
+        let Some(meter) = &self.settings.sharing else { return Vec::new() };
+        self.notes.extend(meter.note(name, shared));
+        meter.values(shared)
     }
 
     /// Measures the speed of the machine, unless that was done just before.

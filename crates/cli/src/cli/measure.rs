@@ -8,7 +8,7 @@ use clap::{Args, builder::PossibleValuesParser};
 use manycore_control::setting::KNOWN;
 use manycore_experiment::metric::{MetricReader, READERS};
 use manycore_placement::{MemoryPlacement, Policy};
-use manycore_study::scheduler::SchedulerChoice;
+use manycore_study::{scheduler::SchedulerChoice, sharing::SharingLevel};
 use manycore_topology::CpuSet;
 use std::{path::PathBuf, time::Duration};
 
@@ -140,6 +140,11 @@ pub struct Measuring {
     /// Metric that decides the comparison
     #[arg(long, value_name = "NAME")]
     pub primary: Option<String>,
+    /// Measure what running tasks share: the time in which all were apart although they could have shared a unit of
+    /// this level (core, cluster, llc) while another was idle, as metrics such as cluster_apart [default level: that at
+    /// which tasks have a choice]
+    #[arg(long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
+    pub sharing: Option<SharingLevel>,
     /// Start this service, place it instead of the command, and stop it afterwards. The command generates its load
     #[arg(long, value_name = "COMMAND", group = "any_service")]
     pub service: Option<String>,

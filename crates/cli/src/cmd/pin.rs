@@ -43,7 +43,7 @@ pub fn run(args: &PinArgs) -> Outcome {
     note(format!("{what}: {moved}, until all processes have ended or Ctrl-C"));
     let end = pinned.enforce(&signals)?;
     placement_args::report_restored(&end.restored, &end.journal, args.placing.quiet)?;
-    placement_args::report_trace(&end.trace, &args.placing)
+    placement_args::report_trace(&end.trace, None, &args.placing)
 }
 
 /// Describes the change for the journal: the command line, and the names of the processes.

@@ -3,10 +3,11 @@
 use crate::{
     cli::RunArgs,
     failure::{self, Failure, Outcome},
-    output, placement_args,
+    output, placement_args, sharing,
     signals::{self, Signals},
 };
 use manycore_control::placement::{self, PlacedCommand};
+use manycore_sharing::Sampler;
 use manycore_study::{format_command, with_workers};
 
 /// Runs the command to its end, enforces the placement of its tasks, and shows where they ran.
@@ -21,12 +22,16 @@ pub fn run(args: &RunArgs) -> Outcome {
     let what = format!("run --place {} -- {subject}", placement.plan.policy);
     let signals = Signals::catch(&signals::ALL)?;
     let command = PlacedCommand { words, subject, what, wait: args.wait };
-    let end = placement::run(&command, &placement, &signals)?;
+    let is_shown = !args.placing.quiet || args.placing.trace.is_some();
+    let sampler = is_shown.then(|| sharing::observe_children(&placement.machine)).flatten();
+    let end = placement::run(&command, &placement, &signals);
+    let shared = sampler.and_then(Sampler::stop);
+    let end = end?;
     let restored = end
         .restored
         .map_err(Failure::from)
         .and_then(|restored| placement_args::report_restored(&restored, &end.journal, args.placing.quiet));
-    let shown = placement_args::report_trace(&end.trace, &args.placing);
+    let shown = placement_args::report_trace(&end.trace, shared.as_ref(), &args.placing);
     if !args.placing.quiet && !args.wait && !end.left_running.unpinned.is_empty() {
         output::note("manycore: with --wait, manycore stays until such processes have ended");
     }

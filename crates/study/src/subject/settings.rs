@@ -1,6 +1,9 @@
 //! What is run, and under which conditions.
 
-use crate::life::{Hooks, IgnoredFailures};
+use crate::{
+    life::{Hooks, IgnoredFailures},
+    sharing::SharingMeter,
+};
 use manycore_control::{placement::WorkerCpus, scheduler::Scheduler, setting::Setting};
 use manycore_experiment::metric::MetricReader;
 use manycore_topology::CpuSet;
@@ -34,6 +37,8 @@ pub struct RunSettings {
     pub readers: Vec<MetricReader>,
     /// Name of the primary metric. `None` means the first metric of the first reader, or wall time.
     pub primary: Option<String>,
+    /// Observes what the tasks of each run share, where that is wanted.
+    pub sharing: Option<SharingMeter>,
     /// Time limit for one run.
     pub timeout: Duration,
     /// Runs that end with an error and count like any other one.
@@ -52,6 +57,7 @@ impl Default for RunSettings {
         Self {
             readers: Vec::new(),
             primary: None,
+            sharing: None,
             timeout: Duration::from_mins(10),
             ignored_failures: IgnoredFailures::None,
             load_cpus: None,

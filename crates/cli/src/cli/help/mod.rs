@@ -33,7 +33,7 @@ const TEMPLATE: &str = "{about-with-newline}\n{before-help}{usage-heading} {usag
 const HEADINGS: [(&str, &[&str]); 8] = [
     ("Variants", &["a", "b", "variant", "vs", "parameter", "reference"]),
     ("How long", &["budget", "quick", "standard", "full", "pairs", "count", "interval", "work_time", "once"]),
-    ("Method", &["by", "precision", "equivalent", "primary", "seed", "hold", "check"]),
+    ("Method", &["by", "precision", "equivalent", "primary", "sharing", "seed", "hold", "check"]),
     (
         "Life of a run",
         &[

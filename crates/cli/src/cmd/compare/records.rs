@@ -6,7 +6,7 @@ use crate::{
     cmd::report,
     failure::{Failure, Outcome},
     folder::RECORD,
-    load, output, results,
+    load, output, results, source,
 };
 use manycore_analysis::gate;
 use manycore_experiment::{
@@ -16,7 +16,7 @@ use manycore_experiment::{
 };
 use manycore_render::terminal::Terminal;
 use manycore_report::{Exported, NamedEvaluation, SessionComparison};
-use manycore_study::format_command;
+use manycore_study::{format_command, sharing::SharingMeter};
 use manycore_text::names::list;
 use std::{
     collections::BTreeSet,
@@ -196,6 +196,9 @@ fn check_metrics(args: &Compare) -> Outcome {
         unit: String::new(),
         better: Direction::Lower,
     }));
+    if let Some(level) = args.measuring.sharing {
+        metrics.extend(SharingMeter::new(level, &source::live()?)?.metrics());
+    }
     gate::check(&args.gates.fail_if, &metrics).map_err(Failure::Input)?;
     let names: Vec<String> = metrics.into_iter().map(|metric| metric.name).collect();
     match args.measuring.primary.as_ref().filter(|primary| !names.contains(primary)) {
