@@ -63,7 +63,9 @@ pub fn run(tasks: usize, time: Duration) -> Result<String, String> {
             }
         };
         begin.get_or_init(|| Instant::now() + LEAD * tasks as u32 + Duration::from_millis(100));
-        threads.iter().for_each(|thread| thread.thread().unpark());
+        for thread in &threads {
+            thread.thread().unpark();
+        }
         threads.into_iter().map(|thread| thread.join().unwrap_or(Err("a task panicked".to_owned()))).collect()
     });
     Ok(report(&results.into_iter().collect::<Result<Vec<_>, _>>()?, time))

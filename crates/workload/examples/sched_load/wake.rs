@@ -78,8 +78,12 @@ pub fn run(load: &Load) -> Result<String, String> {
         }
         let seconds = began.elapsed().as_secs_f64();
         stop.store(true, SeqCst);
-        mailboxes.iter().for_each(|mailbox| wake(&mailbox.messenger));
-        seats.iter().flatten().for_each(|seat| wake(&seat.thread));
+        for mailbox in &mailboxes {
+            wake(&mailbox.messenger);
+        }
+        for seat in seats.iter().flatten() {
+            wake(&seat.thread);
+        }
         spawned?;
         let latencies = workers.into_iter().flat_map(|worker| worker.join().unwrap_or_default()).collect();
         Ok::<(Vec<u32>, f64), String>((latencies, seconds))
@@ -129,16 +133,16 @@ fn work(
     loop {
         mailbox.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(number);
         wake(&mailbox.messenger);
-        let sent = loop {
+        let stamp = loop {
             if stop.load(SeqCst) {
                 return latencies;
             }
             match seat.sent.swap(0, SeqCst) {
                 0 => thread::park(),
-                sent => break sent,
+                stamp => break stamp,
             }
         };
-        let latency = (start.elapsed().as_nanos() as u64).saturating_sub(sent);
+        let latency = (start.elapsed().as_nanos() as u64).saturating_sub(stamp);
         latencies.push(latency.min(u32::MAX.into()) as u32);
         for _ in 0..steps {
             state ^= state << 13;
