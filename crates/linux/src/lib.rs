@@ -10,7 +10,7 @@
 //! | commands | `job` (runs one to its end), `child` (starts one that cannot outlive us), `helper_process` (runs one without our privileges) |
 //! | memory | `memory`, `available_memory`, `memory_policy`, `process_memory`, `memory_lock`, `tmpfs`, `allocator` |
 //! | interrupts | `interrupts` |
-//! | schedulers | `sched_ext` |
+//! | schedulers | `sched_ext`, `scheduling_class` |
 //! | resctrl | `resctrl`: state, capabilities, monitors, rates |
 //! | virtual machines | `vms`: running emulators and what they use |
 //! | files | `whole_file`, `line_file`, `scratch`, `trusted_file` |
@@ -55,6 +55,7 @@ pub mod process_reader;
 pub mod realtime;
 pub mod resctrl;
 pub mod sched_ext;
+pub mod scheduling_class;
 pub mod scratch;
 pub mod sd_notify;
 pub mod targets;

@@ -44,6 +44,26 @@ pub enum Error {
         /// Name and id of a process.
         process: String,
     },
+    /// The class of this process cannot be changed, which a command inherits.
+    #[error("this process cannot be scheduled by the loaded scheduler: {0}")]
+    SchedulingClass(std::io::Error),
+    /// A control group is none of version 2.
+    #[error("{0} is no control group of version 2: policies of groups need the unified hierarchy (cgroup2)")]
+    OldGroup(String),
+    /// Spread or pack is to be measured, but nothing says how much work is done.
+    #[error("spread and pack cannot be compared without a measure of the work")]
+    NoProgress,
+    /// Several policies are to be measured at the same time.
+    #[error("only one policy can be auto: what one measurement changes would disturb the other")]
+    SeveralAuto,
+    /// The progress of the work cannot be read.
+    #[error("the progress of the work cannot be read: {command}: {why}")]
+    Progress {
+        /// The command.
+        command: String,
+        /// What is wrong.
+        why: String,
+    },
     /// The program was built without the scheduler.
     #[error(
         "this manycore was built without the scheduler, for want of {0}: install it and build again, or keep threads \

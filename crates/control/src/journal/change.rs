@@ -162,6 +162,21 @@ pub enum Change {
         /// Its start time in clock ticks since boot.
         start: u64,
     },
+    /// The process that writes the journal is about to load a scheduler itself, or has replaced it. The kernel removes
+    /// the scheduler when that process ends.
+    OwnScheduler {
+        /// The kernel's name of the scheduler.
+        name: String,
+    },
+    /// The scheduling class of a task is changed to the one of loaded schedulers (`SCHED_EXT`).
+    SchedulingClass {
+        /// Thread id.
+        tid: u32,
+        /// Its start time in clock ticks since boot.
+        start: u64,
+        /// The class that it had (`SCHED_NORMAL` is 0, `SCHED_BATCH` is 3).
+        old: u32,
+    },
     /// An older journal that had placed the same task was undone. Its recorded original affinity replaces the
     /// one in this journal, which was set by the older one.
     OriginalAffinity {

@@ -132,7 +132,16 @@ fn counts(changes: &[Change]) -> String {
         (count(|change| matches!(change, Change::ControlGroup { .. })), "control group", "control groups"),
         (count(|change| matches!(change, Change::ProcessMoved { .. })), "process moved", "processes moved"),
         (count(|change| matches!(change, Change::Setting { .. })), "setting", "settings"),
-        (count(|change| matches!(change, Change::Scheduler { .. })), "scheduler", "schedulers"),
+        (
+            count(|change| matches!(change, Change::Scheduler { .. } | Change::OwnScheduler { .. })),
+            "scheduler",
+            "schedulers",
+        ),
+        (
+            count(|change| matches!(change, Change::SchedulingClass { .. })),
+            "task scheduled by it",
+            "tasks scheduled by it",
+        ),
         (count(|change| matches!(change, Change::ResctrlGroup { .. })), "QoS group", "QoS groups"),
         (count(|change| matches!(change, Change::TaskMoved { .. })), "task assigned", "tasks assigned"),
         (count(|change| matches!(change, Change::CpusMoved { .. })), "list of CPUs", "lists of CPUs"),

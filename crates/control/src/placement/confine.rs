@@ -5,7 +5,7 @@ use crate::{
     error::{Error, Result},
     journal::{self, Change, Journal, UndoResult},
 };
-use manycore_linux::{affinity, tasks};
+use manycore_linux::{affinity, scheduling_class, tasks};
 use manycore_topology::CpuSet;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -69,6 +69,33 @@ impl ConfinedThreads {
     /// Returns this process and the cleanup process, which must not be confined themselves.
     pub fn own_processes(&self) -> [u32; 2] {
         [std::process::id(), self.cleanup.id()]
+    }
+
+    /// Records that this process is about to load a scheduler with this name.
+    ///
+    /// # Errors
+    /// [`Error::JournalWrite`]; then nothing must be changed.
+    pub fn own_scheduler(&self, name: &str) -> Result<()> {
+        self.journal.record(&Change::OwnScheduler { name: name.to_owned() }).map_err(Error::JournalWrite)
+    }
+
+    /// Gives an ordinary task the class of loaded schedulers. Does nothing to tasks of other classes, such as real-time
+    /// ones. `inherits`: a task that has the class already has it from a task of ours, and is an ordinary one at the end.
+    /// Returns whether the task will be restored.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotFound`] if the task has ended; those of the journal, and of `sched_setscheduler(2)`.
+    pub fn schedule_by_loaded(&self, tid: u32, inherits: bool) -> io::Result<bool> {
+        use scheduling_class::{BATCH, EXT, NORMAL};
+        let start = tasks::start_time(tid).ok_or(io::ErrorKind::NotFound)?;
+        let old = match scheduling_class::of(tid)? {
+            EXT if inherits => NORMAL,
+            class @ (NORMAL | BATCH) => class,
+            _ => return Ok(false),
+        };
+        self.journal.record(&Change::SchedulingClass { tid, start, old })?;
+        scheduling_class::set(tid, EXT)?;
+        Ok(true)
     }
 
     pub(super) fn journal(&self) -> &Journal {

@@ -24,6 +24,7 @@ mod units;
 
 pub use decision::{Action, AffinityStep, Decision, DecisionState, Limits, ThreadReading, decide};
 pub use session::{AffinityEnd, AffinityEvent, AffinityObserver, AffinityRequest, AffinitySession};
+pub(crate) use sources::ProcessSource;
 pub use totals::{AffinityTotals, IntervalReport};
 pub use units::{Level, Unit, Units};
 

@@ -15,7 +15,7 @@ use std::{collections::BTreeSet, fs};
 const MAX_NAME: usize = 15;
 
 /// Where the processes of a group come from.
-pub(super) enum ProcessSource {
+pub(crate) enum ProcessSource {
     Processes(RunningProcesses),
     Name(String),
     Cgroup(Members),

@@ -4,6 +4,7 @@ mod limits;
 mod resctrl_groups;
 mod result;
 mod schedulers;
+mod scheduling_classes;
 mod settings;
 mod tasks;
 
@@ -61,6 +62,7 @@ impl Pending {
                 return restored;
             }
             schedulers::restore(self, &mut restored);
+            scheduling_classes::restore(self, &mut restored);
             self.restore_tasks(&mut restored);
             resctrl_groups::restore(self, &mut restored);
             settings::restore(self, &mut restored);

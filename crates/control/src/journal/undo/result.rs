@@ -18,6 +18,8 @@ pub struct UndoResult {
     pub settings: usize,
     /// Number of processes that kept a scheduler loaded and were ended.
     pub schedulers: usize,
+    /// Number of tasks whose scheduling class was restored.
+    pub scheduling_classes: usize,
     /// Number of tasks that were moved back to their resctrl group.
     pub tasks_moved_back: usize,
     /// Number of resctrl groups that were removed.
