@@ -99,6 +99,11 @@ impl Cleanup {
         Ok(cleanup)
     }
 
+    /// Returns the id of the cleanup process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Announces a thing that must not outlive this process.
     ///
     /// # Errors

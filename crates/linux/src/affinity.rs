@@ -67,6 +67,17 @@ pub fn restrict(tid: u32, cpus: &CpuSet) -> io::Result<()> {
     Mask::from_cpus(cpus).apply(tid)
 }
 
+/// Returns whether this process may change the affinity of the threads of process `pid`, as far as that is known before
+/// it is tried: it runs as the user of that process, or has `CAP_SYS_NICE`. `true` for a process that has ended.
+pub fn may_restrict(pid: u32) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    let is_capable = || {
+        rustix::thread::capabilities(None)
+            .is_ok_and(|sets| sets.effective.contains(rustix::thread::CapabilitySet::SYS_NICE))
+    };
+    crate::tasks::users(pid).is_none_or(|users| users.contains(&own)) || is_capable()
+}
+
 /// A CPU mask in the kernel's format.
 pub(crate) struct Mask(Vec<libc::c_ulong>);
 

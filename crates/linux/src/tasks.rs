@@ -106,6 +106,51 @@ pub fn cpu_ns(pid: u32, tid: u32) -> Option<u64> {
     })
 }
 
+/// How long a thread has run and waited since its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ThreadTimes {
+    /// Time on a CPU in nanoseconds.
+    pub run_ns: u64,
+    /// Time runnable but waiting for a CPU, in nanoseconds. A wait that has not ended yet is not in it.
+    pub wait_ns: u64,
+}
+
+/// Returns the times of thread `tid` of process `pid` (`/proc/PID/task/TID/schedstat`, up to one tick late). Without that
+/// file, the time on a CPU is in clock ticks, and that of waiting is 0.
+pub fn times(pid: u32, tid: u32) -> Option<ThreadTimes> {
+    let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).unwrap_or_default();
+    let mut fields = text.split_whitespace().map_while(|field| field.parse().ok());
+    match (fields.next(), fields.next()) {
+        (Some(run_ns), Some(wait_ns)) => Some(ThreadTimes { run_ns, wait_ns }),
+        _ => cpu_ns(pid, tid).map(|run_ns| ThreadTimes { run_ns, wait_ns: 0 }),
+    }
+}
+
+/// Where and how a thread is scheduled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadScheduling {
+    /// The CPU that it runs on or ran on last.
+    pub cpu: CpuId,
+    /// Whether it has a real-time or deadline policy (`SCHED_FIFO`, `SCHED_RR`, `SCHED_DEADLINE`).
+    pub is_realtime: bool,
+}
+
+/// Returns where and how thread `tid` of process `pid` is scheduled (`/proc/PID/task/TID/stat`, fields 39 and 41).
+pub fn scheduling(pid: u32, tid: u32) -> Option<ThreadScheduling> {
+    const REALTIME: [&str; 3] = ["1", "2", "6"];
+    let stat = Stat::read(&format!("{pid}/task/{tid}"))?;
+    let is_realtime = stat.field(41).is_some_and(|policy| REALTIME.contains(&policy));
+    Some(ThreadScheduling { cpu: stat.field(39)?.parse().ok()?, is_realtime })
+}
+
+/// Returns the effective and the real user of process `pid` (`Uid` of `/proc/PID/status`).
+pub fn users(pid: u32) -> Option<[u32; 2]> {
+    let text = read(&format!("/proc/{pid}/status"))?;
+    let mut ids = text.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace();
+    let real = ids.next()?.parse().ok()?;
+    Some([ids.next()?.parse().ok()?, real])
+}
+
 /// Counters of a process that the kernel passes on to its parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
@@ -239,6 +284,16 @@ mod tests {
         sleeper.wait().unwrap();
         fs::remove_file(odd).unwrap();
         assert_eq!(seen, (true, true, Some(std::process::id()), true, true));
+    }
+
+    #[test]
+    fn times_and_scheduling_of_this_thread_are_known() {
+        let (pid, tid) = (std::process::id(), rustix::thread::gettid().as_raw_nonzero().get() as u32);
+        let before = times(pid, tid).unwrap();
+        while times(pid, tid).unwrap().run_ns < before.run_ns + 1_000_000 {}
+        assert!(!scheduling(pid, tid).unwrap().is_realtime);
+        assert_eq!(users(pid).unwrap()[0], rustix::process::geteuid().as_raw());
+        assert_eq!((times(pid, u32::MAX >> 2), scheduling(pid, u32::MAX >> 2)), (None, None));
     }
 
     #[test]

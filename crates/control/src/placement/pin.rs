@@ -76,7 +76,7 @@ impl RunningProcesses {
     }
 
     /// Returns the ids of the processes that have not ended.
-    pub(super) fn running(&self) -> Vec<u32> {
+    pub fn running(&self) -> Vec<u32> {
         let runs = |pidfd: &OwnedFd| {
             let mut ended = [PollFd::new(pidfd, PollFlags::IN)];
             poll(&mut ended, Some(&Timespec::default())).is_ok_and(|count| count == 0)

@@ -18,7 +18,7 @@ use std::{
 };
 
 /// Environment variable that marks the processes of a run, so that `undo` can find them.
-const MARK: &str = "MANYCORE_RUN";
+pub(super) const MARK: &str = "MANYCORE_RUN";
 
 /// Time between two scans for processes that the command has left running.
 const DESCENDANT_POLL: Duration = Duration::from_millis(128);
@@ -171,7 +171,7 @@ fn wait_for_descendants(
 }
 
 /// Reaps zombies that became children of this process, except the command itself.
-fn reap_orphans(processes: &CommandProcesses, command: u32) {
+pub(super) fn reap_orphans(processes: &CommandProcesses, command: u32) {
     for pid in processes.children() {
         if pid != command && !tasks::is_alive(pid) {
             let _ = job::reap(pid);

@@ -98,8 +98,9 @@ impl Pending {
     fn record_in_newer(&self, tasks: Vec<Task>, restored: &mut UndoResult) {
         let newer = if tasks.is_empty() { Vec::new() } else { self.newer() };
         for Task { pid, tid, old, now, .. } in tasks {
-            let placed_it =
-                |other: &&Self| other.affinities().get(&(pid, tid)).is_some_and(|(_, new)| **new == now);
+            let placed_it = |other: &&Self| {
+                other.affinities().get(&(pid, tid)).is_some_and(|(_, given)| given.contains(&&now))
+            };
             match newer
                 .iter()
                 .find(placed_it)
@@ -189,13 +190,17 @@ impl Pending {
         found
     }
 
-    /// Returns the original affinity of each task and the affinity that was set last.
-    fn affinities(&self) -> BTreeMap<(u32, u32), (&CpuSet, &CpuSet)> {
-        let mut known: BTreeMap<(u32, u32), (&CpuSet, &CpuSet)> = BTreeMap::new();
+    /// Returns the original affinity of each task, and the last two affinities that were to be set: after SIGKILL the last
+    /// one may not have been set.
+    fn affinities(&self) -> BTreeMap<(u32, u32), (&CpuSet, [&CpuSet; 2])> {
+        let mut known: BTreeMap<(u32, u32), (&CpuSet, [&CpuSet; 2])> = BTreeMap::new();
         for change in &self.changes {
             match change {
                 Change::Affinity { pid, tid, old, new } => {
-                    known.entry((*pid, *tid)).and_modify(|entry| entry.1 = new).or_insert((old, new));
+                    known
+                        .entry((*pid, *tid))
+                        .and_modify(|(_, given)| *given = [given[1], new])
+                        .or_insert((old, [new, new]));
                 }
                 Change::OriginalAffinity { pid, tid, old } => {
                     known.entry((*pid, *tid)).and_modify(|entry| entry.0 = old);
@@ -217,13 +222,13 @@ impl Pending {
         let online = affinity::online();
         let shown = |cpus: &CpuSet| online.as_ref().map_or(cpus.clone(), |online| cpus.intersection(online));
         let all_ours: BTreeSet<CpuSet> =
-            given.values().map(|(_, new)| *new).chain(starts).map(shown).collect();
+            given.values().flat_map(|(_, given)| given).copied().chain(starts).map(shown).collect();
         let mut found = Vec::new();
         for (pid, process) in self.processes(members) {
             for tid in tasks::threads(pid) {
                 let Ok(now) = affinity::of_thread(tid) else { continue };
                 let (old, ours) = match given.get(&(pid, tid)) {
-                    Some((old, new)) => (*old, now == shown(new)),
+                    Some((old, given)) => (*old, given.iter().any(|new| now == shown(new))),
                     // Created since our last entry, with the affinity of its parent; or never changed.
                     None if all_ours.contains(&now) => (&process.cpus, true),
                     None => continue,
