@@ -6,7 +6,11 @@ mod sched;
 
 use crate::output;
 use manycore_evaluate::LoadOption;
-use std::{fmt::Display, process::ExitCode};
+use std::{
+    fmt::Display,
+    os::unix::process::ExitStatusExt,
+    process::{ExitCode, ExitStatus},
+};
 
 /// The reason for which a run failed. Each variant has one documented exit code and one message for standard
 /// error.
@@ -68,6 +72,23 @@ impl Failure {
     /// Returns the failure of something that the machine lacks: exit code 3.
     pub fn missing(message: impl Display) -> Self {
         Self::Missing(message.to_string())
+    }
+}
+
+/// Returns the outcome of a command that was run on behalf of the user: its exit status, as shells convert it (the exit
+/// code, or 128 + N after signal N), if that is not 0. `reported` is the outcome of what was done around it.
+///
+/// # Errors
+/// [`Failure::Status`], or the failure of `reported`.
+pub fn of_command(status: ExitStatus, reported: Outcome) -> Outcome {
+    let code = status.code().or_else(|| Some(128 + status.signal()?)).map_or(4, |code| code as u8);
+    match (code, reported) {
+        (0, reported) => reported,
+        (code, Ok(())) => Err(Failure::Status(code)),
+        (code, Err(failure)) => {
+            failure.report();
+            Err(Failure::Status(code))
+        }
     }
 }
 

@@ -37,7 +37,7 @@ pub use measure::{Command, Eval, EvalBudget, Measuring, Results, ResultsBase, Sc
 pub use place::{Enforcement, PinArgs, PlacementArgs, ProbeArgs, RunArgs, Undo};
 pub use plan::PlanArgs;
 pub use qos::{Qos, QosClear, QosProve, QosSet, QosShow, QosSubcommand, QosWatch, Resctrl, TargetArgs};
-pub use sched::{Sched, SchedShow, SchedSubcommand};
+pub use sched::{Sched, SchedRun, SchedShow, SchedSubcommand};
 pub use show::{Complete, Completions, Doctor, Man, Report, Schema, Topo, Worker};
 pub use spawn::{ALL as ALL_RUNTIMES, Light, Spawn, WorkChoice};
 pub use variants::{Compare, VariantArgs};

@@ -1,18 +1,27 @@
 //! The subcommand `sched`.
 
-use super::Format;
-use clap::Args;
-use std::path::PathBuf;
+use super::{
+    Format,
+    value::{interval, process_id},
+};
+use clap::{Args, ValueEnum, builder::NonEmptyStringValueParser};
+use manycore_sched::{
+    affinity::Level,
+    run::{Engine, Policy, Target, TargetPolicy},
+};
+use std::{path::PathBuf, time::Duration};
 
-/// Show the scheduler in force and its domains
+/// Show the scheduler, and spread threads over clusters
 ///
-/// Shows the scheduler that the kernel uses, and the groups of CPUs between which it moves threads.
+/// Shows the scheduler that the kernel uses and the groups of CPUs between which it moves threads; spreads the threads of
+/// named work over clusters, or packs them.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   manycore sched show                                 the scheduler, its domains, and what follows for threads
   sudo manycore sched show                            also what only root can read: features and tunables
-  manycore sched show --root host7                    from copied files of another machine")]
+  manycore sched show --root host7                    from copied files of another machine
+  manycore sched run --with affinity -- ./solver      keep its busy threads in different clusters")]
 pub struct Sched {
     #[command(subcommand)]
     pub subcommand: SchedSubcommand,
@@ -22,6 +31,7 @@ pub struct Sched {
 #[derive(Debug, clap::Subcommand)]
 pub enum SchedSubcommand {
     Show(SchedShow),
+    Run(SchedRun),
 }
 
 /// Show the scheduler in force and its domains
@@ -44,4 +54,171 @@ pub struct SchedShow {
     /// Read the sysfs, debugfs and procfs trees below DIR
     #[arg(long, value_name = "DIR", default_value = "/")]
     pub root: PathBuf,
+}
+
+/// Spread threads over clusters, or pack them
+///
+/// Keeps the busy threads of the named work in different clusters, or together in few, until it has ended or Ctrl-C.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  manycore sched run --with affinity -- ./solver --threads 4       a command, to its end
+  manycore sched run --with affinity --pid 812 --policy pack       a running process and its descendants
+  sudo manycore sched run --with affinity --name postgres          all processes of this name, now and later
+  sudo manycore sched run --with affinity --cgroup /web.slice=spread --cgroup /batch.slice=pack
+
+With --with affinity, no sched_ext and no root are needed for processes of one's own. Once per interval, a busy thread (25 \
+% of a CPU or more) that another cluster suited better in two consecutive intervals is moved there: at most 8 threads are \
+moved in one interval, and a moved thread stays for 5. Inside a cluster the kernel chooses the CPU. Threads that nothing \
+disturbs are left free. A thread whose affinity another program changes, or it itself, is left alone. `spread` uses idle \
+clusters first, near ones before those of other nodes, then idle cores, then SMT siblings, and fast cores before slow \
+ones. `pack` uses as few clusters as have CPUs for the busy threads of each named target. Affinities are restored at the \
+end, on signals, and after SIGKILL.
+
+A COMMAND keeps its exit status (128 + N after signal N), and gets the signals. Exit codes: 2 if the machine has only one \
+cluster, because there is nothing to spread over, or if a process does not exist; 3 if affinities may not be changed or \
+could not be restored.")]
+pub struct SchedRun {
+    /// Policy for the threads that are named without one of their own
+    #[arg(long, value_enum, value_name = "POLICY", default_value_t = SchedPolicy::Spread)]
+    pub policy: SchedPolicy,
+    /// What places the threads
+    #[arg(long, value_enum, value_name = "ENGINE", default_value_t = SchedEngine::SchedExt)]
+    pub with: SchedEngine,
+    /// Ids of processes; their descendants are meant as well
+    #[arg(long, value_name = "PID", value_delimiter = ',', value_parser = process_id)]
+    pub pid: Vec<u32>,
+    /// Name of processes, now and later, as `pgrep -x` finds them; their descendants are meant as well
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    pub name: Vec<String>,
+    /// A control group and those below it, with a policy of its own
+    #[arg(long, value_name = "PATH[=POLICY]", value_parser = cgroup_policy)]
+    pub cgroup: Vec<CgroupPolicy>,
+    /// Units over which threads are spread by affinities [default: cluster if clusters hold several cores, otherwise llc]
+    #[arg(long, value_enum, value_name = "LEVEL")]
+    pub level: Option<SchedLevel>,
+    /// Time between two decisions, at least 100ms
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = interval)]
+    pub interval: Duration,
+    /// Print a line for each interval and each change on standard error
+    #[arg(long, conflicts_with = "quiet")]
+    pub verbose: bool,
+    /// Print only errors on standard error
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// A command to start, and its arguments; started directly, without a shell
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
+}
+
+/// A policy of `sched run`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SchedPolicy {
+    /// Each busy thread in a cluster of its own, as long as there are idle ones.
+    Spread,
+    /// Busy threads together, in as few clusters as have CPUs for them.
+    Pack,
+    /// Spread or pack, as measured (not with affinities).
+    Auto,
+}
+
+/// What places the threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SchedEngine {
+    /// A scheduler in the kernel, for all processes or the named ones.
+    #[value(name = "sched_ext")]
+    SchedExt,
+    /// Affinities, set from user space once per interval.
+    Affinity,
+}
+
+/// What a unit is over which threads are spread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SchedLevel {
+    /// CPUs that share a mid-level resource, such as an L2.
+    Cluster,
+    /// CPUs that share a last-level cache.
+    Llc,
+    /// A core with its SMT siblings.
+    Core,
+}
+
+/// A control group, and its policy if it has one of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CgroupPolicy {
+    path: String,
+    policy: Option<Policy>,
+}
+
+/// Parses `PATH=POLICY`, or a path alone.
+fn cgroup_policy(text: &str) -> Result<CgroupPolicy, String> {
+    let parsed = |path: &str, policy| match path {
+        "" => Err("the path of the control group is missing: write PATH=POLICY".to_owned()),
+        path => Ok(CgroupPolicy { path: path.to_owned(), policy }),
+    };
+    match text.rsplit_once('=') {
+        Some((path, word)) => parsed(path, Some(word.parse()?)),
+        None => parsed(text, None),
+    }
+}
+
+impl SchedRun {
+    /// Returns the work that is named, the more specific first, with its policies.
+    pub fn targets(&self) -> Vec<TargetPolicy> {
+        let own = Policy::from(self.policy);
+        let cgroups = self.cgroup.iter().map(|group| TargetPolicy {
+            target: Target::Cgroup(group.path.clone()),
+            policy: group.policy.unwrap_or(own),
+        });
+        let pids = self.pid.iter().map(|pid| Target::Process(*pid));
+        let names = self.name.iter().map(|name| Target::Name(name.clone()));
+        let command = (!self.command.is_empty()).then(|| Target::Command(self.command.clone()));
+        cgroups
+            .chain(pids.chain(names).chain(command).map(|target| TargetPolicy { target, policy: own }))
+            .collect()
+    }
+}
+
+impl From<SchedPolicy> for Policy {
+    fn from(policy: SchedPolicy) -> Self {
+        match policy {
+            SchedPolicy::Spread => Self::Spread,
+            SchedPolicy::Pack => Self::Pack,
+            SchedPolicy::Auto => Self::Auto,
+        }
+    }
+}
+
+impl From<SchedEngine> for Engine {
+    fn from(engine: SchedEngine) -> Self {
+        match engine {
+            SchedEngine::SchedExt => Self::SchedExt,
+            SchedEngine::Affinity => Self::Affinity,
+        }
+    }
+}
+
+impl From<SchedLevel> for Level {
+    fn from(level: SchedLevel) -> Self {
+        match level {
+            SchedLevel::Cluster => Self::Cluster,
+            SchedLevel::Llc => Self::Llc,
+            SchedLevel::Core => Self::Core,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_control_group_may_have_a_policy_and_an_equals_sign() {
+        let group = |path: &str, policy| Ok(CgroupPolicy { path: path.to_owned(), policy });
+        assert_eq!(cgroup_policy("/a=pack"), group("/a", Some(Policy::Pack)));
+        assert_eq!(cgroup_policy("/a=b=spread"), group("/a=b", Some(Policy::Spread)));
+        assert_eq!(cgroup_policy("/a"), group("/a", None));
+        assert_eq!(cgroup_policy("/a=x").unwrap_err(), "'x' is not a policy; write spread, pack or auto");
+        assert!(cgroup_policy("=pack").unwrap_err().contains("PATH=POLICY"));
+    }
 }

@@ -2,13 +2,12 @@
 
 use crate::{
     cli::RunArgs,
-    failure::{Failure, Outcome},
+    failure::{self, Failure, Outcome},
     output, placement_args,
     signals::{self, Signals},
 };
 use manycore_control::placement::{self, PlacedCommand};
 use manycore_study::{format_command, with_workers};
-use std::{os::unix::process::ExitStatusExt, process::ExitStatus};
 
 /// Runs the command to its end, enforces the placement of its tasks, and shows where they ran.
 ///
@@ -32,17 +31,5 @@ pub fn run(args: &RunArgs) -> Outcome {
         output::note("manycore: with --wait, manycore stays until such processes have ended");
     }
     let reported = end.waited.map_err(Failure::from).and(restored).and(shown);
-    match (exit_code(end.status), reported) {
-        (0, reported) => reported,
-        (code, Ok(())) => Err(Failure::Status(code)),
-        (code, Err(failure)) => {
-            failure.report();
-            Err(Failure::Status(code))
-        }
-    }
-}
-
-/// Converts an exit status as shells do: the exit code, or 128 + N after signal N.
-fn exit_code(status: ExitStatus) -> u8 {
-    status.code().or_else(|| Some(128 + status.signal()?)).map_or(4, |code| code as u8)
+    failure::of_command(end.status, reported)
 }

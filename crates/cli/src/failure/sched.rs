@@ -1,12 +1,25 @@
-//! Exit codes of errors of the scheduler.
+//! Exit codes of errors of the scheduler, and the options that avoid them.
 
 use super::Failure;
 use manycore_sched as sched;
 
 impl From<sched::Error> for Failure {
     fn from(error: sched::Error) -> Self {
-        match &error {
-            sched::Error::Topology(_) => Self::input(error),
+        use sched::Error;
+        match error {
+            Error::Control(error) => error.into(),
+            Error::NoTarget => {
+                Self::input(format!("{error}: give --pid, --name, --cgroup, or a command after --"))
+            }
+            Error::AutoPolicy => {
+                Self::input("--policy auto: affinities cannot be chosen by measurement; give spread or pack")
+            }
+            Error::OneUnit { ref others, .. } => Self::input(match others.first() {
+                Some(level) => format!("{error} (--level {})", level.word()),
+                None => error.to_string(),
+            }),
+            Error::NotPermitted { .. } => Self::missing(error),
+            Error::Topology(_) | Error::Target(_) | Error::NoProcessNamed(_) => Self::input(error),
         }
     }
 }

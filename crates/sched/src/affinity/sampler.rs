@@ -123,7 +123,8 @@ impl ThreadSampler {
         let parent = tasks::parent(pid).and_then(|parent| self.processes.get(&parent));
         let inherited = |process: &&KnownProcess| process.given.contains(&now);
         let same_group = || self.processes.values().filter(|process| process.group == group);
-        let heir_of = parent.map_or_else(|| same_group().find(inherited), |parent| Some(parent).filter(inherited));
+        let heir_of =
+            parent.map_or_else(|| same_group().find(inherited), |parent| Some(parent).filter(inherited));
         let (original, given) = match heir_of {
             Some(parent) => (parent.original.clone(), parent.given.clone()),
             None => (now, BTreeSet::new()),

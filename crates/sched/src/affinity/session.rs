@@ -178,7 +178,11 @@ impl AffinitySession {
     ///
     /// # Errors
     /// Waiting failed. Affinities are restored then as well.
-    pub fn run(mut self, signals: &dyn SignalSource, observer: &mut dyn AffinityObserver) -> Result<AffinityEnd> {
+    pub fn run(
+        mut self,
+        signals: &dyn SignalSource,
+        observer: &mut dyn AffinityObserver,
+    ) -> Result<AffinityEnd> {
         let ended = self.follow(signals, observer);
         self.totals.elapsed = self.began.elapsed();
         self.totals.cost = cpu_time().saturating_sub(self.cost_before);

@@ -6,8 +6,8 @@ use crate::{
 };
 use manycore_control::placement::{FollowedCommand, RunningProcesses};
 use manycore_linux::{
-    tasks,
     targets::{self, Members},
+    tasks,
 };
 use std::{collections::BTreeSet, fs};
 
@@ -106,6 +106,10 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         fs::copy("/bin/sleep", folder.join(&long)).unwrap();
         let mut child = Command::new(folder.join(&long)).arg("1000").spawn().unwrap();
+        // Name and arguments are set a moment after the program has been started.
+        while named(&long).is_empty() {
+            std::thread::yield_now();
+        }
         let found = [&long[..], &long[..15], &long[..16], "a-very", "no such name"].map(named);
         child.kill().unwrap();
         child.wait().unwrap();
@@ -114,9 +118,6 @@ mod tests {
         assert_eq!(found[0], this);
         assert!(found[1].contains(&child.id()), "{found:?}");
         assert_eq!(found[2..], [BTreeSet::new(), BTreeSet::new(), BTreeSet::new()]);
-        assert!(matches!(
-            ProcessSource::find(&Target::Name(long)).err(),
-            Some(Error::NoProcessNamed(_))
-        ));
+        assert!(matches!(ProcessSource::find(&Target::Name(long)).err(), Some(Error::NoProcessNamed(_))));
     }
 }

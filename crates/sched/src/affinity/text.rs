@@ -80,11 +80,7 @@ pub fn summary(totals: &AffinityTotals) -> Vec<String> {
 /// Describes the CPU time that the tool itself used.
 fn cost(used: Duration, seconds: f64) -> String {
     let per_second = used.as_secs_f64() / seconds.max(1e-3);
-    format!(
-        "cost: {} of CPU time per second, {} of one CPU",
-        milliseconds(per_second),
-        percent(per_second),
-    )
+    format!("cost: {} of CPU time per second, {} of one CPU", milliseconds(per_second), percent(per_second),)
 }
 
 /// Formats a short time: `0.84 ms`, `12 ms`.

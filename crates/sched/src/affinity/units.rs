@@ -138,11 +138,7 @@ impl Units {
     /// Returns how far apart two units are: 0 below one last-level cache, 1 in one node, 2 otherwise.
     pub fn distance(&self, one: usize, other: usize) -> usize {
         let (one, other) = (&self.all[one], &self.all[other]);
-        if one.node != other.node {
-            2
-        } else {
-            usize::from(one.llc != other.llc)
-        }
+        if one.node != other.node { 2 } else { usize::from(one.llc != other.llc) }
     }
 }
 
@@ -176,8 +172,13 @@ mod tests {
 
     #[test]
     fn units_of_each_level_have_their_cache_and_node() {
-        let two_by_two =
-            machine(&MachineSpec { packages: 2, clusters: 2, cores: 4, threads: 2, ..MachineSpec::default() });
+        let two_by_two = machine(&MachineSpec {
+            packages: 2,
+            clusters: 2,
+            cores: 4,
+            threads: 2,
+            ..MachineSpec::default()
+        });
         assert_eq!(Level::of_machine(&two_by_two), Level::Cluster);
         let clusters = Units::of(&two_by_two, Level::Cluster);
         assert_eq!(cpus(&clusters), ["0-7", "8-15", "16-23", "24-31"]);
@@ -199,12 +200,8 @@ mod tests {
 
     #[test]
     fn isolated_cpus_are_in_no_unit_and_slow_cores_are_another_kind() {
-        let mut hybrid = machine(&MachineSpec {
-            clusters: 2,
-            cores: 4,
-            efficiency_cores: 4,
-            ..MachineSpec::default()
-        });
+        let mut hybrid =
+            machine(&MachineSpec { clusters: 2, cores: 4, efficiency_cores: 4, ..MachineSpec::default() });
         hybrid.isolated = "0-1".parse().unwrap();
         let units = Units::of(&hybrid, Level::Cluster);
         assert_eq!(units.all[0].cpus.to_string(), "2-3");

@@ -1,5 +1,6 @@
-//! `manycore sched`: shows the scheduler.
+//! `manycore sched`: shows the scheduler, and spreads threads over clusters.
 
+mod run;
 mod show;
 
 use crate::{
@@ -12,5 +13,6 @@ use manycore_render::terminal::Terminal;
 pub fn run(args: &Sched, terminal: Terminal) -> Outcome {
     match &args.subcommand {
         SchedSubcommand::Show(args) => show::run(args, terminal),
+        SchedSubcommand::Run(args) => run::run(args),
     }
 }

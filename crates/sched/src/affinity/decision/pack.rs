@@ -3,7 +3,7 @@
 //! The layout of a group depends on where its threads are, but threads that have reached their place only confirm it: the
 //! unit with most confined threads is filled first. So moves end.
 
-use super::{Action, AffinityStep, DecisionState, Limits, view::View};
+use super::{AffinityStep, DecisionState, Limits, view::View};
 use crate::run::FixedPolicy;
 use std::{cmp::Reverse, collections::BTreeSet};
 
@@ -102,7 +102,8 @@ fn assigned(view: &View, members: &[usize], units: &[usize], room: &mut [usize])
     placed
 }
 
-/// Moves the threads that are due to their units. Threads of the same groups that are in their units are held there.
+/// Moves the threads that are due to their units, and holds those that are in theirs: the kernel would scatter them, and
+/// change the room of other groups.
 pub(super) fn moves(
     view: &mut View,
     layout: &[Option<usize>],
@@ -110,7 +111,6 @@ pub(super) fn moves(
     limits: &Limits,
 ) -> Vec<AffinityStep> {
     let mut steps = Vec::new();
-    let mut groups = BTreeSet::new();
     let mut due: Vec<usize> = (0..view.threads.len())
         .filter(|&at| layout[at].is_some_and(|unit| unit != view.threads[at].unit))
         .filter(|&at| state.is_due(view.reading(at).tid, limits))
@@ -118,7 +118,6 @@ pub(super) fn moves(
     due.sort_by_key(|&at| view.threads[at].is_confined);
     for at in due.into_iter().take(limits.max_moves) {
         let Some(unit) = layout[at] else { continue };
-        groups.insert(view.reading(at).group);
         steps.push(view.place(at, unit));
     }
     let stays = |view: &View, at: usize| {
@@ -126,13 +125,11 @@ pub(super) fn moves(
         layout[at] == Some(thread.unit)
             && thread.is_movable
             && !thread.is_confined
-            && groups.contains(&view.reading(at).group)
+            && state.busy_for(view.reading(at).tid) >= limits.confirm
     };
     let staying: Vec<usize> = (0..view.threads.len()).filter(|&at| stays(view, at)).collect();
     for at in staying.into_iter().take(limits.max_moves) {
-        let step = view.place(at, view.threads[at].unit);
-        debug_assert_eq!(step.action, Action::Hold);
-        steps.push(step);
+        steps.push(view.place(at, view.threads[at].unit));
     }
     steps
 }

@@ -61,12 +61,7 @@ pub(super) fn better(view: &View, at: usize) -> Option<usize> {
 }
 
 /// Moves the threads that are due, those with the worst place first, and holds the threads that stay where others leave.
-pub(super) fn moves(
-    view: &mut View,
-    state: &DecisionState,
-    limits: &Limits,
-    steps: &mut Vec<AffinityStep>,
-) {
+pub(super) fn moves(view: &mut View, state: &DecisionState, limits: &Limits, steps: &mut Vec<AffinityStep>) {
     let due: Vec<usize> = (0..view.threads.len())
         .filter(|&at| view.policy(at) == FixedPolicy::Spread && state.is_due(view.reading(at).tid, limits))
         .collect();
@@ -102,14 +97,12 @@ fn has_free_thread(view: &View, unit: usize) -> bool {
     })
 }
 
-/// Confines the threads that stay in units that others have left, so that the kernel does not move them after those.
+/// Confines the threads that stay in units that others have left, so that the kernel does not move them after those. Threads
+/// that are packed are among them.
 fn hold(view: &mut View, units: &[usize], limits: &Limits, steps: &mut Vec<AffinityStep>) {
     let stays = |view: &View, at: usize| {
         let thread = &view.threads[at];
-        thread.is_movable
-            && !thread.is_confined
-            && view.policy(at) == FixedPolicy::Spread
-            && units.contains(&thread.unit)
+        thread.is_movable && !thread.is_confined && units.contains(&thread.unit)
     };
     let staying: Vec<usize> = (0..view.threads.len()).filter(|&at| stays(view, at)).collect();
     for at in staying.into_iter().take(limits.max_moves) {

@@ -14,6 +14,8 @@ const FOREIGN_WEIGHT: f64 = 0.5;
 #[derive(Clone, Copy, Debug, Default)]
 struct ThreadMemory {
     is_busy: bool,
+    /// Number of consecutive intervals in which it was busy.
+    busy_for: u32,
     /// Number of consecutive intervals in which it was not busy.
     idle_for: u32,
     /// Number of consecutive intervals in which another unit would have suited it better.
@@ -53,6 +55,7 @@ impl DecisionState {
             let mut memory = before.get(&reading.tid).copied().unwrap_or_default();
             let threshold = if memory.is_busy { limits.idle } else { limits.busy };
             memory.is_busy = reading.demand >= threshold;
+            memory.busy_for = if memory.is_busy { memory.busy_for.saturating_add(1) } else { 0 };
             memory.idle_for = if memory.is_busy { 0 } else { memory.idle_for.saturating_add(1) };
             memory.rest = memory.rest.saturating_sub(1);
             self.threads.insert(reading.tid, memory);
@@ -98,6 +101,10 @@ impl DecisionState {
 
     pub(super) fn is_busy(&self, tid: u32) -> bool {
         self.threads.get(&tid).is_some_and(|memory| memory.is_busy)
+    }
+
+    pub(super) fn busy_for(&self, tid: u32) -> u32 {
+        self.threads.get(&tid).map_or(0, |memory| memory.busy_for)
     }
 
     pub(super) fn idle_for(&self, tid: u32) -> u32 {
