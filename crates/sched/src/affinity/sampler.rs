@@ -29,6 +29,8 @@ struct KnownThread {
     /// Whether it has an affinity that it neither chose nor was meant to have.
     is_displaced: bool,
     is_fixed: bool,
+    /// Whether it had another affinity than the one that was set at the last sample.
+    was_changed: bool,
     refusals: u32,
 }
 
@@ -146,6 +148,7 @@ impl ThreadSampler {
             confined: None,
             is_displaced: is_inherited,
             is_fixed: false,
+            was_changed: false,
             refusals: 0,
         };
         self.threads.insert(tid, thread);
@@ -171,7 +174,7 @@ impl ThreadSampler {
                 demand: active.demand,
                 original: thread.original.clone(),
                 confined: thread.confined.clone(),
-                is_fixed: thread.is_fixed || scheduling.is_realtime,
+                is_fixed: thread.is_fixed || thread.was_changed || scheduling.is_realtime,
             });
         }
         sample.foreign = self.foreign(units, &ours);
@@ -271,15 +274,19 @@ impl KnownThread {
             return None;
         };
         let expected = online.map_or_else(|| confined.clone(), |online| confined.intersection(online));
+        let was_changed = std::mem::replace(&mut self.was_changed, now != expected);
         if now == expected {
             return None;
         }
-        self.confined = None;
         if expected.is_subset(&now) {
-            self.is_displaced = true;
+            (self.confined, self.is_displaced, self.was_changed) = (None, true, false);
             return Some(Finding::Displaced { tid: self.id.tid });
         }
-        self.is_fixed = true;
+        // While a CPU goes offline, affinities and the list of online CPUs do not change at the same time.
+        if !was_changed {
+            return None;
+        }
+        (self.confined, self.is_fixed, self.was_changed) = (None, true, false);
         Some(Finding::ChoseCpus { thread: self.id, cpus: now })
     }
 }

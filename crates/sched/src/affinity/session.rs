@@ -223,11 +223,10 @@ impl AffinitySession {
                 return Ok(None);
             }
             let before = cpu_time();
-            let elapsed = last.elapsed();
             last = Instant::now();
             let report = self.step(observer);
             let cost = cpu_time().saturating_sub(before);
-            let report = IntervalReport { at: self.began.elapsed(), elapsed, cost, ..report };
+            let report = IntervalReport { at: self.began.elapsed(), cost, ..report };
             self.totals.add(&report);
             observer.event(&AffinityEvent::Interval(report));
             pause = self.interval.max(cost * MAX_CPU_FRACTION);
@@ -355,4 +354,43 @@ fn has_ended(error: &io::Error) -> bool {
 
 fn is(error: &io::Error, errno: Errno) -> bool {
     error.raw_os_error() == Some(errno.raw_os_error())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{affinity::tests::machine, run::Policy};
+    use manycore_topology::synthetic::MachineSpec;
+
+    fn request(target: Target, policy: Policy) -> AffinityRequest {
+        let groups = vec![TargetPolicy { target, policy }];
+        AffinityRequest { groups, level: None, interval: Duration::from_secs(1), what: "a test".to_owned() }
+    }
+
+    #[test]
+    fn requests_that_cannot_be_met_are_refused_before_anything_is_changed() {
+        let one = machine(&MachineSpec::default());
+        let two = machine(&MachineSpec { clusters: 2, ..MachineSpec::default() });
+        let begin = |machine, request| AffinitySession::begin(machine, &request).err();
+        let this = || Target::Process(std::process::id());
+        let error = begin(&one, request(this(), Policy::Spread));
+        let Some(Error::OneUnit { level: Level::Llc, others }) = &error else { unreachable!("{error:?}") };
+        assert_eq!(others, &[Level::Core]);
+        let said = error.as_ref().map(ToString::to_string).unwrap();
+        assert!(
+            said.contains("only one last-level cache") && said.contains("it has several cores"),
+            "{said}"
+        );
+        assert!(matches!(begin(&two, request(this(), Policy::Auto)), Some(Error::AutoPolicy)));
+        let nothing = AffinityRequest { groups: Vec::new(), ..request(this(), Policy::Pack) };
+        assert!(matches!(begin(&two, nothing), Some(Error::NoTarget)));
+        let gone = request(Target::Process(0x7fff_fff0), Policy::Pack);
+        let error = begin(&two, gone);
+        assert!(
+            matches!(error, Some(Error::Control(manycore_control::Error::NoProcess { .. }))),
+            "{error:?}"
+        );
+        let cgroup = request(Target::Cgroup("/no/such".to_owned()), Policy::Pack);
+        assert!(matches!(begin(&two, cgroup), Some(Error::Target(_))));
+    }
 }

@@ -88,3 +88,50 @@ fn milliseconds(seconds: f64) -> String {
     let ms = seconds * 1e3;
     if ms < 9.95 { format!("{ms:.2} ms") } else { format!("{ms:.0} ms") }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::affinity::{Level, tests::machine};
+    use manycore_topology::synthetic::MachineSpec;
+
+    #[test]
+    fn intervals_and_the_summary_read_well() {
+        let units =
+            Units::of(&machine(&MachineSpec { clusters: 4, ..MachineSpec::default() }), Level::Cluster);
+        let steps = [Action::Move, Action::Move, Action::Hold];
+        let steps = steps.map(|action| AffinityStep { tid: 7, action, cpus: "2-3".parse().unwrap() });
+        let report = IntervalReport {
+            at: Duration::from_millis(12_010),
+            threads: 9,
+            busy: 4,
+            used_units: 1,
+            units: 4,
+            misplaced: 4,
+            steps: steps.to_vec(),
+            cost: Duration::from_micros(840),
+        };
+        assert_eq!(
+            interval(&report, &units),
+            "12 s: 4 busy threads in 1 of 4 clusters, 4 misplaced, 2 moved, 1 held, 0.84 ms of CPU time"
+        );
+        assert_eq!(step(&steps[0]), "thread 7 is moved to CPUs 2-3");
+        let mut totals = AffinityTotals::default();
+        totals.add(&report);
+        totals.add(&IntervalReport { busy: 4, ..IntervalReport::default() });
+        let ended = AffinityTotals {
+            elapsed: Duration::from_secs(2),
+            cost: Duration::from_millis(3),
+            changed_threads: 3,
+            ..totals
+        };
+        assert_eq!(
+            summary(&ended),
+            [
+                "2 intervals in 2 s: 2 moved to another place, 1 held, 0 released; affinities of 3 threads changed",
+                "another place would have suited a busy thread better in 1 of 2 busy intervals (50 %)",
+                "cost: 1.50 ms of CPU time per second, 0.15 % of one CPU",
+            ]
+        );
+    }
+}

@@ -22,8 +22,6 @@ pub struct IntervalReport {
     pub steps: Vec<AffinityStep>,
     /// CPU time that this process used for it.
     pub cost: Duration,
-    /// Time since the last interval.
-    pub elapsed: Duration,
 }
 
 /// The sums of all intervals.
