@@ -89,6 +89,24 @@ fn settings_changed_by_others_stay_unchanged() {
 }
 
 #[test]
+fn an_affinity_is_restored_if_its_owner_was_killed_before_the_next_one_was_set() {
+    let cpus = affinity::allowed().unwrap();
+    if cpus.len() < 2 {
+        return eprintln!("SKIPPED: needs two CPUs");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let sleeper = Sleeper::new();
+    let pid = sleeper.pid();
+    let journal = Journal::begin(folder.path(), "sched", "", false).unwrap();
+    let old = pin(&journal, pid, &first_cpu());
+    let new = CpuSet::single(cpus.last().unwrap());
+    journal.record(&Change::Affinity { pid, tid: pid, old: old.clone(), new }).unwrap();
+    let restored = journal.undo().unwrap();
+    assert_eq!(restored, UndoResult { tasks: 1, ..UndoResult::default() });
+    assert_eq!(affinity::of_thread(pid).unwrap(), old);
+}
+
+#[test]
 fn another_process_with_the_same_id_is_not_touched() {
     let folder = tempfile::tempdir().unwrap();
     let sleeper = Sleeper::new();
