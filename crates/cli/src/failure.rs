@@ -22,7 +22,7 @@ pub enum Failure {
     Input(String),
     /// 3: a required permission, file system or program is missing, or an output cannot be written.
     Missing(String),
-    /// 4: a measured command or worker failed.
+    /// 4: a measured command, worker or scheduler failed.
     Measured(String),
     /// 130: interrupted; the results so far are saved.
     Interrupted(String),

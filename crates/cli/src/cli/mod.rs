@@ -161,7 +161,7 @@ Exit codes:
     1  the requested check failed
     2  the command line or an input file is wrong
     3  a required permission, file system or program is missing, or an output cannot be written
-    4  a measured command or worker failed
+    4  a measured command, worker or scheduler failed
   130  interrupted; the results so far are saved";
 
 /// The subcommand to run.

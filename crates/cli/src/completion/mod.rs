@@ -247,6 +247,17 @@ mod tests {
         assert_eq!(words("manycore scale --memory bind="), ["bind=0", "bind=1"]);
     }
 
+    #[test]
+    fn schedulers_of_variants_and_those_that_are_installed() {
+        let own = ["sched=kernel", "sched=cluster:spread", "sched=cluster:pack", "sched=scx_lavd"];
+        assert_eq!(words("manycore compare --b sched="), own);
+        assert_eq!(
+            words("manycore compare --variant sched=cl"),
+            ["sched=cluster:spread", "sched=cluster:pack"]
+        );
+        assert_eq!(words("manycore tune --schedulers scx"), ["scx_lavd"]);
+    }
+
     /// Regression test: the shell put a space behind `cpus=`.
     #[test]
     fn a_word_that_goes_on_is_no_completion_of_itself() {
