@@ -40,6 +40,8 @@ pub(super) enum Debugfs {
     NotMounted,
     /// It is mounted, and this process may not read it.
     Forbidden,
+    /// Its directories can be listed, and its files not be read: the kernel is locked down (`kernel_lockdown(7)`).
+    LockedDown,
     /// It can be read, and has no files of the scheduler.
     WithoutScheduler,
     /// The copy of another machine does not contain it.
@@ -85,10 +87,7 @@ pub fn read(tree: &SysTree) -> Result<Facts> {
         is_live: tree.is_live(),
         debugfs: debugfs(tree),
         sched_ext: sched_ext_state(tree),
-        // The second path is that of kernels before 5.13.
-        features: tree
-            .read(&format!("{SCHED}/features"))
-            .or_else(|| tree.read(&format!("{DEBUG}/sched_features"))),
+        features: features(tree),
         tunables: TUNABLES.iter().filter_map(tunable).collect(),
         preempt: tree.read(&format!("{SCHED}/preempt")),
         cache_aware: tree.read(&format!("{SCHED}/llc_balancing/enabled")),
@@ -102,12 +101,20 @@ pub fn read(tree: &SysTree) -> Result<Facts> {
     })
 }
 
+/// Reads the features; the second path is that of kernels before 5.13.
+fn features(tree: &SysTree) -> Option<String> {
+    tree.read(&format!("{SCHED}/features")).or_else(|| tree.read(&format!("{DEBUG}/sched_features")))
+}
+
 fn debugfs(tree: &SysTree) -> Debugfs {
-    if tree.is_folder(SCHED) || tree.read(&format!("{DEBUG}/sched_features")).is_some() {
+    if features(tree).is_some() {
         return Debugfs::Readable;
     }
     if !tree.is_live() {
         return Debugfs::NotCopied;
+    }
+    if tree.is_folder(SCHED) {
+        return Debugfs::LockedDown;
     }
     let mounts = tree.read("proc/self/mounts").unwrap_or_default();
     let is_mounted = mounts.lines().any(|line| {

@@ -47,6 +47,10 @@ fn without_debugfs(debugfs: Debugfs) -> Option<(&'static str, &'static str)> {
             Some(("debugfs is not mounted", "mount -t debugfs debug /sys/kernel/debug (as root)"))
         }
         Debugfs::Forbidden => Some(("only root can read debugfs", "sudo manycore sched show")),
+        Debugfs::LockedDown => Some((
+            "the kernel is locked down, so that also root cannot read these files of debugfs",
+            "boot without lockdown (see /sys/kernel/security/lockdown; Secure Boot may turn it on)",
+        )),
         Debugfs::WithoutScheduler => Some((
             "debugfs has no files of the scheduler",
             "a kernel with CONFIG_SCHED_DEBUG, or since 6.15, has them",

@@ -1,4 +1,4 @@
-use super::*;
+use super::{facts::Debugfs, *};
 use manycore_render::{terminal::Terminal, wrap::columns_of};
 use manycore_topology::{
     SysTree,
@@ -105,6 +105,22 @@ fn without_debugfs_the_release_decides() {
     let old = report(machine(&clustered(1, 2), "5.10.0"));
     assert_eq!(old.kernel_scheduler.algorithm, FairAlgorithm::Cfs);
     assert!(!old.clusters.are_domain && old.clusters.reason.contains("older than 5.16"));
+}
+
+#[test]
+fn each_reason_for_missing_files_has_a_remedy() {
+    let read = || facts::read(&SysTree::from_capture(Capture::parse(LAB).unwrap())).unwrap();
+    for (debugfs, reason, remedy) in [
+        (Debugfs::NotMounted, "not mounted", "mount -t debugfs"),
+        (Debugfs::Forbidden, "only root", "sudo manycore sched show"),
+        (Debugfs::LockedDown, "locked down", "boot without lockdown"),
+        (Debugfs::WithoutScheduler, "no files of the scheduler", "CONFIG_SCHED_DEBUG"),
+        (Debugfs::NotCopied, "copy has no", "copy that directory"),
+    ] {
+        let missing = conclude(&Facts { debugfs, ..read() }).missing;
+        assert!(missing[0].reason.contains(reason) && missing[0].remedy.contains(remedy), "{missing:?}");
+        assert_eq!(missing.len(), 1, "{missing:?}");
+    }
 }
 
 #[test]
