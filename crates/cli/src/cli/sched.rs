@@ -62,22 +62,29 @@ pub struct SchedShow {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  manycore sched run --with affinity -- ./solver --threads 4       a command, to its end
-  manycore sched run --with affinity --pid 812 --policy pack       a running process and its descendants
-  sudo manycore sched run --with affinity --name postgres          all processes of this name, now and later
-  sudo manycore sched run --with affinity --cgroup /web.slice=spread --cgroup /batch.slice=pack
+  sudo manycore sched run                                     spread all tasks, until Ctrl-C
+  sudo manycore sched run --cgroup /batch.slice=pack          the same, but pack those of a control group
+  sudo manycore sched run --policy pack -- ./solver           only a command, to its end
+  sudo manycore sched run --policy auto --progress './served' spread or pack, as measured
+  manycore sched run --with affinity --pid 812                without sched_ext and without root
 
-With --with affinity, no sched_ext and no root are needed for processes of one's own. Once per interval, a busy thread (25 \
-% of a CPU or more) that another cluster suited better in two consecutive intervals is moved there: at most 8 threads are \
-moved in one interval, and a moved thread stays for 5. Inside a cluster the kernel chooses the CPU. Threads that nothing \
-disturbs are left free. A thread whose affinity another program changes, or it itself, is left alone. `spread` uses idle \
-clusters first, near ones before those of other nodes, then idle cores, then SMT siblings, and fast cores before slow \
-ones. `pack` uses as few clusters as have CPUs for the busy threads of each named target. Affinities are restored at the \
-end, on signals, and after SIGKILL.
+By default, a scheduler is loaded into the kernel (sched_ext, Linux 6.12 or newer, root). It schedules all tasks, or, if \
+processes or a command are named, only these. `spread` gives a task that wakes an idle core in an idle cluster, a near one \
+first, then the cluster with the most idle CPUs, then an SMT sibling. `pack` keeps the tasks of a process in one cluster. \
+Affinities, cpusets, isolated CPUs, nice values and weights of control groups hold as before. If the scheduler stalls, or \
+this program ends in any way, the kernel's own scheduler takes over at once.
+
+`auto` compares spread and pack in pairs of slices of 2 s by what --progress prints, and keeps pack only if it is shown to \
+be better. When the progress changes lastingly, it compares again.
+
+With --with affinity, threads of the named processes are moved by their affinities once per interval: a busy thread (25 % \
+of a CPU or more) that another cluster suited better in two consecutive intervals is moved there, at most 8 threads in one \
+interval, and a moved thread stays for 5. A thread whose affinity another program changes, or it itself, is left alone. \
+Affinities are restored at the end, on signals, and after SIGKILL.
 
 A COMMAND keeps its exit status (128 + N after signal N), and gets the signals. Exit codes: 2 if the machine has only one \
-cluster, because there is nothing to spread over, or if a process does not exist; 3 if affinities may not be changed or \
-could not be restored.")]
+cluster, because there is nothing to spread over, or if something that is named does not exist; 3 if the kernel has no \
+sched_ext, another scheduler is loaded, or a permission is missing; 4 if the kernel removes the scheduler.")]
 pub struct SchedRun {
     /// Policy for the threads that are named without one of their own
     #[arg(long, value_enum, value_name = "POLICY", default_value_t = SchedPolicy::Spread)]
@@ -100,6 +107,9 @@ pub struct SchedRun {
     /// Time between two decisions, at least 100ms
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = interval)]
     pub interval: Duration,
+    /// For the policy auto: a command that prints a number that grows with the work done
+    #[arg(long, value_name = "COMMAND")]
+    pub progress: Option<String>,
     /// Print a line for each interval and each change on standard error
     #[arg(long, conflicts_with = "quiet")]
     pub verbose: bool,

@@ -8,6 +8,10 @@ impl From<sched::Error> for Failure {
         use sched::Error;
         match error {
             Error::Control(error) => error.into(),
+            Error::NoProgress => Self::input(format!(
+                "{error}: give --progress COMMAND, which prints a number that grows with the work done, such as the \
+                 number of requests served"
+            )),
             Error::NoTarget => {
                 Self::input(format!("{error}: give --pid, --name, --cgroup, or a command after --"))
             }
@@ -20,13 +24,18 @@ impl From<sched::Error> for Failure {
             }),
             Error::Removed(_) => Self::Measured(error.to_string()),
             Error::NotPermitted { .. }
+            | Error::SchedulingClass(_)
             | Error::NotBuilt(_)
             | Error::NoSchedExt
             | Error::Other(_)
             | Error::Bpf(_) => Self::missing(error),
-            Error::OneCluster | Error::Topology(_) | Error::Target(_) | Error::NoProcessNamed(_) => {
-                Self::input(error)
-            }
+            Error::OneCluster
+            | Error::OldGroup(_)
+            | Error::SeveralAuto
+            | Error::Progress { .. }
+            | Error::Topology(_)
+            | Error::Target(_)
+            | Error::NoProcessNamed(_) => Self::input(error),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! `manycore sched`: shows the scheduler, and spreads threads over clusters.
 
+mod affinity;
+mod kernel;
 mod run;
 mod show;
 

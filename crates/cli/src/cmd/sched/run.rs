@@ -1,95 +1,65 @@
-//! `manycore sched run`: spreads the threads of named work over clusters, or packs them.
+//! `manycore sched run`: spreads tasks over clusters, or packs them.
 
+use super::{affinity, kernel};
 use crate::{
     cli::SchedRun,
-    failure::{self, Failure, Outcome},
-    output, placement_args,
+    failure::{Failure, Outcome},
+    output,
     progress::StatusLine,
-    signals::{self, Signals},
-    source,
 };
-use manycore_sched::{
-    affinity::{AffinityEnd, AffinityEvent, AffinityObserver, AffinityRequest, AffinitySession, Units, text},
-    run::{Engine, Target, TargetPolicy},
-};
+use manycore_sched::run::{Engine, Policy, Target, TargetPolicy};
 use manycore_study::format_command;
 
-/// Keeps threads spread or packed until the work has ended or a signal arrives, and restores everything.
+/// Keeps tasks spread or packed until the work has ended or a signal arrives.
 ///
 /// # Errors
-/// [`Failure::Input`] if the work does not exist or the machine has only one cluster. [`Failure::Missing`] if the engine
-/// or the right to use it is missing, or something could not be restored. [`Failure::Status`] with the exit status of the
-/// command if that is not 0.
+/// Those of the engine; [`Failure::Input`] for options that the engine does not have.
 pub fn run(args: &SchedRun) -> Outcome {
     match Engine::from(args.with) {
-        Engine::SchedExt => Err(Failure::missing(
-            "this manycore was built without a sched_ext scheduler; --with affinity needs none",
+        Engine::SchedExt if args.level.is_some() => Err(Failure::input(
+            "--level is for --with affinity: the scheduler spreads over clusters, where there are several",
         )),
-        Engine::Affinity => with_affinity(args),
-    }
-}
-
-fn with_affinity(args: &SchedRun) -> Outcome {
-    let groups = args.targets();
-    let what = describe(args, &groups);
-    let request = AffinityRequest {
-        groups,
-        level: args.level.map(Into::into),
-        interval: args.interval,
-        what: what.clone(),
-    };
-    let caught: &[i32] = if args.command.is_empty() { &signals::ENDS } else { &signals::ALL };
-    let signals = Signals::catch(caught)?;
-    let session = AffinitySession::begin(&source::live()?, &request)?;
-    let mut display = SessionDisplay::new(args, session.units().clone());
-    display.began(&what, args.command.is_empty());
-    let end = session.run(&signals, &mut display)?;
-    display.ended(&end);
-    report(end, args.quiet)
-}
-
-/// Reports what was restored, and returns the exit status of the command.
-fn report(end: AffinityEnd, quiet: bool) -> Outcome {
-    let restored = end
-        .restored
-        .map_err(Failure::from)
-        .and_then(|restored| placement_args::report_restored(&restored, &end.journal, quiet));
-    match end.status {
-        Some(status) => failure::of_command(status, restored),
-        None => restored,
+        Engine::Affinity if args.progress.is_some() => {
+            Err(Failure::input("--progress is for --policy auto, which affinities do not have"))
+        }
+        Engine::SchedExt => kernel::run(args),
+        Engine::Affinity => affinity::run(args),
     }
 }
 
 /// Describes the request for the journal.
-fn describe(args: &SchedRun, groups: &[TargetPolicy]) -> String {
+pub(super) fn describe(args: &SchedRun, groups: &[TargetPolicy]) -> String {
     let each = groups.iter().map(|TargetPolicy { target, policy }| match target {
         Target::Process(pid) => format!("--pid {pid}"),
         Target::Name(name) => format!("--name {name}"),
         Target::Cgroup(path) => format!("--cgroup {path}={policy}"),
         Target::Command(words) => format!("-- {}", format_command(words)),
     });
-    let each: Vec<String> = each.collect();
-    let policy = manycore_sched::run::Policy::from(args.policy);
-    format!("sched run --with affinity --policy {policy} {}", each.join(" "))
+    let with = match Engine::from(args.with) {
+        Engine::SchedExt => "",
+        Engine::Affinity => " --with affinity",
+    };
+    let policy = format!("sched run{with} --policy {}", Policy::from(args.policy));
+    [policy].into_iter().chain(each).collect::<Vec<_>>().join(" ")
 }
 
-/// Shows a session on standard error.
-struct SessionDisplay {
-    units: Units,
+/// Shows a session on standard error: notes, and the latest interval in a line that is drawn again, or with `--verbose` all
+/// intervals.
+pub(super) struct SessionLine {
     verbose: bool,
     quiet: bool,
     /// On a terminal that no command uses.
     line: Option<StatusLine>,
 }
 
-impl SessionDisplay {
-    fn new(args: &SchedRun, units: Units) -> Self {
+impl SessionLine {
+    pub(super) fn new(args: &SchedRun) -> Self {
         let is_plain = args.quiet || args.verbose || !args.command.is_empty();
-        let line = StatusLine::of_stderr(is_plain);
-        Self { units, verbose: args.verbose, quiet: args.quiet, line }
+        Self { verbose: args.verbose, quiet: args.quiet, line: StatusLine::of_stderr(is_plain) }
     }
 
-    fn note(&mut self, text: &str) {
+    /// Prints a note.
+    pub(super) fn note(&mut self, text: &str) {
         if self.quiet {
             return;
         }
@@ -99,34 +69,13 @@ impl SessionDisplay {
         output::note(&format!("manycore: {text}"));
     }
 
-    fn began(&mut self, what: &str, until_signal: bool) {
-        let over = self.units.level.counted(self.units.all.len());
-        let end = if until_signal { ", until all processes have ended or Ctrl-C" } else { "" };
-        self.note(&format!("{what}: {over}{end}"));
-    }
-
-    fn ended(&mut self, end: &AffinityEnd) {
-        for line in text::summary(&end.totals) {
-            self.note(&line);
-        }
-    }
-}
-
-impl AffinityObserver for SessionDisplay {
-    fn event(&mut self, event: &AffinityEvent) {
-        if let AffinityEvent::Interval(report) = event {
-            let words = text::interval(report, &self.units);
-            if let Some(line) = &mut self.line {
-                line.draw(&[words]);
-            } else if self.verbose {
-                for step in &report.steps {
-                    self.note(&text::step(step));
-                }
-                self.note(&words);
-            }
-        }
-        if let Some(words) = text::event(event, &self.units) {
-            self.note(&words);
+    /// Shows an interval, with its details if all are shown.
+    pub(super) fn interval(&mut self, text: &str, details: impl FnOnce() -> Vec<String>) {
+        if let Some(line) = &mut self.line {
+            line.draw(&[text.to_owned()]);
+        } else if self.verbose {
+            details().iter().for_each(|detail| self.note(detail));
+            self.note(text);
         }
     }
 }

@@ -1,0 +1,90 @@
+//! `manycore sched run --with affinity`: spreads the threads of named work over clusters, or packs them.
+
+use super::run::{SessionLine, describe};
+use crate::{
+    cli::SchedRun,
+    failure::{self, Failure, Outcome},
+    placement_args,
+    signals::{self, Signals},
+    source,
+};
+use manycore_sched::affinity::{
+    AffinityEnd, AffinityEvent, AffinityObserver, AffinityRequest, AffinitySession, Units, text,
+};
+
+/// Keeps threads spread or packed until the work has ended or a signal arrives, and restores everything.
+///
+/// # Errors
+/// [`Failure::Input`] if the work does not exist or the machine has only one cluster. [`Failure::Missing`] if the right to
+/// move it is missing, or something could not be restored. [`Failure::Status`] with the exit status of the command if that
+/// is not 0.
+pub fn run(args: &SchedRun) -> Outcome {
+    let groups = args.targets();
+    let what = describe(args, &groups);
+    let request = AffinityRequest {
+        groups,
+        level: args.level.map(Into::into),
+        interval: args.interval,
+        what: what.clone(),
+    };
+    let caught: &[i32] = if args.command.is_empty() { &signals::ENDS } else { &signals::ALL };
+    let signals = Signals::catch(caught)?;
+    let session = AffinitySession::begin(&source::live()?, &request)?;
+    let mut display = SessionDisplay::new(args, session.units().clone());
+    display.began(&what, args.command.is_empty());
+    let end = session.run(&signals, &mut display)?;
+    display.ended(&end);
+    report(end, args.quiet)
+}
+
+/// Reports what was restored, and returns the exit status of the command.
+fn report(end: AffinityEnd, quiet: bool) -> Outcome {
+    let restored = end
+        .restored
+        .map_err(Failure::from)
+        .and_then(|restored| placement_args::report_restored(&restored, &end.journal, quiet));
+    match end.status {
+        Some(status) => failure::of_command(status, restored),
+        None => restored,
+    }
+}
+
+/// Shows a session on standard error.
+struct SessionDisplay {
+    units: Units,
+    line: SessionLine,
+}
+
+impl SessionDisplay {
+    fn new(args: &SchedRun, units: Units) -> Self {
+        Self { units, line: SessionLine::new(args) }
+    }
+
+    fn note(&mut self, text: &str) {
+        self.line.note(text);
+    }
+
+    fn began(&mut self, what: &str, until_signal: bool) {
+        let over = self.units.level.counted(self.units.all.len());
+        let end = if until_signal { ", until all processes have ended or Ctrl-C" } else { "" };
+        self.note(&format!("{what}: {over}{end}"));
+    }
+
+    fn ended(&mut self, end: &AffinityEnd) {
+        for line in text::summary(&end.totals) {
+            self.note(&line);
+        }
+    }
+}
+
+impl AffinityObserver for SessionDisplay {
+    fn event(&mut self, event: &AffinityEvent) {
+        if let AffinityEvent::Interval(report) = event {
+            let steps = || report.steps.iter().map(text::step).collect();
+            self.line.interval(&text::interval(report, &self.units), steps);
+        }
+        if let Some(words) = text::event(event, &self.units) {
+            self.note(&words);
+        }
+    }
+}
