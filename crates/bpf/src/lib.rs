@@ -4,7 +4,7 @@
 //! section are complete (all functions inlined), maps are declared with [`MAP_SECTION`]'s layout, and types of the
 //! kernel are accessed with relocations (CO-RE) by name. A general loader, libbpf, needs libelf and zlib for the target,
 //! which a static program for several architectures would have to bring along;
-//! [decision 17](https://manycore.dev/decisions) has the comparison.
+//! `docs/decisions/0017-own-loader-of-bpf.md` has the comparison.
 //!
 //! | step | module |
 //! |---|---|
