@@ -69,8 +69,8 @@ Examples:
 
 With --with affinity, no sched_ext and no root are needed for processes of one's own. Once per interval, a busy thread (25 \
 % of a CPU or more) that another cluster suited better in two consecutive intervals is moved there: at most 8 threads are \
-moved in one interval, and a moved thread stays for 5. Inside a cluster the kernel chooses the CPU. Threads that nothing \
-disturbs are left free. A thread whose affinity another program changes, or it itself, is left alone. `spread` uses idle \
+moved in one interval, and a moved thread stays for 5. Inside a cluster the kernel chooses the CPU. Threads that the \
+kernel keeps apart by itself are left free. A thread whose affinity another program changes, or it itself, is left alone. `spread` uses idle \
 clusters first, near ones before those of other nodes, then idle cores, then SMT siblings, and fast cores before slow \
 ones. `pack` uses as few clusters as have CPUs for the busy threads of each named target. Affinities are restored at the \
 end, on signals, and after SIGKILL.
