@@ -54,6 +54,10 @@
 //! A working task is moved only from a CPU with several working tasks to a CPU with none. If there are more working
 //! tasks than CPUs, no task is moved.
 //!
+//! `sched run --with affinity` decides itself which thread gets which CPUs. `ConfinedThreads` journals and makes each change,
+//! and a cleanup process undoes all of them if the program is killed; `FollowedCommand` is a command whose threads it moves.
+//! Such a command starts without a placement, and in no control group of its own.
+//!
 //! # Control groups
 //!
 //! A command has a control group of its own from its first instruction (`command_group`). Entering the group must not

@@ -104,7 +104,7 @@ impl ThreadSampler {
     /// Adds the threads of `processes` that are new. Those of another group stay there.
     pub fn discover(&mut self, group: usize, processes: &BTreeSet<u32>) {
         for &pid in processes {
-            let known = self.processes.get(&pid).is_some();
+            let known = self.processes.contains_key(&pid);
             if !known && !self.add_process(group, pid) {
                 continue;
             }

@@ -34,9 +34,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// An interval is at least this many times as long as the CPU time that the one before took: the session uses at most 1 %
-/// of a CPU, however many threads there are.
+/// An interval is this many times as long as the CPU time that the one before took, if that is longer than requested: with
+/// very many threads, the session uses 1 % of a CPU.
 const MAX_CPU_FRACTION: u32 = 100;
+
+/// Maximum time by which intervals grow for that reason.
+const MAX_INTERVAL: Duration = Duration::from_secs(5);
 
 /// What to keep spread or packed.
 #[derive(Clone, Debug)]
@@ -229,7 +232,7 @@ impl AffinitySession {
             let report = IntervalReport { at: self.began.elapsed(), cost, ..report };
             self.totals.add(&report);
             observer.event(&AffinityEvent::Interval(report));
-            pause = self.interval.max(cost * MAX_CPU_FRACTION);
+            pause = self.interval.max((cost * MAX_CPU_FRACTION).min(MAX_INTERVAL));
         }
     }
 

@@ -28,13 +28,12 @@ pub fn event(event: &AffinityEvent, units: &Units) -> Option<String> {
 pub fn interval(report: &IntervalReport, units: &Units) -> String {
     let done = [(Action::Move, "moved"), (Action::Hold, "held"), (Action::Release, "released")];
     let done = done.map(|(action, word)| (report.count(action), word));
-    let done: String = done
-        .into_iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, word)| format!(", {count} {word}"))
-        .collect();
+    let mut words = String::new();
+    for (count, word) in done.into_iter().filter(|(count, _)| *count > 0) {
+        words.push_str(&format!(", {count} {word}"));
+    }
     format!(
-        "{:.0} s: {} in {} of {}, {} misplaced{done}, {} of CPU time",
+        "{:.0} s: {} in {} of {}, {} misplaced{words}, {} of CPU time",
         report.at.as_secs_f64(),
         counted(report.busy, "busy thread"),
         report.used_units,
@@ -80,7 +79,7 @@ pub fn summary(totals: &AffinityTotals) -> Vec<String> {
 /// Describes the CPU time that the tool itself used.
 fn cost(used: Duration, seconds: f64) -> String {
     let per_second = used.as_secs_f64() / seconds.max(1e-3);
-    format!("cost: {} of CPU time per second, {} of one CPU", milliseconds(per_second), percent(per_second),)
+    format!("cost: {} of CPU time per second, {} of one CPU", milliseconds(per_second), percent(per_second))
 }
 
 /// Formats a short time: `0.84 ms`, `12 ms`.

@@ -138,7 +138,7 @@ impl Units {
     /// Returns how far apart two units are: 0 below one last-level cache, 1 in one node, 2 otherwise.
     pub fn distance(&self, one: usize, other: usize) -> usize {
         let (one, other) = (&self.all[one], &self.all[other]);
-        if one.node != other.node { 2 } else { usize::from(one.llc != other.llc) }
+        if one.node == other.node { usize::from(one.llc != other.llc) } else { 2 }
     }
 }
 

@@ -6,9 +6,9 @@
 //! rule that is the same for all threads (`spread`), or brings a thread to the place that it has in a layout which does
 //! not depend on moves already made (`pack`). So with constant load, moves end.
 //!
-//! With `spread`, a thread that nothing disturbs is left free, so that the kernel balances it. One that was moved, or that
-//! stayed where others were moved away, is confined to the CPUs of its unit; with `pack`, every busy thread. It is released
-//! when it has been idle for [`Limits::release`].
+//! With `spread`, threads are left free as long as the kernel keeps those of their group apart by itself. Threads that were
+//! moved are confined to the CPUs of their unit, and so are those that stay where others left, and the rest of their group;
+//! with `pack`, every busy thread. A thread is released when it has been idle for [`Limits::release`].
 
 mod pack;
 mod spread;

@@ -6,7 +6,7 @@
 
 use super::{Action, AffinityStep, DecisionState, Limits, view::View};
 use crate::run::FixedPolicy;
-use std::cmp::Reverse;
+use std::{cmp::Reverse, collections::BTreeSet};
 
 /// Scale of the crowd of a unit, in parts of a thread per core.
 const CROWD_SCALE: usize = 1 << 20;
@@ -62,7 +62,7 @@ pub(super) fn better(view: &View, at: usize) -> Option<usize> {
 
 /// Moves the threads that are due, those with the worst place first, and holds the threads that stay where others leave.
 pub(super) fn moves(view: &mut View, state: &DecisionState, limits: &Limits, steps: &mut Vec<AffinityStep>) {
-    let due: Vec<usize> = (0..view.threads.len())
+    let mut due: Vec<usize> = (0..view.threads.len())
         .filter(|&at| view.policy(at) == FixedPolicy::Spread && state.is_due(view.reading(at).tid, limits))
         .collect();
     let mut left = Vec::new();
@@ -77,11 +77,12 @@ pub(super) fn moves(view: &mut View, state: &DecisionState, limits: &Limits, ste
             .filter(|&(at, _)| !view.threads[at].is_confined || !has_free_thread(view, view.threads[at].unit))
             .max_by_key(|&(at, _)| (place(at), !view.threads[at].is_confined, Reverse(view.reading(at).tid)));
         let Some((at, unit)) = next else { break };
+        due.retain(|other| *other != at);
         left.push(view.threads[at].unit);
         let step = view.place(at, unit);
         steps.push(step);
     }
-    hold(view, &left, limits, steps);
+    hold(view, &left, state, limits, steps);
 }
 
 /// Whether a unit has a thread that is not confined and that another unit would suit better. Such a thread is moved before
@@ -97,12 +98,25 @@ fn has_free_thread(view: &View, unit: usize) -> bool {
     })
 }
 
-/// Confines the threads that stay in units that others have left, so that the kernel does not move them after those. Threads
-/// that are packed are among them.
-fn hold(view: &mut View, units: &[usize], limits: &Limits, steps: &mut Vec<AffinityStep>) {
+/// Confines the threads that stay in `units`, which others have left, so that the kernel does not move them after those;
+/// threads that are packed are among them. Also those of groups with confined threads, because the kernel has already
+/// brought threads of such a group together.
+fn hold(
+    view: &mut View,
+    units: &[usize],
+    state: &DecisionState,
+    limits: &Limits,
+    steps: &mut Vec<AffinityStep>,
+) {
+    let confined = (0..view.threads.len()).filter(|&at| view.threads[at].is_confined);
+    let groups: BTreeSet<usize> = confined.map(|at| view.reading(at).group).collect();
     let stays = |view: &View, at: usize| {
         let thread = &view.threads[at];
-        thread.is_movable && !thread.is_confined && units.contains(&thread.unit)
+        let is_settled = view.policy(at) == FixedPolicy::Spread
+            && groups.contains(&view.reading(at).group)
+            && state.busy_for(view.reading(at).tid) >= limits.confirm
+            && better(view, at).is_none();
+        thread.is_movable && !thread.is_confined && (units.contains(&thread.unit) || is_settled)
     };
     let staying: Vec<usize> = (0..view.threads.len()).filter(|&at| stays(view, at)).collect();
     for at in staying.into_iter().take(limits.max_moves) {

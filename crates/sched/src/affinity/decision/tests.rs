@@ -132,9 +132,9 @@ impl World {
             if scatters {
                 self.scatter();
             }
-            let moved = self.moves_of_step();
-            moves += moved;
-            quiet = if moved == 0 { quiet + 1 } else { 0 };
+            let count = self.moves_of_step();
+            moves += count;
+            quiet = if count == 0 { quiet + 1 } else { 0 };
             if quiet >= 20 && (!scatters || self.threads.iter().all(|thread| thread.confined.is_some())) {
                 return moves;
             }
@@ -180,6 +180,17 @@ fn threads_that_the_kernel_has_spread_are_left_free() {
     }
     assert_eq!(world.settle(false), 0);
     assert!(world.threads.iter().all(|thread| thread.confined.is_none()));
+}
+
+#[test]
+fn once_threads_were_brought_together_all_of_their_group_are_held() {
+    let mut world = World::new(&lab(), Level::Cluster, "", FixedPolicy::Spread).with(2, 0).with(2, 8);
+    world.threads[2].cpu = 12;
+    world.threads[3].group = 1;
+    world.settle(false);
+    assert_eq!(world.counts(), [1, 1, 1, 1]);
+    let confined: Vec<bool> = world.threads.iter().map(|thread| thread.confined.is_some()).collect();
+    assert_eq!(confined, [true, true, true, false], "the last one is of another group");
 }
 
 #[test]
