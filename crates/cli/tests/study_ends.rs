@@ -4,6 +4,8 @@
 mod common;
 
 use common::study::{WorkFolder, end_of, findings, running, signal, unique, until, words};
+use manycore_linux::affinity;
+use manycore_topology::CpuSet;
 use std::process::Command;
 
 /// Two pairs of a command against itself.
@@ -19,6 +21,19 @@ fn a_command_that_does_not_exist_is_named() {
     assert!(said.contains("cannot start no-such-program"), "{said}");
     let said = WorkFolder::new().refused(3, &with(&TWO, &["--vs", "no-such-program", "--", "true"]));
     assert!(said.contains("cannot start no-such-program"), "{said}");
+}
+
+/// On one CPU, tasks cannot share anything while something else is idle.
+#[test]
+fn sharing_needs_a_choice_and_names_of_its_own() {
+    let cpu = affinity::allowed().unwrap().first().unwrap();
+    affinity::restrict(0, &CpuSet::single(cpu)).unwrap();
+    for option in ["--sharing", "--sharing=cluster"] {
+        let said = WorkFolder::new().refused(2, &with(&TWO, &[option, "--", "true"]));
+        assert!(said.contains("have no choice") && said.contains(&format!("CPUs {cpu}")), "{said}");
+    }
+    let said = WorkFolder::new().refused(2, &with(&TWO, &["--sharing=package", "--", "true"]));
+    assert!(said.contains("a level is auto, core, cluster or llc"), "{said}");
 }
 
 #[test]

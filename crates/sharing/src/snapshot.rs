@@ -68,3 +68,13 @@ pub trait Source: Send {
     /// The source can give no more snapshots. Tasks that have ended are no error.
     fn snapshot(&mut self, into: &mut Snapshot) -> io::Result<()>;
 }
+
+impl<S: Source + ?Sized> Source for Box<S> {
+    fn name(&self) -> &'static str {
+        (**self).name()
+    }
+
+    fn snapshot(&mut self, into: &mut Snapshot) -> io::Result<()> {
+        (**self).snapshot(into)
+    }
+}
