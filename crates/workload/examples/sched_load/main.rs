@@ -44,7 +44,7 @@ impl Options {
     }
 
     fn seconds(&self) -> Result<Duration, String> {
-        Ok(Duration::from_secs_f64(self.value("--seconds", 5.0, 0.01..=3600.0)?))
+        Ok(Duration::from_secs_f64(self.value("--seconds", 5.0, 0.01..=86_400.0)?))
     }
 }
 
