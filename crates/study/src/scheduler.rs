@@ -1,6 +1,6 @@
 //! Schedulers of variants as text: `kernel`, `cluster:spread`, `scx_lavd --performance`.
 
-use crate::{format_command, split_command};
+use crate::{format_command, service::LOAD_MARKER, split_command};
 use manycore_control::scheduler::{KERNEL, Scheduler, SchedulerLoader};
 use std::{fmt, str::FromStr};
 
@@ -46,15 +46,17 @@ impl ClusterPolicy {
 impl SchedulerChoice {
     /// Returns what loads it. `cluster` is the command that loads the cluster-aware scheduler, without the policy at its end.
     pub fn resolve(&self, cluster: &[String]) -> Scheduler {
-        let loader = match self {
+        let (command, name_prefix) = match self {
             Self::Kernel => return Scheduler::kernel(),
-            Self::Cluster(policy) => SchedulerLoader {
-                command: cluster.iter().cloned().chain([policy.name().to_owned()]).collect(),
-                name_prefix: Some(CLUSTER_NAME.to_owned()),
-            },
-            Self::Program(command) => SchedulerLoader { command: command.clone(), name_prefix: None },
+            Self::Cluster(policy) => {
+                let command = cluster.iter().cloned().chain([policy.name().to_owned()]).collect();
+                (command, Some(CLUSTER_NAME.to_owned()))
+            }
+            Self::Program(command) => (command.clone(), None),
         };
-        Scheduler { label: self.to_string(), loader: Some(loader) }
+        // Otherwise it would be taken for a part of a service that went into the background.
+        let env = vec![(LOAD_MARKER.to_owned(), std::process::id().to_string())];
+        Scheduler { label: self.to_string(), loader: Some(SchedulerLoader { command, env, name_prefix }) }
     }
 
     /// Returns the command of a shell that loads it in the background; empty for the kernel's own one.

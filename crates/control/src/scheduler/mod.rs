@@ -36,6 +36,8 @@ pub struct Scheduler {
 pub struct SchedulerLoader {
     /// Program and arguments.
     pub command: Vec<String>,
+    /// Variables that are added to our own environment.
+    pub env: Vec<(String, String)>,
     /// How the kernel's name of the scheduler begins (`/sys/kernel/sched_ext/root/ops`), if that is known.
     pub name_prefix: Option<String>,
 }

@@ -47,7 +47,7 @@ impl SchedulerProcess {
             return Err(io::ErrorKind::NotFound.into());
         };
         let mut command = Command::new(program);
-        command.args(arguments).env(MARK, mark);
+        command.args(arguments).envs(loader.env.iter().map(|(name, value)| (name, value))).env(MARK, mark);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr.try_clone()?);
         Ok(Self { child: child::spawn(&mut command)?, stderr, status: None })
     }

@@ -57,7 +57,7 @@ impl Machine {
         let command = ["sh", "-c", &script, "loader", name].map(str::to_owned).to_vec();
         Scheduler {
             label: format!("program {name}"),
-            loader: Some(SchedulerLoader { command, name_prefix: None }),
+            loader: Some(SchedulerLoader { command, env: Vec::new(), name_prefix: None }),
         }
     }
 
@@ -168,7 +168,11 @@ fn programs_that_fail_at_the_start_are_reported_with_their_last_lines() {
     };
     let missing = Scheduler {
         label: "scx_none".to_owned(),
-        loader: Some(SchedulerLoader { command: vec!["/no/scx_none".to_owned()], name_prefix: None }),
+        loader: Some(SchedulerLoader {
+            command: vec!["/no/scx_none".to_owned()],
+            env: Vec::new(),
+            name_prefix: None,
+        }),
     };
     let mut switch = machine.begin(&[failing.clone(), prefixed.clone(), missing.clone()]).unwrap();
     let error = switch.apply(&failing).unwrap_err();
