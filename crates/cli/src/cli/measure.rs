@@ -141,7 +141,7 @@ pub struct Measuring {
     #[arg(long, value_name = "NAME")]
     pub primary: Option<String>,
     /// Measure what running tasks share: the time in which all were apart although they could have shared a unit of
-    /// this level (core, cluster, llc) while another was idle, as metrics such as cluster_apart [default level: that at
+    /// this level (core, cluster, llc) while another was idle, as metrics such as `cluster_apart` [default level: that at
     /// which tasks have a choice]
     #[arg(long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
     pub sharing: Option<SharingLevel>,

@@ -317,11 +317,10 @@ impl SchedulerService {
                     Ok(true) => {
                         self.scheduled.insert((tid, start));
                     }
-                    Ok(false) => {}
                     Err(error) if tasks::start_time(tid).is_some() && self.refused.insert(pid) => {
                         report(ServiceEvent::Refused { pid, why: error.to_string() });
                     }
-                    Err(_) => {}
+                    Ok(false) | Err(_) => {}
                 }
             }
         }

@@ -67,10 +67,10 @@ impl ServiceDisplay {
 
 impl ServiceObserver for ServiceDisplay {
     fn event(&mut self, event: &ServiceEvent) {
-        if let ServiceEvent::Loaded { .. } = event {
-            if let Some(manager) = ServiceManager::of_environment() {
-                manager.send("READY=1");
-            }
+        if let ServiceEvent::Loaded { .. } = event
+            && let Some(manager) = ServiceManager::of_environment()
+        {
+            manager.send("READY=1");
         }
         if let ServiceEvent::Interval(report) = event {
             self.line.interval(&text::interval(report), || text::clusters(report));

@@ -74,7 +74,9 @@ impl SessionLine {
         if let Some(line) = &mut self.line {
             line.draw(&[text.to_owned()]);
         } else if self.verbose {
-            details().iter().for_each(|detail| self.note(detail));
+            for detail in details() {
+                self.note(&detail);
+            }
             self.note(text);
         }
     }
