@@ -8,7 +8,10 @@ use crate::{
     run::FixedPolicy,
 };
 use manycore_bpf::{Loader, map::MappedArray, program::Loaded, struct_ops::Operations};
-use manycore_linux::sched_ext::{self, SchedExt};
+use manycore_linux::{
+    clock,
+    sched_ext::{self, SchedExt},
+};
 use manycore_topology::{Machine, SysTree};
 
 /// The compiled scheduler; empty if it was built without clang.
@@ -165,13 +168,20 @@ impl Scheduler {
 
     fn counters_of(&self, index: usize, cpus: &[u32]) -> Counters {
         let sum = |word: usize| cpus.iter().map(|&cpu| self.cpus.word(cpu as usize, word)).sum::<u64>();
+        // A task that runs has not been counted yet, however long it runs.
+        let now = clock::now_ns();
+        let running = |cpu: u32| match self.cpus.word(cpu as usize, cpu::TID) {
+            0 => 0,
+            _ => now.saturating_sub(self.cpus.word(cpu as usize, cpu::SINCE)),
+        };
+        let running: u64 = cpus.iter().map(|&cpu| running(cpu)).sum();
         let mut waits = [0; WAITS];
         for (place, count) in waits.iter_mut().enumerate() {
             *count = sum(cpu::WAITS + place);
         }
         Counters {
             idle_cpus: self.clusters.word(index, cluster::IDLE),
-            busy_ns: sum(cpu::BUSY),
+            busy_ns: sum(cpu::BUSY) + running,
             direct: sum(cpu::DIRECT),
             queued: sum(cpu::QUEUED),
             stolen: sum(cpu::STOLEN),

@@ -10,6 +10,8 @@ pub mod cpu {
     pub const CORE: usize = 1;
     pub const MANAGED: usize = 2;
     pub const IDLE: usize = 3;
+    pub const TID: usize = 4;
+    pub const SINCE: usize = 7;
     pub const DIRECT: usize = 8;
     pub const QUEUED: usize = 9;
     pub const STOLEN: usize = 10;

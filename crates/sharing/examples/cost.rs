@@ -16,7 +16,8 @@ fn main() {
     let own = rustix::thread::gettid().as_raw_nonzero().get() as u32;
     for threads in [1, 10, 100, 400, 1000] {
         let (keep, ends): (Vec<_>, Vec<_>) = (1..threads).map(|_| mpsc::channel::<()>()).unzip();
-        let sleeping: Vec<_> = ends.into_iter().map(|end| thread::spawn(move || drop(end.recv()))).collect();
+        let sleeping: Vec<_> =
+            ends.into_iter().map(|end| thread::spawn(move || end.recv().is_err())).collect();
         let roots = WatchedRoots::Processes(vec![std::process::id()]);
         let (mut source, mut snapshot) = (ProcfsSource::new(roots).unwrap(), Snapshot::default());
         source.snapshot(&mut snapshot).unwrap();
@@ -28,12 +29,14 @@ fn main() {
         let each: Vec<f64> = (0..BATCHES).map(batch).collect();
         let found = Estimate::from_samples(&each).unwrap();
         let (low, high) = found.interval.unwrap();
-        let per_thread = found.median / threads as f64;
+        let per_thread = found.median / f64::from(threads);
         println!(
             "{threads:5} threads: {:8.1} µs (95 %: {low:.1} to {high:.1}) for a snapshot, {per_thread:.2} µs for a thread",
             found.median
         );
         drop(keep);
-        sleeping.into_iter().for_each(|one| one.join().unwrap());
+        for one in sleeping {
+            one.join().unwrap();
+        }
     }
 }

@@ -237,6 +237,18 @@ fn after_success(earlier: usize) -> String {
     format!("; {before}: does it change its input? Measure a command that leaves its input as it was")
 }
 
+fn nothing_to_share(wanted: &str, there: &[&str], usable: &CpuSet) -> String {
+    let there = match there {
+        [] => "at no level of this machine".to_owned(),
+        there => format!("here at {}", there.join(", ")),
+    };
+    let what = if wanted == "auto" { "unit" } else { wanted };
+    format!(
+        "--sharing={wanted}: tasks on CPUs {usable} have no choice between sharing a {what} and using an idle one; they \
+         have one {there}"
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::{after_success, on_run};
@@ -252,16 +264,4 @@ mod tests {
         assert!(after_success(1).starts_with("; the 1st succeeded: does it change its input?"));
         assert!(after_success(7).starts_with("; the 7 runs before succeeded: "));
     }
-}
-
-fn nothing_to_share(wanted: &str, there: &[&str], usable: &CpuSet) -> String {
-    let there = match there {
-        [] => "at no level of this machine".to_owned(),
-        there => format!("here at {}", there.join(", ")),
-    };
-    let what = if wanted == "auto" { "unit" } else { wanted };
-    format!(
-        "--sharing={wanted}: tasks on CPUs {usable} have no choice between sharing a {what} and using an idle one; they \
-         have one {there}"
-    )
 }

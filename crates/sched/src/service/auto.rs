@@ -23,7 +23,7 @@ const SLICE: Duration = Duration::from_secs(2);
 /// Time after a switch that does not count: running tasks are moved within a few ticks, and caches are filled again.
 const SETTLING: Duration = Duration::from_millis(500);
 /// Numbers of pairs after which is decided.
-const ANALYSES: [usize; 3] = [8, 16, 32];
+const ANALYSES: [usize; 3] = [12, 20, 32];
 /// A progress that differs by so much from the one at the decision, in all of the latest readings, is another load.
 const OTHER_LOAD: f64 = 1.5;
 /// So many readings in a row.
@@ -300,12 +300,12 @@ mod tests {
     fn pack_is_kept_only_if_it_is_shown_to_be_better() {
         let decided =
             |ratio, scatter, pairs| decide(&ratios(ratio, scatter, pairs)).map(|(_, policy)| policy);
-        assert_eq!(decided(1.3, 0.05, 8), Some(FixedPolicy::Pack));
-        assert_eq!(decided(0.7, 0.05, 8), Some(FixedPolicy::Spread));
-        assert_eq!(decided(1.0, 0.005, 8), Some(FixedPolicy::Spread));
+        assert_eq!(decided(1.3, 0.05, 12), Some(FixedPolicy::Pack));
+        assert_eq!(decided(0.7, 0.05, 12), Some(FixedPolicy::Spread));
+        assert_eq!(decided(1.0, 0.005, 12), Some(FixedPolicy::Spread));
         // Too noisy: more pairs, and spread in the end.
-        assert_eq!(decided(1.1, 1.0, 8), None);
-        assert_eq!(decided(1.1, 1.0, 9), None);
+        assert_eq!(decided(1.1, 1.0, 12), None);
+        assert_eq!(decided(1.1, 1.0, 13), None);
         assert_eq!(decided(1.1, 1.0, 32), Some(FixedPolicy::Spread));
     }
 

@@ -3,7 +3,7 @@
 use super::{AutoDecision, AutoOutcome, ServiceEvent, ServiceReport};
 use crate::counters::Counters;
 use manycore_stats::verdict::Answer;
-use manycore_text::units::{counted, duration, percent};
+use manycore_text::units::{counted, percent};
 
 /// Describes an event in one line; `None` for one that is shown with every interval only.
 pub fn event(event: &ServiceEvent) -> Option<String> {
@@ -87,11 +87,84 @@ fn figures(counters: &Counters, cpus: usize, report: &ServiceReport) -> String {
         }
     }
     if let (Some(half), Some(most)) = (counters.wait_quantile_ns(0.5), counters.wait_quantile_ns(0.99)) {
-        let [half, most] = [half, most].map(|ns| duration(ns as f64 / 1e9));
+        let [half, most] = [half, most].map(time);
         words.push(format!(
             "{}, half within {half}, 99 % within {most}",
             counted(counters.wakeups as usize, "wake-up")
         ));
     }
     words.join(", ")
+}
+
+/// Formats a time: `12 us`, `1.3 ms`, `2.5 s`.
+fn time(ns: u64) -> String {
+    let (scaled, unit) = match ns {
+        0..1_000_000 => (ns as f64 / 1e3, "us"),
+        1_000_000..1_000_000_000 => (ns as f64 / 1e6, "ms"),
+        _ => (ns as f64 / 1e9, "s"),
+    };
+    if scaled < 9.95 { format!("{scaled:.1} {unit}") } else { format!("{scaled:.0} {unit}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{counters::WAITS, run::FixedPolicy};
+    use manycore_stats::verdict::{DecisionRule, Verdict};
+    use std::time::Duration;
+
+    fn report() -> ServiceReport {
+        let mut waits = [0; WAITS];
+        (waits[0], waits[21]) = (98, 2);
+        let counters = Counters {
+            idle_cpus: 3,
+            busy_ns: 1_000_000_000,
+            direct: 90,
+            queued: 10,
+            stolen: 2,
+            moved: 0,
+            wakeups: 100,
+            wait_ns: 0,
+            waits,
+            choices: 100,
+            choice_ns: 20_000,
+        };
+        let second = Duration::from_secs(1);
+        ServiceReport {
+            at: 12 * second,
+            length: second,
+            clusters: vec![(4, counters.clone()), (4, counters)],
+        }
+    }
+
+    #[test]
+    fn an_interval_has_the_figures_of_all_clusters() {
+        assert_eq!(
+            interval(&report()),
+            "12 s: 25 % busy, 6 of 8 CPUs idle, 180 to idle CPUs, 20 queued, 4 taken from other clusters, 200 wake-ups, \
+             half within 1.3 us, 99 % within 49 us"
+        );
+        assert_eq!(
+            clusters(&report())[1],
+            "  cluster 1: 25 % busy, 3 of 4 CPUs idle, 90 to idle CPUs, 10 queued, 2 taken from other clusters, 100 \
+             wake-ups, half within 1.3 us, 99 % within 49 us"
+        );
+    }
+
+    #[test]
+    fn decisions_have_their_figures() {
+        let ratios: Vec<f64> = (0..12).map(|index| 0.2 + f64::from(index) / 100.0).collect();
+        let verdict = Verdict::new(&ratios, DecisionRule::at_analysis(1, 3), None).unwrap();
+        let outcome = AutoOutcome::Decided(Box::new(verdict), FixedPolicy::Pack);
+        let decision = AutoDecision { subject: "all tasks".to_owned(), outcome };
+        let words = event(&ServiceEvent::Auto(decision)).unwrap();
+        let start =
+            "all tasks: pack, because pack is shown to be better: progress of pack to that of spread 1.29";
+        assert!(words.starts_with(start) && words.ends_with("12 pairs"), "{words}");
+    }
+
+    #[test]
+    fn times_have_two_digits() {
+        assert_eq!([900, 12_000, 1_280_000, 2_500_000_000].map(time), ["0.9 us", "12 us", "1.3 ms", "2.5 s"]);
+    }
 }
