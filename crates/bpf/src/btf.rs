@@ -1,7 +1,7 @@
 //! Types of the kernel or of a BPF object, as BTF describes them (`Documentation/bpf/btf.rst`).
 
 use crate::{Error, Result};
-use std::{fs, ops::Range};
+use std::{cell::RefCell, collections::HashMap, fs, ops::Range};
 
 /// Where the kernel describes its types.
 const KERNEL: &str = "/sys/kernel/btf/vmlinux";
@@ -35,6 +35,8 @@ pub struct Btf {
     strings: Range<usize>,
     /// Position of each type; the first is that of id 1.
     types: Vec<usize>,
+    /// The types with a name that were searched for before: a kernel has more than 100,000 types.
+    found: RefCell<HashMap<String, Vec<u32>>>,
 }
 
 /// A member of a struct or union.
@@ -63,7 +65,7 @@ impl Btf {
     /// # Errors
     /// [`Error::Btf`] with the position at which it is damaged.
     pub fn parse(bytes: Vec<u8>) -> Result<Self> {
-        let mut btf = Self { bytes, strings: 0..0, types: Vec::new() };
+        let mut btf = Self { bytes, strings: 0..0, types: Vec::new(), found: RefCell::default() };
         let header = |at| btf.word(at).ok_or_else(|| Error::Btf("its header is too short".to_owned()));
         if header(0)? & 0xffff != u32::from(MAGIC) {
             return Err(Error::Btf("it does not begin with the magic number of this byte order".to_owned()));
@@ -132,6 +134,13 @@ impl Btf {
     /// Returns the name of a type; empty if it has none.
     pub(crate) fn name(&self, id: u32) -> &str {
         self.string(self.field(id, 0))
+    }
+
+    /// Whether a type has this name; faster than [`Btf::name`], which checks the encoding.
+    fn has_name(&self, id: u32, name: &str) -> bool {
+        let start = self.strings.start + self.field(id, 0) as usize;
+        let end = start + name.len();
+        self.bytes.get(start..end) == Some(name.as_bytes()) && self.bytes.get(end) == Some(&0)
     }
 
     /// Returns the kind of a type, one of [`kind`]; 0 for `void`.
@@ -212,7 +221,11 @@ impl Btf {
 
     /// Returns the type with a name that is one of these kinds. Suffixes after `___` are no part of names.
     pub(crate) fn find(&self, name: &str, kinds: &[u32]) -> Option<u32> {
-        (1..=self.len()).find(|&id| kinds.contains(&self.kind(id)) && self.name(id) == name)
+        let mut found = self.found.borrow_mut();
+        let ids = found
+            .entry(name.to_owned())
+            .or_insert_with(|| (1..=self.len()).filter(|&id| self.has_name(id, name)).collect());
+        ids.iter().copied().find(|&id| kinds.contains(&self.kind(id)))
     }
 
     /// Returns the id of a function.
@@ -220,13 +233,14 @@ impl Btf {
         self.find(name, &[kind::FUNC])
     }
 
-    /// Returns the value of an enumerator, of any enum.
-    pub fn value(&self, name: &str) -> Option<u64> {
+    /// Returns the enumerators, of any enum, whose names begin like this.
+    pub fn values(&self, prefix: &str) -> HashMap<String, u64> {
         (1..=self.len())
             .filter(|&id| matches!(self.kind(id), kind::ENUM | kind::ENUM64))
             .flat_map(|id| (0..self.count(id)).filter_map(move |index| self.enumerator(id, index)))
-            .find(|&(known, _)| known == name)
-            .map(|(_, value)| value)
+            .filter(|(name, _)| name.starts_with(prefix))
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect()
     }
 
     /// Returns the names and bit offsets of the members of a struct, and its size in bytes.
@@ -261,8 +275,8 @@ mod tests {
         let members: Vec<_> = btf.members(id).collect();
         assert_eq!(members, [Member { name: "m", type_id: 1, bit_offset: 32 }]);
         assert_eq!((btf.size(id), btf.size(1)), (8, 4));
-        assert_eq!(btf.value("V"), Some(5 | 1 << 32));
-        assert_eq!(btf.value("W"), None);
+        assert_eq!(btf.values("V"), HashMap::from([("V".to_owned(), 5 | 1 << 32)]));
+        assert!(btf.values("W").is_empty());
     }
 
     #[test]

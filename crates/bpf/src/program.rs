@@ -9,7 +9,10 @@ use crate::{
     map::Map,
     syscall::{Attributes, Command},
 };
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::{
+    collections::HashMap,
+    os::fd::{AsRawFd, OwnedFd},
+};
 
 /// Lines of the verifier's log that an error has.
 const LOG_LINES: usize = 12;
@@ -25,13 +28,18 @@ const SLEEPABLE: u32 = 1 << 4;
 /// An object that is about to be loaded.
 ///
 /// Two kinds of constants of a program (`const volatile` variables) get their values here, so that programs need no
-/// numbers of one kernel version: `SCX_ENQ_LAST` and other names in capital letters the value of the kernel's
-/// enumerator of that name (0 if there is none), and `has_NAME` whether the kernel has the function `NAME`.
+/// numbers of one kernel version: `SCX_ENQ_LAST` and others of `SCX_` the value of the kernel's enumerator of that name (0
+/// if there is none), and `has_NAME` whether the kernel has the function `NAME`.
 pub struct Loader {
     object: Object,
     kernel: Btf,
     aliases: Vec<(String, String)>,
+    /// The kernel's enumerators whose names begin with [`ENUMERATORS`].
+    values: HashMap<String, u64>,
 }
+
+/// How the names of enumerators begin that programs use as constants.
+const ENUMERATORS: &str = "SCX_";
 
 /// Programs and maps in the kernel. They are removed when this value and all attachments are dropped.
 pub struct Loaded {
@@ -55,8 +63,9 @@ impl Loader {
     /// # Errors
     /// [`Error::Object`] if the object is damaged, [`Error::NoBtf`] if the kernel does not describe its types.
     pub fn new(object: &[u8]) -> Result<Self> {
-        let mut loader =
-            Self { object: Object::parse(object)?, kernel: Btf::of_kernel()?, aliases: Vec::new() };
+        let (object, kernel) = (Object::parse(object)?, Btf::of_kernel()?);
+        let values = kernel.values(ENUMERATORS);
+        let mut loader = Self { object, kernel, aliases: Vec::new(), values };
         loader.set_constants_of_kernel();
         Ok(loader)
     }
@@ -68,8 +77,8 @@ impl Loader {
         for (name, offset, size) in &section.variables {
             let value = if let Some(function) = name.strip_prefix("has_") {
                 u64::from(self.kernel.function(function).is_some())
-            } else if name.bytes().all(|byte| !byte.is_ascii_lowercase()) {
-                self.kernel.value(name).unwrap_or(0)
+            } else if name.starts_with(ENUMERATORS) {
+                self.values.get(name).copied().unwrap_or(0)
             } else {
                 continue;
             };
@@ -84,9 +93,9 @@ impl Loader {
         self.aliases.push((name.to_owned(), older.to_owned()));
     }
 
-    /// The types of the running kernel.
-    pub fn kernel(&self) -> &Btf {
-        &self.kernel
+    /// Returns the value of an enumerator of the kernel whose name begins with `SCX_`; 0 if it has none.
+    pub fn value(&self, name: &str) -> u64 {
+        self.values.get(name).copied().unwrap_or(0)
     }
 
     /// Sets the number of entries of a map.
@@ -120,7 +129,7 @@ impl Loader {
     /// # Errors
     /// [`Error::Map`], [`Error::Lacks`], or [`Error::Verifier`] with the last lines of the verifier's log.
     pub fn load(self) -> Result<Loaded> {
-        let Self { mut object, kernel, aliases } = self;
+        let Self { mut object, kernel, aliases, .. } = self;
         let mut maps = object.maps.iter().map(Map::create).collect::<Result<Vec<_>>>()?;
         let first_data = maps.len();
         for section in &object.data {

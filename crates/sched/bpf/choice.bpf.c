@@ -26,7 +26,7 @@ int measure(void *ctx)
 	if (!total || !found || !seed)
 		return 1;
 	FOR (i, 0, choices) {
-		struct wish wish = { .home = NONE, .waker = NONE };
+		struct wish wish = { .pack = pack, .home = NONE, .waker = NONE };
 		struct cpu *chosen;
 		u64 *place, begun;
 		s32 cpu;
@@ -35,7 +35,7 @@ int measure(void *ctx)
 		*seed = (u32)(*seed * 1664525 + 1013904223);
 		wish.previous = (*seed * cpu_count) >> 32;
 		begun = bpf_ktime_get_ns();
-		cpu = pack ? choose_pack(&wish) : choose_spread(&wish);
+		cpu = choose_idle(&wish);
 		*total += bpf_ktime_get_ns() - begun;
 		slot = i % 8192;
 		place = bpf_map_lookup_elem(&running, &slot);

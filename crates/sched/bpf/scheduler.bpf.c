@@ -252,12 +252,11 @@ INLINE s32 choose(struct task_struct *p, struct task *task, u32 previous, u32 wa
 	if (policy_of(p, task) == PACK) {
 		struct cpu *at = cpu_at(waker);
 
+		wish.pack = true;
 		wish.waker = at && at->managed ? (s32)at->cluster : NONE;
 		wish.home = home_of(p, wish.waker);
-		cpu = choose_pack(&wish);
-	} else {
-		cpu = choose_spread(&wish);
 	}
+	cpu = choose_idle(&wish);
 	/* It may have been taken since it was counted as idle: the kernel's own record decides. */
 	if (cpu != NONE && !scx_bpf_test_and_clear_cpu_idle(cpu))
 		cpu = NONE;

@@ -130,6 +130,7 @@ struct wish {
 	struct task_struct *p; /* NULL in measurements of the choice alone */
 	bool restricted; /* to some of the CPUs */
 	u32 previous; /* CPU */
+	bool pack; /* the policy; otherwise spread */
 	s32 home; /* cluster of its process, for the policy pack; or NONE */
 	s32 waker; /* cluster of the task that wakes it, for the policy pack; or NONE */
 };
@@ -176,10 +177,11 @@ INLINE s32 idle_cpu_of(struct cluster *cluster, struct wish *wish, bool *whole)
 	return found;
 }
 
-/* Returns the best idle CPU of an LLC, with its merit; NONE if no CPU is better than `least`. `pack` prefers the
- * cluster with the fewest idle CPUs instead of the one with the most. */
-INLINE s32 idle_cpu_of_llc(struct llc *llc, struct wish *wish, bool pack, u32 least, u32 *merit)
+/* Returns the best idle CPU of an LLC, with its merit; NONE if no CPU is better than `least`. The policy pack
+ * prefers the cluster with the fewest idle CPUs instead of the one with the most. */
+INLINE s32 idle_cpu_of_llc(struct llc *llc, struct wish *wish, u32 least, u32 *merit)
 {
+	bool pack = wish->pack;
 	u32 i, best = least;
 	s32 found = NONE;
 
@@ -228,97 +230,67 @@ INLINE u32 near(u32 llc, u32 place)
 	return number ? *number : llc;
 }
 
-/* Returns an idle CPU of an idle cluster, the nearest LLC first; NONE if there is none. */
-INLINE s32 cpu_of_idle_cluster(u32 own, struct wish *wish)
+/* Returns an idle CPU, the nearest LLC first, in a first pass only of an idle cluster; NONE if there is none. */
+INLINE s32 idle_cpu_nearby(u32 own, struct wish *wish)
 {
-	u32 i, merit, count = llc_count;
+	u32 i, pass, merit, count = llc_count < LLCS_PER_CHOICE ? llc_count : LLCS_PER_CHOICE;
 	s32 found = NONE;
 
-	FOR (i, 0, count < LLCS_PER_CHOICE ? count : LLCS_PER_CHOICE) {
-		struct llc *llc = llc_at(near(own, i));
-		s32 cpu;
+	FOR (pass, wish->pack ? 1 : 0, 2) {
+		FOR (i, 0, count) {
+			struct llc *llc = llc_at(near(own, i));
 
-		if (!llc || !llc->idle_clusters)
-			continue;
-		cpu = idle_cpu_of_llc(llc, wish, false, IDLE_CLUSTER, &merit);
-		if (cpu != NONE) {
-			found = cpu;
-			break;
+			if (!llc || !(pass ? llc->idle : llc->idle_clusters))
+				continue;
+			found = idle_cpu_of_llc(llc, wish, pass ? 0 : IDLE_CLUSTER, &merit);
+			if (found != NONE)
+				break;
 		}
+		if (found != NONE)
+			break;
 	}
 	return found;
 }
 
-/* Returns any idle CPU, the nearest LLC first; NONE if there is none. */
-INLINE s32 cpu_of_any_cluster(u32 own, struct wish *wish, bool pack)
-{
-	u32 i, merit, count = llc_count;
-	s32 found = NONE;
-
-	FOR (i, 0, count < LLCS_PER_CHOICE ? count : LLCS_PER_CHOICE) {
-		struct llc *llc = llc_at(near(own, i));
-		s32 cpu;
-
-		if (!llc || !llc->idle)
-			continue;
-		cpu = idle_cpu_of_llc(llc, wish, pack, 0, &merit);
-		if (cpu != NONE) {
-			found = cpu;
-			break;
-		}
-	}
-	return found;
-}
-
-/* Spread: the previous CPU if its cluster is idle otherwise; an idle cluster; the cluster with the most idle CPUs. */
-INLINE s32 choose_spread(struct wish *wish)
+/*
+ * Chooses an idle CPU for a task; NONE if there is none.
+ *
+ * Spread: the previous CPU if its cluster is idle otherwise; an idle cluster; the cluster with the most idle CPUs.
+ * Pack: the cluster of the process, that of the waker, then the fullest that has an idle CPU.
+ */
+INLINE s32 choose_idle(struct wish *wish)
 {
 	struct cpu *previous = cpu_at(wish->previous);
 	struct cluster *cluster;
-	s32 cpu;
+	bool whole, fits;
+	s32 found = NONE;
+	u32 i;
 
 	if (!previous)
 		return NONE;
 	cluster = cluster_at(previous->cluster);
 	if (!cluster)
 		return NONE;
-	if (previous->idle && cluster->idle >= cluster->size && cluster->capacity >= 1024 &&
-	    may_use(wish, wish->previous))
+	fits = wish->pack ? (s32)previous->cluster == wish->home :
+			    cluster->idle >= cluster->size && cluster->capacity >= 1024;
+	if (previous->idle && fits && may_use(wish, wish->previous))
 		return wish->previous;
-	cpu = cpu_of_idle_cluster(cluster->llc, wish);
-	if (cpu != NONE)
-		return cpu;
-	return cpu_of_any_cluster(cluster->llc, wish, false);
-}
+	FOR (i, wish->pack ? 0 : 2, 2) {
+		s32 number = i ? wish->waker : wish->home;
+		struct cluster *preferred = number >= 0 ? cluster_at(number) : NULL;
 
-/* Pack: the cluster of the process, that of the waker, then the fullest that has an idle CPU. */
-INLINE s32 choose_pack(struct wish *wish)
-{
-	struct cpu *previous = cpu_at(wish->previous);
-	struct cluster *cluster;
-	bool whole;
-	s32 cpu;
-
-	if (!previous)
-		return NONE;
+		if (!preferred || !preferred->idle)
+			continue;
+		found = idle_cpu_of(preferred, wish, &whole);
+		if (found != NONE)
+			break;
+	}
+	if (found != NONE)
+		return found;
 	if (wish->home >= 0) {
-		if (previous->idle && (s32)previous->cluster == wish->home && may_use(wish, wish->previous))
-			return wish->previous;
 		cluster = cluster_at(wish->home);
-		if (cluster && cluster->idle) {
-			cpu = idle_cpu_of(cluster, wish, &whole);
-			if (cpu != NONE)
-				return cpu;
-		}
+		if (!cluster)
+			return NONE;
 	}
-	if (wish->waker >= 0 && wish->waker != wish->home) {
-		cluster = cluster_at(wish->waker);
-		if (cluster && cluster->idle) {
-			cpu = idle_cpu_of(cluster, wish, &whole);
-			if (cpu != NONE)
-				return cpu;
-		}
-	}
-	cluster = cluster_at(wish->home >= 0 ? wish->home : previous->cluster);
-	return cluster ? cpu_of_any_cluster(cluster->llc, wish, true) : NONE;
+	return idle_cpu_nearby(cluster->llc, wish);
 }

@@ -92,7 +92,7 @@ impl Scheduler {
         }
         maps::declare(&mut object, &layout, &possible)?;
         object.set("possible_cpus", &(possible.len() as u32).to_ne_bytes())?;
-        let flag = |name: &str| object.kernel().value(name).unwrap_or(0);
+        let flag = |name: &str| object.value(name);
         let mut flags = flag("SCX_OPS_KEEP_BUILTIN_IDLE") | flag("SCX_OPS_ENQ_LAST");
         if partial {
             flags |= flag("SCX_OPS_SWITCH_PARTIAL");
