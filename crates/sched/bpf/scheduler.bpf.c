@@ -591,13 +591,12 @@ INLINE bool is_misplaced(struct task_struct *p, struct task *task, struct cpu *c
 	bool found = false;
 
 	if (policy_of(p, task) == PACK) {
-		struct task_struct *leader = p->group_leader;
-		struct task *first = leader ? bpf_task_storage_get(&tasks, leader, NULL, 0) : NULL;
+		s32 number = home_of(p, cpu->cluster);
 		struct cluster *home;
 
-		if (!first || !first->home || first->home - 1 == cpu->cluster)
+		if (number < 0 || number == (s32)cpu->cluster)
 			return false;
-		home = cluster_at(first->home - 1);
+		home = cluster_at(number);
 		return home && home->idle;
 	}
 	if (cluster->idle + 1 >= cluster->size)
