@@ -58,5 +58,7 @@ fn the_kernels_own_scheduler_is_a_variant_everywhere() {
         assert_eq!(treatment["factors"]["scheduler"], "kernel");
         assert!(treatment["name"].as_str().unwrap().contains("(sched=kernel)"), "{treatment}");
     }
-    assert_eq!(record["experiments"][0]["parameters"]["same_variants"], "yes");
+    let parameters = &record["experiments"][0]["parameters"];
+    assert_eq!(parameters["same_variants"], "yes");
+    assert!(parameters.get("schedulers").is_none(), "{parameters}: nothing was switched");
 }

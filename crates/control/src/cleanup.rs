@@ -11,6 +11,7 @@
 use crate::{
     error::{Error, Result},
     journal, memory_group,
+    scheduler::MARK,
 };
 use manycore_linux::tasks;
 use rustix::{
@@ -89,6 +90,8 @@ impl Cleanup {
     pub fn start(program: &Program) -> Result<Self> {
         let child = Command::new(&program.path)
             .args(&program.arguments)
+            // That of a scheduler's program undoes what the program has changed, so it must outlive it.
+            .env_remove(MARK)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             // Signals of the terminal are sent to our process group and must not end it.

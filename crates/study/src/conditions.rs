@@ -132,14 +132,17 @@ pub(crate) fn parameters(
 }
 
 /// Returns the parameters of the record that describe the schedulers: the kernel's name of each, and the time between a
-/// switch and the next run.
-pub(crate) fn scheduler_parameters(schedulers: &SchedulerRuns) -> [(String, String); 2] {
+/// switch and the next run. There are none where only the kernel's own one is in force.
+pub(crate) fn scheduler_parameters(schedulers: &SchedulerRuns) -> BTreeMap<String, String> {
     let names: Vec<String> =
         schedulers.names().iter().map(|(label, name)| format!("{label} = {name}")).collect();
-    [
+    if names.is_empty() {
+        return BTreeMap::new();
+    }
+    BTreeMap::from([
         (parameter::SCHEDULERS.to_owned(), names.join(", ")),
         (parameter::SCHEDULER_SETTLE_SECONDS.to_owned(), SETTLE.as_secs_f64().to_string()),
-    ]
+    ])
 }
 
 /// The load generator whose latencies are read, and its model: closed where it is for any of the variants.
