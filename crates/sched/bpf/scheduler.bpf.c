@@ -235,8 +235,8 @@ INLINE s32 home_of(struct task_struct *p, s32 otherwise)
 	return (s32)first->home - 1;
 }
 
-/* Chooses an idle CPU for a task and claims it; NONE if there is none. */
-INLINE s32 choose(struct task_struct *p, struct task *task, u32 previous, u32 waker, u64 now)
+/* Chooses an idle CPU for a task and claims it; NONE if there is none. `stay` prefers its own cluster. */
+INLINE s32 choose(struct task_struct *p, struct task *task, u32 previous, u32 waker, bool stay)
 {
 	struct wish wish = {
 		.p = p,
@@ -255,6 +255,10 @@ INLINE s32 choose(struct task_struct *p, struct task *task, u32 previous, u32 wa
 		wish.pack = true;
 		wish.waker = at && at->managed ? (s32)at->cluster : NONE;
 		wish.home = home_of(p, wish.waker);
+	} else if (stay) {
+		struct cpu *at = cpu_at(previous);
+
+		wish.home = at ? (s32)at->cluster : NONE;
 	}
 	cpu = choose_idle(&wish);
 	/* It may have been taken since it was counted as idle: the kernel's own record decides. */
@@ -295,14 +299,14 @@ int select_cpu(u64 *ctx)
 {
 	struct task_struct *p = (void *)ctx[0];
 	s32 previous = ctx[1], cpu;
-	u64 wake_flags = ctx[2], now = bpf_ktime_get_ns();
+	u64 wake_flags = ctx[2];
 	u32 here = bpf_get_smp_processor_id();
 	struct task *task = task_of(p);
 	struct cpu *cpu_here, *cpu_previous;
 
 	if (!task)
 		return previous;
-	cpu = choose(p, task, previous, here, now);
+	cpu = choose(p, task, previous, here, false);
 	if (cpu != NONE) {
 		struct cpu *chosen = cpu_at(cpu);
 
@@ -354,7 +358,7 @@ SEC("struct_ops/sched_ext_ops.enqueue")
 int enqueue(u64 *ctx)
 {
 	struct task_struct *p = (void *)ctx[0];
-	u64 flags = ctx[1], now = bpf_ktime_get_ns(), vtime = p->scx.dsq_vtime, floor;
+	u64 flags = ctx[1], vtime = p->scx.dsq_vtime, floor;
 	s32 at = scx_bpf_task_cpu(p), cpu;
 	struct task *task = task_of(p);
 	struct cpu *here = cpu_at(at);
@@ -369,9 +373,9 @@ int enqueue(u64 *ctx)
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_NS, flags);
 		return 0;
 	}
-	/* A running task that is in the wrong cluster, or that was woken without a choice of its CPU. */
-	if (task->move || (flags & SCX_ENQ_WAKEUP && p->nr_cpus_allowed > 1)) {
-		cpu = choose(p, task, at, at, now);
+	/* A task that is to be moved, that was woken without a choice of its CPU, or that another one follows. */
+	if (p->nr_cpus_allowed > 1) {
+		cpu = choose(p, task, at, at, !task->move && !(flags & SCX_ENQ_WAKEUP));
 		if (cpu != NONE) {
 			struct cpu *chosen = cpu_at(cpu);
 
@@ -394,10 +398,6 @@ int enqueue(u64 *ctx)
 	scx_bpf_dsq_insert_vtime(p, here->cluster, slice_in(here->cluster), vtime, flags);
 	if (flags & SCX_ENQ_WAKEUP)
 		preempt_in(here->cluster, p, vtime);
-	/* A CPU that has become idle meanwhile. */
-	cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
-	if (cpu >= 0)
-		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	return 0;
 }
 

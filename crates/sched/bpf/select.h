@@ -131,7 +131,7 @@ struct wish {
 	bool restricted; /* to some of the CPUs */
 	u32 previous; /* CPU */
 	bool pack; /* the policy; otherwise spread */
-	s32 home; /* cluster of its process, for the policy pack; or NONE */
+	s32 home; /* cluster that is preferred: of its process under pack, its own for a running task; or NONE */
 	s32 waker; /* cluster of the task that wakes it, for the policy pack; or NONE */
 };
 
@@ -275,7 +275,7 @@ INLINE s32 choose_idle(struct wish *wish)
 			    cluster->idle >= cluster->size && cluster->capacity >= 1024;
 	if (previous->idle && fits && may_use(wish, wish->previous))
 		return wish->previous;
-	FOR (i, wish->pack ? 0 : 2, 2) {
+	FOR (i, wish->home < 0 && wish->waker < 0 ? 2 : 0, 2) {
 		s32 number = i ? wish->waker : wish->home;
 		struct cluster *preferred = number >= 0 ? cluster_at(number) : NULL;
 
