@@ -16,7 +16,11 @@ fn main() {
     println!("cargo::rerun-if-changed=bpf");
     println!("cargo::rerun-if-env-changed=CLANG");
     let out = PathBuf::from(var("OUT_DIR"));
-    let clang = if env::var_os("CARGO_FEATURE_BPF").is_some() { clang() } else { Err("the feature sched".to_owned()) };
+    let clang = if env::var_os("CARGO_FEATURE_BPF").is_some() {
+        clang()
+    } else {
+        Err("the feature sched".to_owned())
+    };
     let missing = match &clang {
         Ok(clang) => {
             for name in PROGRAMS {

@@ -401,18 +401,19 @@ int enqueue(u64 *ctx)
 	return 0;
 }
 
-/* Takes a task from the queue of another cluster: of the same LLC, then of others, the nearest first. `than` is the
- * virtual time that the cluster must be behind. */
+/* Takes a task from the queue of another cluster: of the same LLC, then of others, the nearest first. Without `any`, only
+ * of clusters that are behind the virtual time `than`, in the own LLC and one other, in turn. */
 INLINE bool steal(struct cpu *cpu, u32 own, bool any, u64 than)
 {
 	struct cluster *cluster = cluster_at(own);
-	u32 i, j, count = llc_count;
+	u32 i, j, count = any ? llc_count : llc_count < 2 ? llc_count : 2;
 	bool done = false;
 
 	if (!cluster)
 		return false;
 	FOR (i, 0, count < LLCS_PER_CHOICE ? count : LLCS_PER_CHOICE) {
-		struct llc *llc = llc_at(near(cluster->llc, i));
+		u32 place = any || !i ? i : 1 + (cpu->queued >> 2) % (llc_count - 1);
+		struct llc *llc = llc_at(near(cluster->llc, place));
 
 		if (!llc)
 			break;
@@ -452,9 +453,8 @@ int dispatch(u64 *ctx)
 	cluster = cluster_at(own);
 	if (!cluster)
 		return 0;
-	/* Now and then a queue that is behind comes first, also from far away. */
-	if ((cpu->queued & 3) == 3 && before(cluster->vtime + LAG_NS, virtual_now + 2 * LAG_NS) &&
-	    steal(cpu, own, false, cluster->vtime - LAG_NS)) {
+	/* Now and then a queue that is behind comes first, also one far away. */
+	if ((cpu->queued & 3) == 3 && steal(cpu, own, false, cluster->vtime - LAG_NS)) {
 		cpu->queued++;
 		return 0;
 	}

@@ -12,7 +12,7 @@ use manycore_linux::{
     clock,
     sched_ext::{self, SchedExt},
 };
-use manycore_topology::{Machine, SysTree};
+use manycore_topology::{CpuSet, Machine, SysTree};
 
 /// The compiled scheduler; empty if it was built without clang.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/scheduler.bpf.o"));
@@ -69,9 +69,7 @@ impl Scheduler {
     /// [`Error::NotBuilt`], [`Error::NoSchedExt`], [`Error::Other`] if another scheduler is loaded,
     /// [`Error::OneCluster`], or [`Error::Bpf`] with what the kernel said.
     pub fn load(tree: &SysTree, machine: &Machine, policy: FixedPolicy, partial: bool) -> Result<Self> {
-        if OBJECT.is_empty() {
-            return Err(Error::NotBuilt(MISSING));
-        }
+        let object = object()?;
         match sched_ext::read(tree) {
             SchedExt::Absent => return Err(Error::NoSchedExt),
             SchedExt::Enabled(name) => return Err(Error::Other(name)),
@@ -82,23 +80,13 @@ impl Scheduler {
         let layout = Layout::of(machine).ok_or(Error::OneCluster)?;
         let possible =
             tree.cpu_list("sys/devices/system/cpu/possible")?.unwrap_or_else(|| machine.online.clone());
-        let mut object = Loader::new(OBJECT)?;
-        for (newer, older) in [
-            ("scx_bpf_dsq_insert", "scx_bpf_dispatch"),
-            ("scx_bpf_dsq_insert_vtime", "scx_bpf_dispatch_vtime"),
-            ("scx_bpf_dsq_move_to_local", "scx_bpf_consume"),
-        ] {
-            object.alias(newer, older);
-        }
-        maps::declare(&mut object, &layout, &possible)?;
-        object.set("possible_cpus", &(possible.len() as u32).to_ne_bytes())?;
+        let object = Loader::new(object)?;
         let flag = |name: &str| object.value(name);
         let mut flags = flag("SCX_OPS_KEEP_BUILTIN_IDLE") | flag("SCX_OPS_ENQ_LAST");
         if partial {
             flags |= flag("SCX_OPS_SWITCH_PARTIAL");
         }
-        let loaded = object.load()?;
-        maps::fill(&loaded, &layout)?;
+        let loaded = load(object, &layout, &possible)?;
         let controls = loaded.map("controls")?.mapped()?;
         controls.set_word(0, 0, number(policy));
         let name = format!("{NAME}_{}", policy.word());
@@ -218,6 +206,36 @@ impl Scheduler {
     pub fn remove(self) {
         drop(self.operations);
     }
+}
+
+/// Returns the compiled scheduler.
+fn object() -> Result<&'static [u8]> {
+    if OBJECT.is_empty() { Err(Error::NotBuilt(MISSING)) } else { Ok(OBJECT) }
+}
+
+/// Loads the programs for a machine, which changes nothing yet.
+fn load(mut object: Loader, layout: &Layout, possible: &CpuSet) -> Result<Loaded> {
+    for (newer, older) in [
+        ("scx_bpf_dsq_insert", "scx_bpf_dispatch"),
+        ("scx_bpf_dsq_insert_vtime", "scx_bpf_dispatch_vtime"),
+        ("scx_bpf_dsq_move_to_local", "scx_bpf_consume"),
+    ] {
+        object.alias(newer, older);
+    }
+    maps::declare(&mut object, layout, possible)?;
+    object.set("possible_cpus", &(possible.len() as u32).to_ne_bytes())?;
+    let loaded = object.load()?;
+    maps::fill(&loaded, layout)?;
+    Ok(loaded)
+}
+
+/// Checks that this kernel accepts the scheduler for a machine, which need not be this one. Nothing is put in force.
+///
+/// # Errors
+/// [`Error::NotBuilt`], [`Error::OneCluster`], or [`Error::Bpf`] with what the kernel said.
+pub fn check(machine: &Machine) -> Result {
+    let layout = Layout::of(machine).ok_or(Error::OneCluster)?;
+    load(Loader::new(object()?)?, &layout, &machine.online).map(drop)
 }
 
 /// Returns the number of a policy in the BPF program.
