@@ -1,7 +1,7 @@
 //! The state of threads and the CPU that each runs on, read again and again from files that stay open.
 //!
 //! `/proc/PID/task/TID/stat` (`do_task_stat` in `fs/proc/array.c`) takes no lock that the thread holds while it waits
-//! for memory. Reading an open file again saves the search of its path, about half of the time of a reading.
+//! for memory. Reading an open file again saves the search of its path.
 
 use manycore_topology::CpuId;
 use rustix::{

@@ -23,7 +23,9 @@ fn main() {
         source.snapshot(&mut snapshot).unwrap();
         let batch = |_| {
             let before = cpu_ns(own).unwrap();
-            (0..SNAPSHOTS).for_each(|_| source.snapshot(&mut snapshot).unwrap());
+            for _ in 0..SNAPSHOTS {
+                source.snapshot(&mut snapshot).unwrap();
+            }
             (cpu_ns(own).unwrap() - before) as f64 / f64::from(SNAPSHOTS) / 1e3
         };
         let each: Vec<f64> = (0..BATCHES).map(batch).collect();

@@ -1,7 +1,7 @@
 //! Snapshots from `/proc`, without privileges.
 //!
-//! A snapshot reads the state of each watched thread once, one after the other, so it is not of a single moment: it
-//! takes about 2 µs for each thread on a native machine. Threads in state `R` are *runnable*: they run or wait. A CPU
+//! A snapshot reads the state of each watched thread once, one after the other, so it is not of a single moment
+//! (`examples/cost.rs` measures how long it takes). Threads in state `R` are *runnable*: they run or wait. A CPU
 //! runs one of them at a time. So of several runnable threads on one CPU, one counts as running, each of them in turn:
 //! which one the scheduler has chosen is not visible, and they take turns there as well. A thread that the sampling
 //! thread itself has displaced for a moment counts as running.
