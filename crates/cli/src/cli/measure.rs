@@ -260,9 +260,10 @@ pub struct Tune {
     /// Settings of the machine to try, with all of their values
     #[arg(long, value_name = "NAME,NAME,...", value_delimiter = ',', value_parser = setting_names())]
     pub settings: Vec<String>,
-    /// Schedulers to try beside the kernel's own one (as root): cluster:spread, cluster:pack, or a program that loads a
-    /// sched_ext scheduler, quoted with its options [without a value: cluster:spread and cluster:pack]
-    #[arg(long, value_name = "SCHEDULER", num_args = 0..)]
+    /// Schedulers to try beside the kernel's own one (as root) [without a value: cluster:spread, cluster:pack]
+    ///
+    /// A program that loads a sched_ext scheduler is quoted with its options.
+    #[arg(long, value_name = "SCHEDULER", num_args = 0.., hide_short_help = true)]
     pub schedulers: Option<Vec<SchedulerChoice>>,
     /// Number of workers that the command uses today [default: the number of usable CPUs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]

@@ -11,7 +11,7 @@ use manycore_sched::{
 };
 use std::{path::PathBuf, time::Duration};
 
-/// Show the scheduler, and spread threads over clusters
+/// Show the scheduler, spread or pack tasks
 ///
 /// Shows the scheduler that the kernel uses and the groups of CPUs between which it moves threads; spreads the threads of
 /// named work over clusters, or packs them.
@@ -62,11 +62,11 @@ pub struct SchedShow {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  sudo manycore sched run                                     spread all tasks, until Ctrl-C
-  sudo manycore sched run --cgroup /batch.slice=pack          the same, but pack those of a control group
-  sudo manycore sched run --policy pack -- ./solver           only a command, to its end
-  sudo manycore sched run --policy auto --progress './served' spread or pack, as measured
-  manycore sched run --with affinity --pid 812                without sched_ext and without root
+  sudo manycore sched run                                       spread all tasks, until Ctrl-C
+  sudo manycore sched run --cgroup /batch.slice=pack            the same, but pack those of a control group
+  sudo manycore sched run --policy pack -- ./solver             only a command, to its end
+  sudo manycore sched run --policy auto --progress './served'   spread or pack, as measured
+  manycore sched run --with affinity --pid 812                  without sched_ext and without root
 
 By default, a scheduler is loaded into the kernel (sched_ext, Linux 6.12 or newer, root). It schedules all tasks, or, if \
 processes or a command are named, only these. `spread` gives a task that wakes an idle core in an idle cluster, a near one \

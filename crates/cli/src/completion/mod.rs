@@ -102,15 +102,15 @@ impl<'a> Position<'a> {
         }
         if let Some(option) = self.option.filter(|_| !word.starts_with('-')) {
             // An option with several values, such as `--place close spread`.
-            let several = option.get_num_args().is_some_and(|count| count.max_values() > 1);
-            self.option = Some(option).filter(|_| several);
+            self.option = Some(option).filter(|option| has_several_values(option));
             return;
         }
         self.option = None;
         if word == "--" {
             self.is_escaped = true;
         } else if let Some(name) = word.strip_prefix("--") {
-            self.option = find_option(self.command, name).filter(|option| needs_value(option));
+            self.option = find_option(self.command, name)
+                .filter(|option| needs_value(option) || has_several_values(option));
         } else if word.starts_with('-') {
             // Options of one letter take no values.
         } else if let Some(nested) = self.command.find_subcommand(word) {
@@ -189,6 +189,10 @@ fn takes_value(option: &Arg) -> bool {
 
 fn needs_value(option: &Arg) -> bool {
     takes_value(option) && option.get_num_args().is_none_or(|count| count.min_values() > 0)
+}
+
+fn has_several_values(option: &Arg) -> bool {
+    takes_value(option) && option.get_num_args().is_some_and(|count| count.max_values() > 1)
 }
 
 fn first_line(text: Option<&clap::builder::StyledStr>) -> String {
