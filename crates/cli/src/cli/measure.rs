@@ -263,7 +263,7 @@ pub struct Tune {
     /// Schedulers to try beside the kernel's own one (as root) [without a value: cluster:spread, cluster:pack]
     ///
     /// A program that loads a sched_ext scheduler is quoted with its options.
-    #[arg(long, value_name = "SCHEDULER", num_args = 0.., hide_short_help = true)]
+    #[arg(long, value_name = "SCHEDULER", num_args = 0..)]
     pub schedulers: Option<Vec<SchedulerChoice>>,
     /// Number of workers that the command uses today [default: the number of usable CPUs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]

@@ -68,9 +68,10 @@ const LONG_ONLY: [&str; 4] = ["Method", "Life of a run", "Service", "Input"];
 const SHORT_OPTION: &str = "service";
 
 /// Options of other headings that are not in the short help either, because few users need them.
-const LONG_ONLY_OPTIONS: [&str; 11] = [
+const LONG_ONLY_OPTIONS: [&str; 12] = [
     "results",
     "force",
+    "schedulers",
     "settings",
     "memory",
     "unixbench_dir",
