@@ -130,18 +130,15 @@ extern bool scx_bpf_task_set_dsq_vtime(struct task_struct *p, u64 vtime) KERNEL_
 
 /* Flags of tasks (include/linux/sched.h). */
 #define PF_KTHREAD 0x00200000
-#define PF_EXITING 0x00000004
 
 /* Of sched_ext's enums; the loader sets each to the running kernel's value. */
 const volatile u64 SCX_DSQ_LOCAL SEC(".rodata");
 const volatile u64 SCX_DSQ_LOCAL_ON SEC(".rodata");
 const volatile u64 SCX_ENQ_WAKEUP SEC(".rodata");
-const volatile u64 SCX_ENQ_LAST SEC(".rodata");
 const volatile u64 SCX_ENQ_PREEMPT SEC(".rodata");
 const volatile u64 SCX_KICK_IDLE SEC(".rodata");
 const volatile u64 SCX_KICK_PREEMPT SEC(".rodata");
 const volatile u64 SCX_WAKE_SYNC SEC(".rodata");
-const volatile u64 SCX_WAKE_FORK SEC(".rodata");
 const volatile u64 SCX_TASK_QUEUED SEC(".rodata");
 
 /* Whether the kernel has these functions; set by the loader. Kernels without them let programs write the fields. */

@@ -21,5 +21,6 @@ mod maps;
 pub mod run;
 pub mod service;
 pub mod show;
+mod turn;
 
 pub use error::{Error, Result};

@@ -10,6 +10,7 @@ use super::{
 use crate::{
     error::{Error, Result},
     run::{FixedPolicy, Target, TargetPolicy},
+    turn::{self, Turn},
 };
 use manycore_control::{
     journal::UndoResult,
@@ -22,7 +23,6 @@ use manycore_linux::{
 };
 use manycore_topology::{CpuSet, Machine, SysTree};
 use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
     time::{ClockId, clock_gettime},
 };
@@ -207,17 +207,8 @@ impl AffinitySession {
         let mut pause = self.interval;
         loop {
             let left = pause.saturating_sub(last.elapsed());
-            if let Some(command) = &self.command {
-                let ended = command.wait(signals.descriptor(), left)?;
-                if ended.is_some() {
-                    return Ok(ended);
-                }
-                signals.take_for_command().into_iter().for_each(|signal| command.signal(signal));
-            } else {
-                wait(signals, left)?;
-                if !signals.take().is_empty() {
-                    return Ok(None);
-                }
+            if let Turn::End(status) = turn::wait(self.command.as_ref(), signals, left)? {
+                return Ok(status);
             }
             if last.elapsed() < pause {
                 continue;
@@ -329,15 +320,6 @@ fn check_permission(sources: &[ProcessSource]) -> Result {
         return Ok(());
     }
     Err(Error::NotPermitted { process: format!("{} (pid {first})", tasks::name(first).unwrap_or_default()) })
-}
-
-/// Waits for a signal, for `longest` at most.
-fn wait(signals: &dyn SignalSource, longest: Duration) -> Result {
-    let mut descriptors = [PollFd::from_borrowed_fd(signals.descriptor(), PollFlags::IN)];
-    match poll(&mut descriptors, Some(&Timespec::try_from(longest).unwrap_or_default())) {
-        Ok(_) | Err(Errno::INTR) => Ok(()),
-        Err(error) => Err(manycore_control::Error::Wait(error.into()).into()),
-    }
 }
 
 /// Returns the CPU time of this process.

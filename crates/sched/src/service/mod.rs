@@ -13,6 +13,7 @@ use crate::{
     engine::{NAME, Removal, Scheduler, Subject},
     error::{Error, Result},
     run::{FixedPolicy, Policy, Target, TargetPolicy},
+    turn::{self, Turn},
 };
 use auto::AutoPolicy;
 use groups::GroupPolicies;
@@ -26,10 +27,6 @@ use manycore_linux::{
 };
 use manycore_topology::{Machine, SysTree};
 use progress::ProgressCommand;
-use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
-    io::Errno,
-};
 use std::{
     collections::BTreeSet,
     path::Path,
@@ -234,17 +231,8 @@ impl SchedulerService {
         let mut next_auto = Instant::now();
         loop {
             let left = step.min(self.interval.saturating_sub(last.elapsed()));
-            if let Some(command) = &self.command {
-                let ended = command.wait(signals.descriptor(), left)?;
-                if ended.is_some() {
-                    return Ok(ended);
-                }
-                signals.take_for_command().into_iter().for_each(|signal| command.signal(signal));
-            } else {
-                wait(signals, left)?;
-                if !signals.take().is_empty() {
-                    return Ok(None);
-                }
+            if let Turn::End(status) = turn::wait(self.command.as_ref(), signals, left)? {
+                return Ok(status);
             }
             if let Some(removal) = self.scheduler.removal() {
                 reloads += 1;
@@ -338,14 +326,5 @@ impl SchedulerService {
             self.scheduler.set_policy_of(Subject::Group(id), policy)?;
         }
         Ok(())
-    }
-}
-
-/// Waits for a signal, for `longest` at most.
-fn wait(signals: &dyn SignalSource, longest: Duration) -> Result {
-    let mut descriptors = [PollFd::from_borrowed_fd(signals.descriptor(), PollFlags::IN)];
-    match poll(&mut descriptors, Some(&Timespec::try_from(longest).unwrap_or_default())) {
-        Ok(_) | Err(Errno::INTR) => Ok(()),
-        Err(error) => Err(manycore_control::Error::Wait(error.into()).into()),
     }
 }
