@@ -13,8 +13,11 @@ use std::{
 pub struct CpuTicks {
     /// The CPU.
     pub cpu: CpuId,
-    /// Ticks neither idle nor waiting for I/O, including stolen ones.
+    /// Ticks neither idle nor waiting for I/O, including stolen ones. A hypervisor that delays timer interrupts makes the
+    /// kernel miss some.
     pub busy: u64,
+    /// Ticks idle or waiting for I/O. None is missed: with `NO_HZ_IDLE` the kernel takes them from its clock.
+    pub idle: u64,
     /// Ticks that the hypervisor gave to other virtual machines.
     pub steal: u64,
 }
@@ -162,8 +165,8 @@ fn parse_stat(text: &str) -> Vec<CpuTicks> {
             let ticks: Vec<u64> = ticks.split_whitespace().map_while(|ticks| ticks.parse().ok()).collect();
             // user nice system idle iowait irq softirq steal; guest times are part of user and nice.
             let at = |index: usize| ticks.get(index).copied().unwrap_or(0);
-            let busy = [0, 1, 2, 5, 6, 7].into_iter().map(at).fold(0, u64::saturating_add);
-            Some(CpuTicks { cpu, busy, steal: at(7) })
+            let sum = |fields: &[usize]| fields.iter().map(|&field| at(field)).fold(0, u64::saturating_add);
+            Some(CpuTicks { cpu, busy: sum(&[0, 1, 2, 5, 6, 7]), idle: sum(&[3, 4]), steal: at(7) })
         })
         .collect();
     cpus.sort_unstable_by_key(|ticks| ticks.cpu);
@@ -208,7 +211,10 @@ mod tests {
         let text = "cpu  9 9 9 9\ncpu0 1058 1 279 7964 152 3 7 2 5 0\ncpu17 1 0 0 9\nintr 5\n";
         assert_eq!(
             parse_stat(text),
-            [CpuTicks { cpu: 0, busy: 1350, steal: 2 }, CpuTicks { cpu: 17, busy: 1, steal: 0 }]
+            [
+                CpuTicks { cpu: 0, busy: 1350, idle: 8116, steal: 2 },
+                CpuTicks { cpu: 17, busy: 1, idle: 9, steal: 0 }
+            ]
         );
     }
 

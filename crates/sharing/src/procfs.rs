@@ -91,7 +91,7 @@ impl Source for ProcfsSource {
         "procfs"
     }
 
-    fn snapshot(&mut self, into: &mut Snapshot) -> io::Result<()> {
+    fn snapshot(&mut self, into: &mut Snapshot) -> io::Result<bool> {
         if let Some(now) = self.watched.changed() {
             self.update(&now);
         }
@@ -100,7 +100,8 @@ impl Source for ProcfsSource {
         let of_cpu = |(cpu, _): &(CpuId, RunningTask)| *cpu;
         let busy =
             self.other.update(self.runnable.chunk_by(|a, b| a.0 == b.0).map(|group| of_cpu(&group[0])));
-        for &cpu in busy {
+        let is_known = busy.is_some();
+        for &cpu in busy.into_iter().flatten() {
             into.set(cpu, CpuUse::Other);
         }
         for group in self.runnable.chunk_by(|a, b| a.0 == b.0) {
@@ -108,6 +109,6 @@ impl Source for ProcfsSource {
             into.set(cpu, CpuUse::Watched(task));
         }
         self.turn = self.turn.wrapping_add(1);
-        Ok(())
+        Ok(is_known)
     }
 }

@@ -133,9 +133,11 @@ impl<S: Source> Sampling<S> {
 
     fn take(&mut self) {
         match self.source.snapshot(&mut self.snapshot) {
-            Ok(()) => {
+            Ok(counts) => {
                 let since = std::mem::replace(&mut self.last, Instant::now()).elapsed().min(self.longest);
-                self.accumulator.add(&self.snapshot, since.as_nanos() as u64);
+                if counts {
+                    self.accumulator.add(&self.snapshot, since.as_nanos() as u64);
+                }
             }
             Err(error) => self.failure = Some(error),
         }

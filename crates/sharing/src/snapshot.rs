@@ -62,11 +62,12 @@ pub trait Source: Send {
     /// Returns its name in reports: `procfs`.
     fn name(&self) -> &'static str;
 
-    /// Stores what runs on each CPU now. `into` holds an earlier snapshot.
+    /// Stores what runs on each CPU now. `into` holds an earlier snapshot. Returns `false` if it is too early to tell busy
+    /// CPUs from idle ones: this snapshot does not count.
     ///
     /// # Errors
     /// The source can give no more snapshots. Tasks that have ended are no error.
-    fn snapshot(&mut self, into: &mut Snapshot) -> io::Result<()>;
+    fn snapshot(&mut self, into: &mut Snapshot) -> io::Result<bool>;
 }
 
 impl<S: Source + ?Sized> Source for Box<S> {
@@ -74,7 +75,7 @@ impl<S: Source + ?Sized> Source for Box<S> {
         (**self).name()
     }
 
-    fn snapshot(&mut self, into: &mut Snapshot) -> io::Result<()> {
+    fn snapshot(&mut self, into: &mut Snapshot) -> io::Result<bool> {
         (**self).snapshot(into)
     }
 }

@@ -237,7 +237,7 @@ impl SchedulerService {
             if let Some(removal) = self.scheduler.removal() {
                 reloads += 1;
                 self.reload(removal, reloads, observer)?;
-                before = self.scheduler.counters();
+                (last, before) = (Instant::now(), self.scheduler.counters());
             }
             if Instant::now() >= next_auto
                 && let Some(auto) = &mut self.auto
