@@ -315,11 +315,11 @@ int select_cpu(u64 *ctx)
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_NS, 0);
 		return cpu;
 	}
-	/* The waker is about to sleep: its CPU is free next. */
+	/* The waker is about to sleep: its CPU is free next, unless that is a real-time task. */
 	if (wake_flags & SCX_WAKE_SYNC) {
 		cpu_here = cpu_at(here);
 		cpu_previous = cpu_at(previous);
-		if (cpu_here && cpu_previous && cpu_here->cluster == cpu_previous->cluster &&
+		if (cpu_here && cpu_here->tid && cpu_previous && cpu_here->cluster == cpu_previous->cluster &&
 		    bpf_cpumask_test_cpu(here, p->cpus_ptr) && !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | here)) {
 			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_NS, 0);
 			return here;
@@ -390,9 +390,10 @@ int enqueue(u64 *ctx)
 	cluster = cluster_at(here->cluster);
 	if (!cluster)
 		return 0;
-	/* Sleeping saves no more than one slice; a cluster that was idle is not behind the others. */
+	/* Sleeping saves no more than one slice; a cluster that was idle is not behind the others. A task that did not sleep
+	 * keeps what it is owed: next to it, a slice of a light task is many slices of virtual time. */
 	floor = before(cluster->vtime, virtual_now - LAG_NS) ? virtual_now - LAG_NS : cluster->vtime;
-	floor -= SLICE_NS;
+	floor -= flags & SCX_ENQ_WAKEUP ? SLICE_NS : LAG_NS + SLICE_NS;
 	if (before(vtime, floor))
 		vtime = floor;
 	scx_bpf_dsq_insert_vtime(p, here->cluster, slice_in(here->cluster), vtime, flags);
@@ -658,6 +659,14 @@ int update_idle(u64 *ctx)
 	/* A task that was queued while this CPU was about to become idle. */
 	if (idle && cpu->managed && scx_bpf_dsq_nr_queued(cpu->cluster) > 0)
 		scx_bpf_kick_cpu(number, SCX_KICK_IDLE);
+	return 0;
+}
+
+/* A real-time task has taken the CPU. The task that it displaced, and those that were sent here, go elsewhere. */
+SEC("struct_ops/sched_ext_ops.cpu_release")
+int cpu_release(u64 *ctx)
+{
+	scx_bpf_reenqueue_local();
 	return 0;
 }
 
