@@ -115,7 +115,6 @@ extern void scx_bpf_dsq_insert_vtime(struct task_struct *p, u64 id, u64 slice, u
 extern bool scx_bpf_dsq_move_to_local(u64 id) KERNEL_FUNCTION;
 extern s32 scx_bpf_dsq_nr_queued(u64 id) KERNEL_FUNCTION;
 extern void scx_bpf_kick_cpu(s32 cpu, u64 flags) KERNEL_FUNCTION;
-extern u32 scx_bpf_reenqueue_local(void) KERNEL_FUNCTION;
 extern s32 scx_bpf_task_cpu(const struct task_struct *p) KERNEL_FUNCTION;
 extern struct cgroup *scx_bpf_task_cgroup(struct task_struct *p) KERNEL_FUNCTION;
 extern bool scx_bpf_test_and_clear_cpu_idle(s32 cpu) KERNEL_FUNCTION;

@@ -662,14 +662,6 @@ int update_idle(u64 *ctx)
 	return 0;
 }
 
-/* A real-time task has taken the CPU. The task that it displaced, and those that were sent here, go elsewhere. */
-SEC("struct_ops/sched_ext_ops.cpu_release")
-int cpu_release(u64 *ctx)
-{
-	scx_bpf_reenqueue_local();
-	return 0;
-}
-
 SEC("struct_ops/sched_ext_ops.enable")
 int enable(u64 *ctx)
 {
