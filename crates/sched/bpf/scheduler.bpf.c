@@ -315,7 +315,7 @@ int select_cpu(u64 *ctx)
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_NS, 0);
 		return cpu;
 	}
-	/* The waker is about to sleep: its CPU is free next, unless that is a real-time task. */
+	/* The waker is about to sleep: its CPU is free next. Tasks of other classes come before this one. */
 	if (wake_flags & SCX_WAKE_SYNC) {
 		cpu_here = cpu_at(here);
 		cpu_previous = cpu_at(previous);
