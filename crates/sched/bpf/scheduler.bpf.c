@@ -332,7 +332,7 @@ int select_cpu(u64 *ctx)
 INLINE void preempt_in(u32 cluster, struct task_struct *p, u64 vtime)
 {
 	struct cluster *at = cluster_at(cluster);
-	u64 latest = vtime + PREEMPT_NS;
+	u64 latest = vtime + PREEMPT_NS, now = bpf_ktime_get_ns();
 	s32 found = NONE;
 	u32 i;
 
@@ -345,7 +345,7 @@ INLINE void preempt_in(u32 cluster, struct task_struct *p, u64 vtime)
 
 		if (!cpu)
 			break;
-		if (cpu->tid && before(latest, cpu->vtime) && bpf_cpumask_test_cpu(*number, p->cpus_ptr)) {
+		if (cpu->tid && before(latest, cpu->vtime) && now - cpu->since_ns > SHORTEST_SLICE_NS && bpf_cpumask_test_cpu(*number, p->cpus_ptr)) {
 			latest = cpu->vtime;
 			found = *number;
 		}
@@ -569,6 +569,7 @@ SEC("struct_ops/sched_ext_ops.stopping")
 int stopping(u64 *ctx)
 {
 	struct task_struct *p = (void *)ctx[0];
+	bool runnable = ctx[1];
 	struct cpu *cpu = cpu_at(bpf_get_smp_processor_id());
 	struct task *task = task_of(p);
 	u64 now = bpf_ktime_get_ns(), used, weight;
@@ -582,6 +583,9 @@ int stopping(u64 *ctx)
 	cpu->tgid = 0;
 	weight = weigh(p, task, now);
 	set_vtime(p, p->scx.dsq_vtime + used * UNIT_WEIGHT / (weight ? weight : 1));
+	/* A task of a higher class takes this CPU, maybe for long. With time left, this one would wait for it here. */
+	if (runnable && p->scx.slice)
+		set_slice(p, 0);
 	return 0;
 }
 

@@ -141,18 +141,33 @@ INLINE bool may_use(struct wish *wish, u32 cpu)
 }
 
 /* What makes a CPU better than another one, in the order of importance. */
-#define IDLE_CLUSTER (1 << 20)
-#define IDLE_CORE (1 << 19)
+#define IDLE_CLUSTER (1 << 21)
+#define IDLE_CORE (1 << 20)
 
-/* Returns an idle CPU of a cluster, in `*whole` whether its core is idle; NONE if there is none for the task. */
-INLINE s32 idle_cpu_of(struct cluster *cluster, struct wish *wish, bool *whole)
+/* Whether all CPUs of the core of a CPU are idle. */
+INLINE bool core_is_idle(struct cpu *cpu)
 {
+	struct core *core = core_at(cpu->core);
+
+	return core && core->idle >= core->size;
+}
+
+/* Returns an idle CPU of cluster `own`, in `*whole` whether its core is idle; NONE if there is none for the task. Of
+ * equal ones it is the previous CPU of the task. */
+INLINE s32 idle_cpu_of(u32 own, struct wish *wish, bool *whole)
+{
+	struct cluster *cluster = cluster_at(own);
+	struct cpu *previous = cpu_at(wish->previous);
 	s32 found = NONE;
 	u32 i, at;
 
-	*whole = false;
+	*whole = previous && previous->cluster == own && previous->idle && core_is_idle(previous) &&
+		 may_use(wish, wish->previous);
+	if (*whole)
+		return wish->previous;
+	if (!cluster)
+		return NONE;
 	FOR (i, cluster->first, cluster->first + cluster->size) {
-		struct core *core;
 		struct cpu *cpu;
 		u64 *number;
 
@@ -163,10 +178,7 @@ INLINE s32 idle_cpu_of(struct cluster *cluster, struct wish *wish, bool *whole)
 		cpu = cpu_at(*number);
 		if (!cpu || !cpu->idle || !may_use(wish, *number))
 			continue;
-		core = core_at(cpu->core);
-		if (!core)
-			break;
-		if (core->idle >= core->size) {
+		if (core_is_idle(cpu)) {
 			*whole = true;
 			found = *number;
 			break;
@@ -181,6 +193,7 @@ INLINE s32 idle_cpu_of(struct cluster *cluster, struct wish *wish, bool *whole)
  * prefers the cluster with the fewest idle CPUs instead of the one with the most. */
 INLINE s32 idle_cpu_of_llc(struct llc *llc, struct wish *wish, u32 least, u32 *merit)
 {
+	struct cpu *previous = cpu_at(wish->previous);
 	bool pack = wish->pack;
 	u32 i, best = least;
 	s32 found = NONE;
@@ -201,13 +214,15 @@ INLINE s32 idle_cpu_of_llc(struct llc *llc, struct wish *wish, u32 least, u32 *m
 		score = idle >= size ? 1023 : idle * 1022 / size;
 		if (pack)
 			score = 1023 - score;
-		else if (idle >= size)
-			score += IDLE_CLUSTER + (cluster->capacity << 8);
 		else
-			score += cluster->capacity >> 2;
+			score += idle >= size ? cluster->capacity << 8 : cluster->capacity >> 2;
+		/* Of equal clusters the task stays in its own. */
+		score = 2 * score + (previous && previous->cluster == i);
+		if (!pack && idle >= size)
+			score += IDLE_CLUSTER;
 		if (score + (pack ? 0 : IDLE_CORE) < best)
 			continue;
-		cpu = idle_cpu_of(cluster, wish, &whole);
+		cpu = idle_cpu_of(i, wish, &whole);
 		if (cpu == NONE)
 			continue;
 		if (whole && !pack)
@@ -281,7 +296,7 @@ INLINE s32 choose_idle(struct wish *wish)
 
 		if (!preferred || !preferred->idle)
 			continue;
-		found = idle_cpu_of(preferred, wish, &whole);
+		found = idle_cpu_of(number, wish, &whole);
 		if (found != NONE)
 			break;
 	}
