@@ -7,6 +7,7 @@
  * wants it in another cluster that has idle CPUs.
  */
 #include "select.h"
+#include "groups.h"
 
 #define SPREAD 0
 #define PACK 1
@@ -16,16 +17,13 @@
 #define SHORTEST_SLICE_NS 1000000ULL
 /* A queue that is so far behind another in virtual time is served first. */
 #define LAG_NS 10000000ULL
+/* A task that did not sleep keeps so much virtual time that it is owed: next to it, a slice of a task of nice 10 is 46 ms
+ * of virtual time. */
+#define OWED_NS 100000000ULL
 /* A waking task so far behind a running one takes its CPU. */
 #define PREEMPT_NS 3000000ULL
 /* Running tasks are moved when they were in the wrong place for so long. */
 #define PATIENCE_NS 6000000ULL
-/* Weights of groups are looked up again after this time. */
-#define WEIGHT_LIFE_NS 10000000ULL
-/* Levels of groups that have a weight. */
-#define DEPTH 16
-/* Virtual time runs at the speed of the clock for this weight, in fixed point. */
-#define UNIT_WEIGHT (100ULL << 10)
 
 /* Number of possible CPUs: tasks that may use all of them are not restricted. Set by the loading program. */
 const volatile u32 possible_cpus SEC(".rodata");
@@ -56,26 +54,13 @@ MAP(policies) = { BPF_MAP_TYPE_HASH, 8, 8, 65536, BPF_F_NO_PREALLOC };
 struct task {
 	u64 woken_ns; /* 0: runs, or waits since it was preempted */
 	u64 since_ns; /* runs since */
-	u64 counted_weight; /* what its group counts for it; 0: not runnable */
-	u64 weight; /* its share of the machine, UNIT_WEIGHT for a task of weight 100 in no group */
-	u64 weighed_ns;
+	struct weight weight;
 	u64 policy;
 	u64 generation; /* of `policy` */
 	u64 home; /* of the first thread: cluster + 1 of the process under pack; 0: none yet */
 	u64 move; /* is to be moved to another cluster */
 };
 MAP(tasks) = { BPF_MAP_TYPE_TASK_STORAGE, 4, sizeof(struct task), 0, BPF_F_NO_PREALLOC };
-
-/* What is kept for each control group. */
-struct group {
-	u64 weight;
-	u64 load; /* weights of its runnable tasks and groups */
-	u64 active; /* number of them */
-	u64 counted; /* what the parent counts for it */
-};
-MAP(groups) = { BPF_MAP_TYPE_CGRP_STORAGE, 4, sizeof(struct group), 0, BPF_F_NO_PREALLOC };
-/* Whether this kernel keeps data for control groups with weights. */
-const volatile bool has_scx_bpf_task_cgroup SEC(".rodata");
 
 INLINE struct task *task_of(struct task_struct *p)
 {
@@ -101,98 +86,6 @@ INLINE void set_vtime(struct task_struct *p, u64 vtime)
 		scx_bpf_task_set_dsq_vtime(p, vtime);
 	else
 		p->scx.dsq_vtime = vtime;
-}
-
-/* ---- Weights of control groups ---- */
-
-/* Adds a task to its group, or removes it, and a group that becomes active or ceases to be to its parent. */
-INLINE void count_in_groups(struct task_struct *p, struct task *task, bool add)
-{
-	struct cgroup *cgroup;
-	s64 weight;
-	int level, i, top;
-
-	if (!has_scx_bpf_task_cgroup)
-		return;
-	if (add == !!task->counted_weight)
-		return;
-	weight = add ? p->scx.weight : task->counted_weight;
-	task->counted_weight = add ? weight : 0;
-	task->weighed_ns = 0;
-	cgroup = scx_bpf_task_cgroup(p);
-	if (!cgroup)
-		return;
-	top = cgroup->level;
-	bpf_cgroup_release(cgroup);
-	FOR (i, 0, DEPTH) {
-		struct cgroup *at;
-		struct group *group;
-		s64 active;
-
-		level = top - i;
-		if (level < 0)
-			break;
-		cgroup = scx_bpf_task_cgroup(p);
-		if (!cgroup)
-			break;
-		at = bpf_cgroup_ancestor(cgroup, level);
-		bpf_cgroup_release(cgroup);
-		if (!at)
-			break;
-		group = bpf_cgrp_storage_get(&groups, at, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
-		bpf_cgroup_release(at);
-		if (!group)
-			break;
-		__sync_fetch_and_add(&group->load, add ? weight : -weight);
-		active = __sync_fetch_and_add(&group->active, add ? 1 : -1);
-		if (active != (add ? 0 : 1))
-			break;
-		/* The group itself counts for its parent from now on, or no longer. */
-		if (add)
-			group->counted = group->weight ? group->weight : 100;
-		weight = group->counted;
-	}
-}
-
-/* Returns the share of a task, of all tasks that are runnable now, in units of UNIT_WEIGHT. */
-INLINE u64 weigh(struct task_struct *p, struct task *task, u64 now)
-{
-	u64 weight = (u64)p->scx.weight << 10;
-	struct cgroup *cgroup;
-	int i, top;
-
-	if (!has_scx_bpf_task_cgroup)
-		return weight;
-	if (task->weighed_ns && now - task->weighed_ns < WEIGHT_LIFE_NS)
-		return task->weight;
-	cgroup = scx_bpf_task_cgroup(p);
-	if (!cgroup)
-		return weight;
-	top = cgroup->level;
-	FOR (i, 0, DEPTH) {
-		struct cgroup *at;
-		struct group *group;
-		u64 load, own;
-
-		/* The root has no weight. */
-		if (top - i <= 0)
-			break;
-		at = bpf_cgroup_ancestor(cgroup, top - i);
-		if (!at)
-			break;
-		group = bpf_cgrp_storage_get(&groups, at, NULL, 0);
-		bpf_cgroup_release(at);
-		if (!group)
-			continue;
-		load = group->load;
-		own = group->weight ? group->weight : 100;
-		if ((s64)load > 0)
-			weight = weight * own / load;
-	}
-	bpf_cgroup_release(cgroup);
-	task->weight = weight ? weight : 1;
-	task->weighed_ns = now;
-	return task->weight;
 }
 
 /* ---- Policies and places ---- */
@@ -390,10 +283,9 @@ int enqueue(u64 *ctx)
 	cluster = cluster_at(here->cluster);
 	if (!cluster)
 		return 0;
-	/* Sleeping saves no more than one slice; a cluster that was idle is not behind the others. A task that did not sleep
-	 * keeps what it is owed: next to it, a slice of a light task is many slices of virtual time. */
+	/* Sleeping saves no more than one slice; a cluster that was idle is not behind the others. */
 	floor = before(cluster->vtime, virtual_now - LAG_NS) ? virtual_now - LAG_NS : cluster->vtime;
-	floor -= flags & SCX_ENQ_WAKEUP ? SLICE_NS : LAG_NS + SLICE_NS;
+	floor -= flags & SCX_ENQ_WAKEUP ? SLICE_NS : OWED_NS;
 	if (before(vtime, floor))
 		vtime = floor;
 	scx_bpf_dsq_insert_vtime(p, here->cluster, slice_in(here->cluster), vtime, flags);
@@ -485,7 +377,7 @@ int runnable(u64 *ctx)
 
 	if (!task)
 		return 0;
-	count_in_groups(p, task, true);
+	count_in_groups(p, &task->weight, true);
 	if (flags & SCX_ENQ_WAKEUP)
 		task->woken_ns = bpf_ktime_get_ns();
 	return 0;
@@ -498,7 +390,7 @@ int quiescent(u64 *ctx)
 	struct task *task = task_of(p);
 
 	if (task)
-		count_in_groups(p, task, false);
+		count_in_groups(p, &task->weight, false);
 	return 0;
 }
 
@@ -581,7 +473,7 @@ int stopping(u64 *ctx)
 	cpu->busy_ns += used;
 	cpu->tid = 0;
 	cpu->tgid = 0;
-	weight = weigh(p, task, now);
+	weight = weigh(p, &task->weight, now);
 	set_vtime(p, p->scx.dsq_vtime + used * UNIT_WEIGHT / (weight ? weight : 1));
 	/* A task of a higher class takes this CPU, maybe for long. With time left, this one would wait for it here. */
 	if (runnable && p->scx.slice)
