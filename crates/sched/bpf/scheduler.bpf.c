@@ -221,7 +221,7 @@ int select_cpu(u64 *ctx)
 	return previous;
 }
 
-/* Interrupts the task of the cluster that is furthest ahead of a waking one, if it is far enough. */
+/* Interrupts the task of the cluster that is furthest ahead of a waking one, if it is far enough and has run for a while. */
 INLINE void preempt_in(u32 cluster, struct task_struct *p, u64 vtime)
 {
 	struct cluster *at = cluster_at(cluster);
@@ -238,7 +238,8 @@ INLINE void preempt_in(u32 cluster, struct task_struct *p, u64 vtime)
 
 		if (!cpu)
 			break;
-		if (cpu->tid && before(latest, cpu->vtime) && now - cpu->since_ns > SHORTEST_SLICE_NS && bpf_cpumask_test_cpu(*number, p->cpus_ptr)) {
+		if (cpu->tid && before(latest, cpu->vtime) && now - cpu->since_ns > SHORTEST_SLICE_NS &&
+		    bpf_cpumask_test_cpu(*number, p->cpus_ptr)) {
 			latest = cpu->vtime;
 			found = *number;
 		}
