@@ -121,11 +121,16 @@ impl PlacementJournal {
                 cpus
             }
         };
-        if old == new {
+        // A task that inherited the CPUs of its own worker has an entry as well: if it is moved later, the CPUs that it has
+        // then are not those to restore.
+        let original = if created_while_observed { process } else { old.clone() };
+        if original == *new {
             return Ok(());
         }
-        self.moved.insert(tid);
-        let old = if created_while_observed { process } else { old.clone() };
+        if old != new {
+            self.moved.insert(tid);
+        }
+        let old = original;
         self.note(&Change::Affinity { pid, tid, old, new: new.clone() })
     }
 
@@ -228,5 +233,50 @@ impl PlacementJournal {
         if self.counting {
             self.last_count = Some(Instant::now());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use manycore_linux::affinity;
+    use manycore_placement::PLAN_SCHEMA;
+    use std::process::Command;
+
+    /// Regression test: `undo` left a process of a killed `run` on the CPU that it had inherited.
+    #[test]
+    fn a_task_that_inherited_the_cpus_of_its_worker_gets_back_those_of_its_process() {
+        let own = affinity::allowed().unwrap();
+        let mut cpus = own.iter().map(CpuSet::single);
+        let (Some(inherited), Some(other)) = (cpus.next(), cpus.next()) else {
+            return println!("SKIPPED: it needs two CPUs");
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = child.id();
+        affinity::restrict(pid, &inherited).unwrap();
+        let journal = Arc::new(Journal::begin(folder.path(), "run", "", false).unwrap());
+        let plan = PlacementPlan {
+            schema: PLAN_SCHEMA.to_owned(),
+            machine_fingerprint: String::new(),
+            policy: "spread".to_owned(),
+            workers: Vec::new(),
+        };
+        let mut changes = PlacementJournal::new(
+            Arc::clone(&journal),
+            &Machine::default(),
+            plan,
+            "sleep".to_owned(),
+            own.clone(),
+        );
+        changes.record_change(pid, pid, &inherited, &inherited, true).unwrap();
+        assert_eq!(changes.moved(), 0);
+        // SIGKILL arrives before the affinity is changed.
+        changes.record_change(pid, pid, &inherited, &other, false).unwrap();
+        drop(changes);
+        Arc::into_inner(journal).unwrap().undo().unwrap();
+        assert_eq!(affinity::of_thread(pid).unwrap(), own);
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 }

@@ -51,8 +51,7 @@ impl Pending {
         self.record_in_newer(others, restored);
         self.warn_untracked(restored);
         // Groups are left last: until then they show which processes are started meanwhile.
-        let opened = self.groups().all(|group| group_dir::allow_parent_cpus(group).is_ok());
-        if !opened {
+        if !self.groups().all(|group| group_dir::allow_parent_cpus(group).is_ok()) {
             self.leave_groups(restored);
         }
         let mut done = BTreeMap::new();
@@ -63,18 +62,21 @@ impl Pending {
                 }
             }
             thread::sleep(if done.is_empty() { Duration::ZERO } else { CREATION_DELAY });
-            members.extend(self.members());
-            ours = self.tasks(&members).into_iter().filter(|task| task.ours).collect();
-            if ours.is_empty() || !restored.failed.is_empty() {
+            ours = self.tasks_of_ours(&mut members);
+            if ours.is_empty() && restored.failed.is_empty() {
+                // A process whose fork is in progress is moved after it (`cgroup_threadgroup_rwsem` in
+                // `kernel/fork.c`), so its child is visible now, however long its creation took.
+                self.leave_groups(restored);
+                ours = self.tasks_of_ours(&mut members);
+            }
+            if !restored.failed.is_empty() || (ours.is_empty() && self.groups_are_empty()) {
                 break;
             }
         }
-        if opened {
-            self.leave_groups(restored);
-            // Kernels before 6.2 reset affinities when a group is left.
-            for task in done.values().filter(|task| !task.is_restored()) {
-                task.restore(restored);
-            }
+        self.leave_groups(restored);
+        // Kernels before 6.2 reset affinities when a group is left.
+        for task in done.values().filter(|task| !task.is_restored()) {
+            task.restore(restored);
         }
         if restored.failed.is_empty() {
             keep(before.into_iter().filter(|(tid, _)| !done.contains_key(tid)));
@@ -128,6 +130,16 @@ impl Pending {
     fn members(&self) -> BTreeMap<u32, u64> {
         let members: BTreeSet<u32> = self.groups().flat_map(group_dir::members_below).collect();
         members.into_iter().filter_map(|pid| Some((pid, tasks::start_time(pid)?))).collect()
+    }
+
+    /// Adds processes that have entered the groups to `members`. Returns the tasks that have an affinity of ours.
+    fn tasks_of_ours(&self, members: &mut BTreeMap<u32, u64>) -> Vec<Task> {
+        members.extend(self.members());
+        self.tasks(members).into_iter().filter(|task| task.ours).collect()
+    }
+
+    fn groups_are_empty(&self) -> bool {
+        !self.members().into_keys().any(tasks::is_alive)
     }
 
     /// Warns if processes of a command may have been missed: processes that left their parents and changed
