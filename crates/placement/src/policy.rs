@@ -1,6 +1,6 @@
 //! Placement policies, as on the command line.
 
-use manycore_topology::{CpuId, CpuSet, Machine, cpuset::ParseCpuSetError};
+use manycore_topology::{CpuId, CpuSet, Level, Machine, cpuset::ParseCpuSetError};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::{fmt, str::FromStr};
 
@@ -44,37 +44,6 @@ pub enum PolicyKind {
     /// named by its address (with or without the PCI domain `0000:`) or by one of its network or block
     /// devices. If the firmware does not report the device's location, all usable CPUs are used.
     Near(String),
-}
-
-/// A level of the machine's topology over which work is spread, innermost first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Level {
-    /// Cores.
-    Core,
-    /// Clusters, if the kernel reports them.
-    Cluster,
-    /// Last-level caches.
-    Llc,
-    /// NUMA nodes that have CPUs.
-    Node,
-    /// Packages (sockets).
-    Package,
-}
-
-impl Level {
-    /// All levels, innermost first.
-    pub const ALL: [Self; 5] = [Self::Core, Self::Cluster, Self::Llc, Self::Node, Self::Package];
-
-    /// Returns the name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Core => "core",
-            Self::Cluster => "cluster",
-            Self::Llc => "llc",
-            Self::Node => "node",
-            Self::Package => "package",
-        }
-    }
 }
 
 /// CPUs in the user's order, possibly with repetitions: `4-7,0,0`.

@@ -1,7 +1,7 @@
 //! Why the scheduler cannot be shown or changed.
 
-use crate::affinity::Level;
 use manycore_linux::targets::TargetError;
+use manycore_topology::Level;
 
 /// Why the scheduler cannot be shown or changed.
 #[derive(Debug, thiserror::Error)]

@@ -1,28 +1,6 @@
 //! The machine as the scheduler knows it: clusters with their CPUs, and last-level caches with their clusters.
 
-use manycore_topology::{CpuId, CpuSet, Machine};
-use std::fmt;
-
-/// What the scheduler spreads tasks over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Level {
-    /// Clusters of cores, which share an L2 cache or the like.
-    Cluster,
-    /// Last-level caches, on machines whose kernel reports no clusters of several cores.
-    Llc,
-    /// NUMA nodes, on machines whose caches are unknown.
-    Node,
-}
-
-impl fmt::Display for Level {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.write_str(match self {
-            Self::Cluster => "cluster",
-            Self::Llc => "last-level cache",
-            Self::Node => "NUMA node",
-        })
-    }
-}
+use manycore_topology::{CpuId, CpuSet, Level, Machine};
 
 /// One unit of the [`Level`]. In the scheduler and here it is called cluster, whatever the level.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +27,7 @@ pub struct Llc {
 /// The machine, without isolated CPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// What a cluster is.
+    /// What a cluster is: [`Level::Cluster`], [`Level::Llc`] or [`Level::Node`].
     pub level: Level,
     /// The clusters, those of a last-level cache together.
     pub clusters: Vec<Cluster>,
@@ -64,12 +42,11 @@ impl Layout {
     /// over.
     pub fn of(machine: &Machine) -> Option<Self> {
         let managed = machine.online.difference(&machine.isolated);
-        let cores: Vec<Vec<CpuId>> = parts(machine.cores.iter().map(|core| &core.cpus), &managed)
-            .iter()
-            .map(|cpus| cpus.iter().collect())
-            .collect();
-        let caches =
-            split_by_node(machine, &parts(machine.last_level_caches().map(|cache| &cache.cpus), &managed));
+        let units_of = |level| managed.divide(machine.units(level));
+        let cores: Vec<Vec<CpuId>> = units_of(Level::Core).iter().map(|cpus| cpus.iter().collect()).collect();
+        // A cache that several NUMA nodes share is several ones here.
+        let caches: Vec<CpuSet> =
+            units_of(Level::Llc).iter().flat_map(|cache| cache.divide(machine.units(Level::Node))).collect();
         let (level, units) = level(machine, &managed, &caches)?;
         let mut layout = Self { level, clusters: Vec::new(), llcs: Vec::new(), cores };
         for (index, cache) in caches.iter().enumerate() {
@@ -86,42 +63,18 @@ impl Layout {
     }
 }
 
-/// Returns the parts of groups of CPUs that are in `within`, and its CPUs that are in no group, each as a part.
-fn parts<'a>(groups: impl Iterator<Item = &'a CpuSet>, within: &CpuSet) -> Vec<CpuSet> {
-    let mut left = within.clone();
-    let mut parts = Vec::new();
-    for group in groups {
-        let part = group.intersection(&left);
-        if !part.is_empty() {
-            left = left.difference(&part);
-            parts.push(part);
-        }
-    }
-    parts.extend(left.iter().map(CpuSet::single));
-    parts
-}
-
-/// Splits caches that several NUMA nodes share.
-fn split_by_node(machine: &Machine, caches: &[CpuSet]) -> Vec<CpuSet> {
-    let nodes: Vec<&CpuSet> =
-        machine.nodes.iter().filter(|node| !node.memory_only).map(|node| &node.cpus).collect();
-    caches.iter().flat_map(|cache| parts(nodes.iter().copied(), cache)).collect()
-}
-
-/// Returns the level to spread over, and its units.
+/// Returns the level to spread over, and its units: clusters of several cores; last-level caches where the kernel reports
+/// no such clusters; NUMA nodes where caches are unknown.
 fn level(machine: &Machine, managed: &CpuSet, caches: &[CpuSet]) -> Option<(Level, Vec<CpuSet>)> {
-    let clusters = parts(machine.clusters.iter().map(|cluster| &cluster.cpus), managed);
-    let has_several_cores = |unit: &CpuSet| {
-        machine.cores.iter().filter(|core| !core.cpus.intersection(unit).is_empty()).count() > 1
-    };
-    if clusters.len() > 1 && !machine.clusters.is_empty() && clusters.iter().any(has_several_cores) {
+    let have_several_cores = |units: &[CpuSet]| units.iter().any(|unit| machine.are_several_cores(unit));
+    let clusters = managed.divide(machine.units(Level::Cluster));
+    if clusters.len() > 1 && have_several_cores(&clusters) {
         return Some((Level::Cluster, clusters));
     }
-    let has_caches = machine.last_level_caches().next().is_some();
-    if has_caches && caches.len() > 1 && caches.iter().any(has_several_cores) {
+    if caches.len() > 1 && have_several_cores(caches) {
         return Some((Level::Llc, caches.to_vec()));
     }
-    let nodes = parts(machine.nodes.iter().filter(|node| !node.memory_only).map(|node| &node.cpus), managed);
+    let nodes = managed.divide(machine.units(Level::Node));
     (machine.nodes.len() > 1 && nodes.len() > 1).then_some((Level::Node, nodes))
 }
 

@@ -1,11 +1,11 @@
 //! From snapshots to the shares of time in which running tasks shared a unit while another one was idle.
 
 use crate::{
-    level::{Level, Units, main_level},
+    level::{Units, main_level},
     share::{Share, StateTime},
     snapshot::{CpuUse, RunningTask, Snapshot},
 };
-use manycore_topology::CpuId;
+use manycore_topology::{CpuId, Level};
 use serde::{Deserialize, Serialize};
 
 /// The shares of one level. Each is of the time in which at least two watched tasks were running, and none is the sum

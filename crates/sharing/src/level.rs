@@ -1,43 +1,9 @@
 //! The parts of a machine that running tasks share, by level.
 
-use manycore_topology::{CpuId, CpuSet, Machine, machine::Group};
-use serde::{Deserialize, Serialize};
+use manycore_topology::{CpuId, CpuSet, Level, Machine};
 
-/// A level of the machine at which tasks share a resource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum Level {
-    /// SMT siblings: they share the execution units and the caches of a core.
-    Core,
-    /// CPUs that share a mid-level resource, such as an L2.
-    Cluster,
-    /// CPUs that share a last-level cache.
-    Llc,
-}
-
-impl Level {
-    /// All levels, the innermost first.
-    pub const ALL: [Self; 3] = [Self::Core, Self::Cluster, Self::Llc];
-
-    /// Returns its name on the command line, in metrics and in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Core => "core",
-            Self::Cluster => "cluster",
-            Self::Llc => "llc",
-        }
-    }
-
-    /// Returns its name in a sentence.
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::Core => "core",
-            Self::Cluster => "cluster",
-            Self::Llc => "last-level cache",
-        }
-    }
-}
+/// The levels at which running tasks can share a resource, the innermost first.
+pub const LEVELS: [Level; 3] = [Level::Core, Level::Cluster, Level::Llc];
 
 /// The units of one level: every online CPU is in exactly one of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,16 +59,10 @@ impl Units {
 /// A CPU that is in no unit of a level is a unit of its own. Of levels with equal units only one is returned: cores
 /// before last-level caches before clusters.
 pub fn levels(machine: &Machine, allowed: &CpuSet) -> Vec<Units> {
-    let of_groups = |groups: &[Group]| groups.iter().map(|group| group.cpus.clone()).collect::<Vec<_>>();
-    let llcs = machine.last_level_caches().map(|cache| cache.cpus.clone()).collect();
-    let found = [
-        (Level::Core, of_groups(&machine.cores)),
-        (Level::Llc, llcs),
-        (Level::Cluster, of_groups(&machine.clusters)),
-    ];
     let mut levels: Vec<Units> = Vec::new();
-    for (level, units) in found {
-        let units = partition(&machine.online, units);
+    for level in [Level::Core, Level::Llc, Level::Cluster] {
+        let mut units = machine.online.divide(machine.units(level));
+        units.sort_by_key(CpuSet::first);
         if can_be_shared(&units, allowed) && levels.iter().all(|other| other.cpus != units) {
             levels.push(Units::new(level, units, allowed));
         }
@@ -123,27 +83,10 @@ fn can_be_shared(units: &[CpuSet], allowed: &CpuSet) -> bool {
     sizes.clone().count() > 1 && sizes.any(|size| size > 1)
 }
 
-/// Returns disjoint sets that contain each of the CPUs `online` once, ordered by first CPU. Of units that overlap, as a
-/// captured machine may have them, the first one keeps a CPU.
-fn partition(online: &CpuSet, units: Vec<CpuSet>) -> Vec<CpuSet> {
-    let mut left = online.clone();
-    let mut parts = Vec::new();
-    for cpus in units {
-        let part = cpus.intersection(&left);
-        left = left.difference(&part);
-        parts.push(part);
-    }
-    parts.extend(left.iter().map(CpuSet::single));
-    parts.retain(|part| !part.is_empty());
-    parts.sort_by_key(CpuSet::first);
-    parts
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use manycore_topology::{SysTree, read, synthetic::MachineSpec};
-    use proptest::prelude::*;
+    use manycore_topology::{SysTree, machine::Group, read, synthetic::MachineSpec};
 
     fn machine(spec: &MachineSpec) -> Machine {
         read(&SysTree::from_capture(spec.capture())).unwrap()
@@ -185,16 +128,5 @@ mod tests {
         let units: Vec<String> = found[0].cpus().iter().map(ToString::to_string).collect();
         assert_eq!((found[0].level(), units), (Level::Cluster, vec!["0".into(), "1".into(), "2-5".into()]));
         assert_eq!([0, 4, 9].map(|cpu| found[0].of(cpu)), [Some(0), Some(2), None]);
-    }
-
-    proptest! {
-        #[test]
-        fn every_online_cpu_is_in_one_unit(online in prop::collection::btree_set(0u32..40, 1..30),
-                                           units in prop::collection::vec(prop::collection::btree_set(0u32..40, 0..9), 0..9)) {
-            let online: CpuSet = online.into_iter().collect();
-            let parts = partition(&online, units.into_iter().map(|unit| unit.into_iter().collect()).collect());
-            prop_assert_eq!(parts.iter().map(CpuSet::len).sum::<usize>(), online.len());
-            prop_assert_eq!(CpuSet::union_of(&parts), online);
-        }
     }
 }

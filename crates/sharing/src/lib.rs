@@ -12,7 +12,7 @@
 //! with a pair of each counts for both, and once for "any".
 //!
 //! ```
-//! use manycore_sharing::{Accumulator, CpuUse, RunningTask, Snapshot, level::{Level, levels}};
+//! use manycore_sharing::{Accumulator, CpuUse, Level, RunningTask, Snapshot, level::levels};
 //! use manycore_topology::{SysTree, read, synthetic::MachineSpec};
 //!
 //! // Two packages with two clusters of four CPUs each.
@@ -51,7 +51,7 @@ mod snapshot;
 mod text;
 
 pub use accumulator::{Accumulator, LevelSharing};
-pub use level::Level;
+pub use manycore_topology::Level;
 pub use processes::{WatchedRoots, WatchedThreads};
 pub use procfs::ProcfsSource;
 pub use sampler::{DEFAULT_INTERVAL, Sampler, Sharing};

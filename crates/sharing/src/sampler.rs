@@ -2,10 +2,11 @@
 
 use crate::{
     accumulator::{Accumulator, LevelSharing},
-    level::{Level, Units},
+    level::Units,
     pace::Pace,
     snapshot::{Snapshot, Source},
 };
+use manycore_topology::Level;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use std::{

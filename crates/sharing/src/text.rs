@@ -12,8 +12,7 @@ pub fn sentence(sharing: &Sharing) -> Option<String> {
     let sampled = sampled(sharing);
     let Some(found) = sharing.of(level) else {
         return Some(format!(
-            "two tasks were never running at once: whether they share a {} was not observed{sampled}",
-            level.words()
+            "two tasks were never running at once: whether they share a {level} was not observed{sampled}"
         ));
     };
     let (low, high) = (percent(found.any.low), percent(found.any.high));
@@ -21,7 +20,7 @@ pub fn sentence(sharing: &Sharing) -> Option<String> {
     let high = high.trim_end_matches(" %");
     Some(format!(
         "shared a {} while another was idle: {} of the time ({low} to {high}{}){sampled}",
-        level.words(),
+        level,
         percent(found.any.share),
         kinds(found)
     ))
@@ -57,7 +56,7 @@ fn sampled(sharing: &Sharing) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Share, level::Level};
+    use crate::{Level, Share};
 
     fn sharing(any: (f64, f64, f64), same: f64, different: f64) -> Sharing {
         let share = |share| Share { share, low: share, high: share };

@@ -11,7 +11,7 @@ use manycore_experiment::{
 };
 use manycore_sharing::{
     DEFAULT_INTERVAL, Level, ProcfsSource, Sampler, Sharing, WatchedRoots,
-    level::{Units, levels, main_level},
+    level::{LEVELS, Units, levels, main_level},
 };
 use manycore_topology::Machine;
 use std::{str::FromStr, sync::Arc};
@@ -35,7 +35,7 @@ impl FromStr for SharingLevel {
         if given == "auto" {
             return Ok(Self::Main);
         }
-        let level = Level::ALL.into_iter().find(|level| level.name() == given);
+        let level = LEVELS.into_iter().find(|level| level.name() == given);
         level.map(Self::Of).ok_or_else(|| "a level is auto, core, cluster or llc".to_owned())
     }
 }

@@ -19,7 +19,7 @@
 //! ```
 //!
 //! The modules use each other in this order: [`capture`], [`sys_tree`], the readers (`read`), and beside them
-//! [`machine`], which is pure data. [`topology_tree`], [`distance`] and [`pairs`] derive facts from a [`Machine`].
+//! [`machine`], which is pure data. [`level`], [`topology_tree`], [`distance`] and [`pairs`] derive facts from a [`Machine`].
 //!
 //! A saved machine (`capture`) is the text of the kernel's files that were read, and not the result. So a later
 //! version reads more from an old capture. Topology is read from sysfs here and compared with hwloc in tests. hwloc's
@@ -35,6 +35,7 @@ pub mod cgroup;
 pub mod cpuset;
 pub mod distance;
 mod error;
+pub mod level;
 pub mod machine;
 pub mod pairs;
 mod read;
@@ -45,6 +46,7 @@ pub mod topology_tree;
 pub use cpuset::{CpuId, CpuSet};
 pub use distance::TopologyDistance;
 pub use error::Error;
+pub use level::Level;
 pub use machine::Machine;
 pub use read::read;
 pub use sys_tree::SysTree;

@@ -5,10 +5,8 @@ use super::{
     value::{interval, process_id},
 };
 use clap::{Args, ValueEnum, builder::NonEmptyStringValueParser};
-use manycore_sched::{
-    affinity::Level,
-    run::{Engine, Policy, Target, TargetPolicy},
-};
+use manycore_sched::run::{Engine, Policy, Target, TargetPolicy};
+use manycore_topology::Level;
 use std::{path::PathBuf, time::Duration};
 
 /// Show the scheduler, spread or pack tasks

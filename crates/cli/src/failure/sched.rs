@@ -19,7 +19,7 @@ impl From<sched::Error> for Failure {
                 Self::input("--policy auto: affinities cannot be chosen by measurement; give spread or pack")
             }
             Error::OneUnit { ref others, .. } => Self::input(match others.first() {
-                Some(level) => format!("{error} (--level {})", level.word()),
+                Some(level) => format!("{error} (--level {})", level.name()),
                 None => error.to_string(),
             }),
             Error::Removed(_) => Self::Measured(error.to_string()),

@@ -26,7 +26,7 @@ pub use decision::{Action, AffinityStep, Decision, DecisionState, Limits, Thread
 pub use session::{AffinityEnd, AffinityEvent, AffinityObserver, AffinityRequest, AffinitySession};
 pub(crate) use sources::ProcessSource;
 pub use totals::{AffinityTotals, IntervalReport};
-pub use units::{Level, Unit, Units};
+pub use units::{Unit, Units};
 
 #[cfg(test)]
 pub(crate) mod tests {

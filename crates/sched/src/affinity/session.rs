@@ -5,7 +5,7 @@ use super::{
     sampler::{Finding, Sample, ThreadSampler},
     sources::ProcessSource,
     totals::{AffinityTotals, IntervalReport},
-    units::{Level, Units},
+    units::{LEVELS, Units, default_level},
 };
 use crate::{
     error::{Error, Result},
@@ -21,7 +21,7 @@ use manycore_linux::{
     proc_events::{ProcEventBatch, ProcEvents},
     tasks,
 };
-use manycore_topology::{CpuSet, Machine, SysTree};
+use manycore_topology::{CpuSet, Level, Machine, SysTree};
 use rustix::{
     io::Errno,
     time::{ClockId, clock_gettime},
@@ -46,7 +46,7 @@ const MAX_INTERVAL: Duration = Duration::from_secs(5);
 pub struct AffinityRequest {
     /// The work, at most one command among it. Work that belongs to several groups is in the first one.
     pub groups: Vec<TargetPolicy>,
-    /// What a unit is; by default that of [`Level::of_machine`].
+    /// What a unit is; by default that of `default_level`.
     pub level: Option<Level>,
     /// Time between two samples.
     pub interval: Duration,
@@ -303,13 +303,13 @@ impl AffinitySession {
 
 /// Returns the units of a machine that has several.
 fn units(machine: &Machine, level: Option<Level>) -> Result<Units> {
-    let level = level.unwrap_or_else(|| Level::of_machine(machine));
+    let level = level.unwrap_or_else(|| default_level(machine));
     let units = Units::of(machine, level);
     if units.all.len() > 1 {
         return Ok(units);
     }
     let has_several = |level: &Level| Units::of(machine, *level).all.len() > 1;
-    Err(Error::OneUnit { level, others: Level::ALL.into_iter().filter(has_several).collect() })
+    Err(Error::OneUnit { level, others: LEVELS.into_iter().filter(has_several).collect() })
 }
 
 /// Checks that some process of the work may be moved.

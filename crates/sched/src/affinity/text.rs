@@ -17,9 +17,10 @@ pub fn event(event: &AffinityEvent, units: &Units) -> Option<String> {
             Some(format!("{thread} was given CPUs {cpus} by itself or another program: it is left alone"))
         }
         AffinityEvent::Refused { thread, why } => Some(format!("{thread} cannot be moved: {why}")),
-        AffinityEvent::UnitsChanged { units: count } => {
-            Some(format!("CPUs went offline or came online: now {}", units.level.counted(*count)))
-        }
+        AffinityEvent::UnitsChanged { units: count } => Some(format!(
+            "CPUs went offline or came online: now {}",
+            counted(*count, &units.level.to_string())
+        )),
     }
 }
 
@@ -37,7 +38,7 @@ pub fn interval(report: &IntervalReport, units: &Units) -> String {
         report.at.as_secs_f64(),
         counted(report.busy, "busy thread"),
         report.used_units,
-        units.level.counted(report.units),
+        counted(report.units, &units.level.to_string()),
         report.misplaced,
         milliseconds(report.cost.as_secs_f64()),
     )
@@ -91,7 +92,8 @@ fn milliseconds(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::affinity::{Level, tests::machine};
+    use crate::affinity::tests::machine;
+    use manycore_topology::Level;
     use manycore_topology::synthetic::MachineSpec;
 
     #[test]

@@ -1,61 +1,15 @@
 //! The units of CPUs over which threads are spread, or in which they are packed: clusters, last-level caches or cores.
 
-use manycore_topology::{CpuId, CpuSet, Machine};
-use std::fmt;
+use manycore_topology::{CpuId, CpuSet, Level, Machine};
 
-/// What a unit is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Level {
-    /// CPUs that share a mid-level resource, such as an L2.
-    Cluster,
-    /// CPUs that share a last-level cache.
-    Llc,
-    /// A core, with its SMT siblings.
-    Core,
-}
+/// The levels over whose units threads can be spread, from that which is chosen first.
+pub const LEVELS: [Level; 3] = [Level::Cluster, Level::Llc, Level::Core];
 
-impl Level {
-    /// All levels, from that which is chosen first.
-    pub const ALL: [Self; 3] = [Self::Cluster, Self::Llc, Self::Core];
-
-    /// Returns the level at which threads of this machine compete for a cache: clusters where they hold several cores,
-    /// otherwise last-level caches. A cluster of one core (an L2 of its own) is balanced by every kernel.
-    pub fn of_machine(machine: &Machine) -> Self {
-        let holds_several = |cpus: &CpuSet| {
-            machine.cores.iter().filter(|core| core.cpus.intersects(cpus)).count() > 1
-                || machine.cores.is_empty() && cpus.len() > 1
-        };
-        if machine.clusters.iter().any(|cluster| holds_several(&cluster.cpus)) {
-            Self::Cluster
-        } else {
-            Self::Llc
-        }
-    }
-
-    /// Returns the level as the command line names it.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Cluster => "cluster",
-            Self::Llc => "llc",
-            Self::Core => "core",
-        }
-    }
-
-    /// Returns so many units in words: `1 cluster`, `4 last-level caches`.
-    pub fn counted(self, count: usize) -> String {
-        let plural = if count == 1 { "" } else { "s" };
-        format!("{count} {self}{plural}")
-    }
-}
-
-impl fmt::Display for Level {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Self::Cluster => "cluster",
-            Self::Llc => "last-level cache",
-            Self::Core => "core",
-        })
-    }
+/// Returns the level at which threads of this machine compete for a cache: clusters where they hold several cores,
+/// otherwise last-level caches. A cluster of one core (an L2 of its own) is balanced by every kernel.
+pub fn default_level(machine: &Machine) -> Level {
+    let clusters = machine.units(Level::Cluster);
+    if clusters.into_iter().any(|cpus| machine.are_several_cores(cpus)) { Level::Cluster } else { Level::Llc }
 }
 
 /// One unit.
@@ -87,25 +41,14 @@ impl Units {
     /// by its own choice. CPUs for which the machine lists no unit of this level form units of their cores.
     pub fn of(machine: &Machine, level: Level) -> Self {
         let usable = machine.online.difference(&machine.isolated);
-        let llcs: Vec<&CpuSet> = machine.last_level_caches().map(|cache| &cache.cpus).collect();
-        let cores: Vec<&CpuSet> = machine.cores.iter().map(|core| &core.cpus).collect();
-        let listed: Vec<&CpuSet> = match level {
-            Level::Cluster => machine.clusters.iter().map(|cluster| &cluster.cpus).collect(),
-            Level::Llc => llcs.clone(),
-            Level::Core => cores.clone(),
-        };
-        let rest = usable.difference(&CpuSet::union_of(listed.iter().copied()));
-        let singles: Vec<CpuSet> = match level {
-            // Without any unit of this level, the machine is one.
-            Level::Cluster | Level::Llc if listed.is_empty() => vec![rest],
-            _ => of_cores(&rest, &cores),
-        };
-        let sets = listed.into_iter().chain(&singles);
-        let nodes: Vec<&CpuSet> =
-            machine.nodes.iter().filter(|node| !node.memory_only).map(|node| &node.cpus).collect();
-        let mut all: Vec<Unit> = sets
-            .map(|cpus| cpus.intersection(&usable))
-            .filter(|cpus| !cpus.is_empty())
+        let (llcs, cores) = (machine.units(Level::Llc), machine.units(Level::Core));
+        let nodes = machine.units(Level::Node);
+        let listed = machine.units(level);
+        // Without any unit of this level, the machine is one.
+        let rest = if listed.is_empty() && level != Level::Core { vec![&usable] } else { cores.clone() };
+        let mut all: Vec<Unit> = usable
+            .divide(listed.into_iter().chain(rest))
+            .into_iter()
             .map(|cpus| Unit {
                 cores: cores.iter().filter(|core| core.intersects(&cpus)).count().max(1),
                 llc: index_of(&llcs, &cpus),
@@ -142,15 +85,6 @@ impl Units {
     }
 }
 
-/// Divides CPUs into their cores.
-fn of_cores(cpus: &CpuSet, cores: &[&CpuSet]) -> Vec<CpuSet> {
-    let known = cores.iter().map(|core| core.intersection(cpus)).filter(|core| !core.is_empty());
-    let mut found: Vec<CpuSet> = known.collect();
-    let unknown = cpus.difference(&CpuSet::union_of(&found));
-    found.extend(unknown.iter().map(CpuSet::single));
-    found
-}
-
 fn index_of(sets: &[&CpuSet], cpus: &CpuSet) -> usize {
     sets.iter().position(|set| set.intersects(cpus)).unwrap_or(sets.len())
 }
@@ -179,7 +113,7 @@ mod tests {
             threads: 2,
             ..MachineSpec::default()
         });
-        assert_eq!(Level::of_machine(&two_by_two), Level::Cluster);
+        assert_eq!(default_level(&two_by_two), Level::Cluster);
         let clusters = Units::of(&two_by_two, Level::Cluster);
         assert_eq!(cpus(&clusters), ["0-7", "8-15", "16-23", "24-31"]);
         let place = |unit: &Unit| (unit.cores, unit.llc, unit.node, unit.kind);
@@ -193,7 +127,7 @@ mod tests {
     #[test]
     fn without_clusters_last_level_caches_are_the_units() {
         let plain = machine(&MachineSpec { packages: 2, cores: 4, ..MachineSpec::default() });
-        assert_eq!(Level::of_machine(&plain), Level::Llc);
+        assert_eq!(default_level(&plain), Level::Llc);
         assert_eq!(cpus(&Units::of(&plain, Level::Llc)), ["0-3", "4-7"]);
         assert_eq!(Units::of(&plain, Level::Cluster).all.len(), 1);
     }

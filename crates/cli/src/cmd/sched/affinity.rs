@@ -11,6 +11,7 @@ use crate::{
 use manycore_sched::affinity::{
     AffinityEnd, AffinityEvent, AffinityObserver, AffinityRequest, AffinitySession, Units, text,
 };
+use manycore_text::units::counted;
 
 /// Keeps threads spread or packed until the work has ended or a signal arrives, and restores everything.
 ///
@@ -65,7 +66,7 @@ impl SessionDisplay {
     }
 
     fn began(&mut self, what: &str, until_signal: bool) {
-        let over = self.units.level.counted(self.units.all.len());
+        let over = counted(self.units.all.len(), &self.units.level.to_string());
         let end = if until_signal { ", until all processes have ended or Ctrl-C" } else { "" };
         self.note(&format!("{what}: {over}{end}"));
     }

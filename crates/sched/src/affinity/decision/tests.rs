@@ -1,7 +1,8 @@
 //! Laws of decisions, on invented machines with a kernel that moves free threads about.
 
 use super::*;
-use crate::affinity::{Level, tests::machine};
+use crate::affinity::tests::machine;
+use manycore_topology::Level;
 use manycore_topology::synthetic::MachineSpec;
 use proptest::{collection::vec, prelude::*};
 use std::collections::BTreeSet;

@@ -1,0 +1,126 @@
+//! The levels of a machine at which CPUs share a resource, and the units of each level.
+
+use crate::{CpuSet, Machine, machine::Group};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A level at which CPUs share a resource, innermost first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// Cores, with their SMT siblings.
+    Core,
+    /// CPUs that share a mid-level resource, such as an L2, if the kernel reports them.
+    Cluster,
+    /// CPUs that share a last-level cache.
+    Llc,
+    /// NUMA nodes that have CPUs.
+    Node,
+    /// Packages (sockets).
+    Package,
+}
+
+impl Level {
+    /// All levels, innermost first.
+    pub const ALL: [Self; 5] = [Self::Core, Self::Cluster, Self::Llc, Self::Node, Self::Package];
+
+    /// Returns the name on the command line, in metrics and in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Core => "core",
+            Self::Cluster => "cluster",
+            Self::Llc => "llc",
+            Self::Node => "node",
+            Self::Package => "package",
+        }
+    }
+}
+
+/// Writes the name in a sentence.
+impl fmt::Display for Level {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(match self {
+            Self::Core => "core",
+            Self::Cluster => "cluster",
+            Self::Llc => "last-level cache",
+            Self::Node => "NUMA node",
+            Self::Package => "package",
+        })
+    }
+}
+
+impl Machine {
+    /// Returns the units that the machine lists at a level: sets of online CPUs.
+    pub fn units(&self, level: Level) -> Vec<&CpuSet> {
+        match level {
+            Level::Core => cpus_of(&self.cores),
+            Level::Cluster => cpus_of(&self.clusters),
+            Level::Llc => self.last_level_caches().map(|cache| &cache.cpus).collect(),
+            Level::Node => {
+                self.nodes.iter().filter(|node| !node.memory_only).map(|node| &node.cpus).collect()
+            }
+            Level::Package => cpus_of(&self.packages),
+        }
+    }
+
+    /// Returns whether these CPUs belong to more than one core.
+    pub fn are_several_cores(&self, cpus: &CpuSet) -> bool {
+        if self.cores.is_empty() {
+            return cpus.len() > 1;
+        }
+        self.cores.iter().filter(|core| core.cpus.intersects(cpus)).count() > 1
+    }
+}
+
+fn cpus_of(groups: &[Group]) -> Vec<&CpuSet> {
+    groups.iter().map(|group| &group.cpus).collect()
+}
+
+impl CpuSet {
+    /// Divides the set by groups of CPUs. Of groups that overlap, as a captured machine may have them, the first one gets
+    /// a CPU. A CPU that is in no group is a part of its own; these parts are the last ones.
+    pub fn divide<'a>(&self, groups: impl IntoIterator<Item = &'a Self>) -> Vec<Self> {
+        let mut left = self.clone();
+        let mut parts = Vec::new();
+        for group in groups {
+            let part = group.intersection(&left);
+            if !part.is_empty() {
+                left = left.difference(&part);
+                parts.push(part);
+            }
+        }
+        parts.extend(left.iter().map(Self::single));
+        parts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{SysTree, read, synthetic::MachineSpec};
+    use proptest::prelude::*;
+
+    #[test]
+    fn each_level_has_its_units() {
+        let spec = MachineSpec { packages: 2, clusters: 2, cores: 4, threads: 2, ..MachineSpec::default() };
+        let machine = read(&SysTree::from_capture(spec.capture())).unwrap();
+        assert_eq!(Level::ALL.map(|level| machine.units(level).len()), [16, 4, 2, 2, 2]);
+        assert_eq!(machine.units(Level::Cluster)[1].to_string(), "8-15");
+        let cpus = |text: &str| text.parse::<CpuSet>().unwrap();
+        assert!(machine.are_several_cores(&cpus("0-2")) && !machine.are_several_cores(&cpus("0-1")));
+    }
+
+    proptest! {
+        #[test]
+        fn every_cpu_is_in_one_part(cpus in prop::collection::btree_set(0u32..40, 0..30),
+                                    groups in prop::collection::vec(prop::collection::btree_set(0u32..40, 0..9), 0..9)) {
+            let cpus: CpuSet = cpus.into_iter().collect();
+            let groups: Vec<CpuSet> = groups.into_iter().map(|group| group.into_iter().collect()).collect();
+            let parts = cpus.divide(&groups);
+            prop_assert_eq!(parts.iter().map(CpuSet::len).sum::<usize>(), cpus.len());
+            prop_assert!(parts.iter().all(|part| !part.is_empty()));
+            prop_assert_eq!(CpuSet::union_of(&parts), cpus);
+        }
+    }
+}
