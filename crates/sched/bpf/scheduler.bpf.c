@@ -20,6 +20,9 @@
 /* A task that did not sleep keeps so much virtual time that it is owed: next to it, a slice of a task of nice 10 is 46 ms
  * of virtual time. */
 #define OWED_NS 100000000ULL
+/* A task of the least weight waits about so long for its next turn, however many others there are. The kernel removes a
+ * scheduler under which one waits for 20 s (engine.rs). */
+#define LONGEST_WAIT_NS 4000000000ULL
 /* A waking task so far behind a running one takes its CPU. */
 #define PREEMPT_NS 3000000ULL
 /* Running tasks are moved when they were in the wrong place for so long. */
@@ -59,6 +62,7 @@ struct task {
 	u64 generation; /* of `policy` */
 	u64 home; /* of the first thread: cluster + 1 of the process under pack; 0: none yet */
 	u64 move; /* is to be moved to another cluster */
+	u64 queue; /* in which it waited last: cluster + 1 */
 };
 MAP(tasks) = { BPF_MAP_TYPE_TASK_STORAGE, 4, sizeof(struct task), 0, BPF_F_NO_PREALLOC };
 
@@ -248,11 +252,34 @@ INLINE void preempt_in(u32 cluster, struct task_struct *p, u64 vtime)
 		scx_bpf_kick_cpu(found, SCX_KICK_PREEMPT);
 }
 
+/* Returns how much virtual time a task may be owed when it is queued. Sleeping saves no more than one slice; what a task
+ * was owed in another queue is lost, or its new one would serve only such tasks. Kernel threads keep what they are owed:
+ * others wait for them. */
+INLINE u64 owed(struct task_struct *p, bool slept, bool came)
+{
+	if (p->flags & PF_KTHREAD)
+		return OWED_NS;
+	return slept ? SLICE_NS : came ? LAG_NS : OWED_NS;
+}
+
+/* Returns the virtual time with which a task is queued: its own, within limits. */
+INLINE u64 vtime_in(u32 number, struct cluster *cluster, u64 vtime, u64 owed)
+{
+	u64 waiting = scx_bpf_dsq_nr_queued(number), size = cluster->size ? cluster->size : 1;
+	/* A cluster that was idle is not behind the others. */
+	u64 now = before(cluster->vtime, virtual_now - LAG_NS) ? virtual_now - LAG_NS : cluster->vtime;
+	u64 least = now - owed, most = now + LONGEST_WAIT_NS / (1 + waiting / size);
+
+	if (before(vtime, least))
+		return least;
+	return before(most, vtime) ? most : vtime;
+}
+
 SEC("struct_ops/sched_ext_ops.enqueue")
 int enqueue(u64 *ctx)
 {
 	struct task_struct *p = (void *)ctx[0];
-	u64 flags = ctx[1], vtime = p->scx.dsq_vtime, floor;
+	u64 flags = ctx[1], vtime, most_owed;
 	s32 at = scx_bpf_task_cpu(p), cpu;
 	struct task *task = task_of(p);
 	struct cpu *here = cpu_at(at);
@@ -284,11 +311,9 @@ int enqueue(u64 *ctx)
 	cluster = cluster_at(here->cluster);
 	if (!cluster)
 		return 0;
-	/* Sleeping saves no more than one slice; a cluster that was idle is not behind the others. */
-	floor = before(cluster->vtime, virtual_now - LAG_NS) ? virtual_now - LAG_NS : cluster->vtime;
-	floor -= flags & SCX_ENQ_WAKEUP ? SLICE_NS : OWED_NS;
-	if (before(vtime, floor))
-		vtime = floor;
+	most_owed = owed(p, flags & SCX_ENQ_WAKEUP, task->queue != here->cluster + 1);
+	task->queue = here->cluster + 1;
+	vtime = vtime_in(here->cluster, cluster, p->scx.dsq_vtime, most_owed);
 	scx_bpf_dsq_insert_vtime(p, here->cluster, slice_in(here->cluster), vtime, flags);
 	if (flags & SCX_ENQ_WAKEUP)
 		preempt_in(here->cluster, p, vtime);
