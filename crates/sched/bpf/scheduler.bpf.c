@@ -6,39 +6,13 @@
  * the shares of all tasks in proportion to their weights and lets none starve. A running task is moved when its policy
  * wants it in another cluster that has idle CPUs.
  */
-#include "select.h"
-#include "groups.h"
+#include "queues.h"
 
-#define SPREAD 0
-#define PACK 1
-
-/* Time that a task may run before others of its queue. */
-#define SLICE_NS 5000000ULL
-#define SHORTEST_SLICE_NS 1000000ULL
-/* A queue that is so far behind another in virtual time is served first. */
-#define LAG_NS 10000000ULL
-/* A task that did not sleep keeps so much virtual time that it is owed: next to it, a slice of a task of nice 10 is 46 ms
- * of virtual time. */
-#define OWED_NS 100000000ULL
-/* A task of the least weight waits about so long for its next turn, however many others there are. The kernel removes a
- * scheduler under which one waits for 20 s (engine.rs). */
-#define LONGEST_WAIT_NS 4000000000ULL
-/* A waking task so far behind a running one takes its CPU. */
-#define PREEMPT_NS 3000000ULL
 /* Running tasks are moved when they were in the wrong place for so long. */
 #define PATIENCE_NS 6000000ULL
 
 /* Number of possible CPUs: tasks that may use all of them are not restricted. Set by the loading program. */
 const volatile u32 possible_cpus SEC(".rodata");
-/* Set by the loading program, at any time. */
-struct control {
-	u64 policy; /* of tasks for which no other is set */
-	u64 generation; /* changes whenever policies do, so that tasks look up theirs again */
-};
-MAP(controls) = { BPF_MAP_TYPE_ARRAY, 4, sizeof(struct control), 1, BPF_F_MMAPABLE };
-
-/* The largest virtual time of all clusters, brought up to date from time to time. */
-u64 virtual_now SEC(".data");
 
 /* Why the kernel removed the scheduler. */
 struct removal {
@@ -48,89 +22,6 @@ struct removal {
 	char message[1024];
 };
 MAP(removals) = { BPF_MAP_TYPE_ARRAY, 4, sizeof(struct removal), 1, BPF_F_MMAPABLE };
-
-/* Policies: of processes by their id, of control groups by theirs (with bit 63 set). */
-MAP(policies) = { BPF_MAP_TYPE_HASH, 8, 8, 65536, BPF_F_NO_PREALLOC };
-#define OF_GROUP (1ULL << 63)
-
-/* What is kept for each task. */
-struct task {
-	u64 woken_ns; /* 0: runs, or waits since it was preempted */
-	u64 since_ns; /* runs since */
-	struct weight weight;
-	u64 policy;
-	u64 generation; /* of `policy` */
-	u64 home; /* of the first thread: cluster + 1 of the process under pack; 0: none yet */
-	u64 move; /* is to be moved to another cluster */
-	u64 queue; /* in which it waited last: cluster + 1 */
-};
-MAP(tasks) = { BPF_MAP_TYPE_TASK_STORAGE, 4, sizeof(struct task), 0, BPF_F_NO_PREALLOC };
-
-INLINE struct task *task_of(struct task_struct *p)
-{
-	return bpf_task_storage_get(&tasks, p, NULL, 0);
-}
-
-INLINE bool before(u64 a, u64 b)
-{
-	return (s64)(a - b) < 0;
-}
-
-INLINE void set_slice(struct task_struct *p, u64 slice)
-{
-	if (has_scx_bpf_task_set_slice)
-		scx_bpf_task_set_slice(p, slice);
-	else
-		p->scx.slice = slice;
-}
-
-INLINE void set_vtime(struct task_struct *p, u64 vtime)
-{
-	if (has_scx_bpf_task_set_dsq_vtime)
-		scx_bpf_task_set_dsq_vtime(p, vtime);
-	else
-		p->scx.dsq_vtime = vtime;
-}
-
-/* ---- Policies and places ---- */
-
-/* Returns the policy of a task: of its process, of its control group, or that of all. */
-INLINE u64 policy_of(struct task_struct *p, struct task *task)
-{
-	u32 zero = 0;
-	struct control *control = bpf_map_lookup_elem(&controls, &zero);
-	u64 generation, key, *policy;
-	struct css_set *set;
-
-	if (!control)
-		return SPREAD;
-	generation = control->generation;
-	if (task->generation == generation + 1)
-		return task->policy;
-	key = p->tgid;
-	policy = bpf_map_lookup_elem(&policies, &key);
-	if (!policy) {
-		set = p->cgroups;
-		key = OF_GROUP | (set ? set->dfl_cgrp->kn->id : 0);
-		policy = bpf_map_lookup_elem(&policies, &key);
-	}
-	task->policy = policy ? *policy : control->policy;
-	task->generation = generation + 1;
-	return task->policy;
-}
-
-/* Returns the cluster of a process under pack, which is that of `otherwise` from now on if it has none yet. */
-INLINE s32 home_of(struct task_struct *p, s32 otherwise)
-{
-	struct task_struct *leader = p->group_leader;
-	struct task *first = leader ? bpf_task_storage_get(&tasks, leader, NULL, 0) : NULL;
-
-	if (!first)
-		return NONE;
-	if (!first->home && otherwise >= 0)
-		first->home = otherwise + 1;
-	return (s32)first->home - 1;
-}
 
 /* Chooses an idle CPU for a task and claims it; NONE if there is none. `stay` prefers its own cluster. */
 INLINE s32 choose(struct task_struct *p, struct task *task, u32 previous, u32 waker, bool stay)
@@ -175,22 +66,6 @@ INLINE s32 choose(struct task_struct *p, struct task *task, u32 previous, u32 wa
 	return cpu;
 }
 
-/* Returns the time that a task may run: less where others wait. */
-INLINE u64 slice_in(u32 cluster)
-{
-	s32 waiting = scx_bpf_dsq_nr_queued(cluster);
-	struct cluster *at = cluster_at(cluster);
-	u64 size = at && at->size ? at->size : 1;
-
-	if (waiting <= 0)
-		return SLICE_NS;
-	if (waiting >= 4 * (s32)size)
-		return SHORTEST_SLICE_NS;
-	return SLICE_NS / (1 + waiting / size);
-}
-
-/* ---- Operations ---- */
-
 SEC("struct_ops/sched_ext_ops.select_cpu")
 int select_cpu(u64 *ctx)
 {
@@ -223,56 +98,6 @@ int select_cpu(u64 *ctx)
 		}
 	}
 	return previous;
-}
-
-/* Interrupts the task of the cluster that is furthest ahead of a waking one, if it is far enough and has run for a while. */
-INLINE void preempt_in(u32 cluster, struct task_struct *p, u64 vtime)
-{
-	struct cluster *at = cluster_at(cluster);
-	u64 latest = vtime + PREEMPT_NS, now = bpf_ktime_get_ns();
-	s32 found = NONE;
-	u32 i;
-
-	if (!at)
-		return;
-	FOR (i, at->first, at->first + at->size) {
-		u32 place = i;
-		u64 *number = bpf_map_lookup_elem(&cpu_order, &place);
-		struct cpu *cpu = number ? cpu_at(*number) : NULL;
-
-		if (!cpu)
-			break;
-		if (cpu->tid && before(latest, cpu->vtime) && now - cpu->since_ns > SHORTEST_SLICE_NS &&
-		    bpf_cpumask_test_cpu(*number, p->cpus_ptr)) {
-			latest = cpu->vtime;
-			found = *number;
-		}
-	}
-	if (found != NONE)
-		scx_bpf_kick_cpu(found, SCX_KICK_PREEMPT);
-}
-
-/* Returns how much virtual time a task may be owed when it is queued. Sleeping saves no more than one slice; what a task
- * was owed in another queue is lost, or its new one would serve only such tasks. Kernel threads keep what they are owed:
- * others wait for them. */
-INLINE u64 owed(struct task_struct *p, bool slept, bool came)
-{
-	if (p->flags & PF_KTHREAD)
-		return OWED_NS;
-	return slept ? SLICE_NS : came ? LAG_NS : OWED_NS;
-}
-
-/* Returns the virtual time with which a task is queued: its own, within limits. */
-INLINE u64 vtime_in(u32 number, struct cluster *cluster, u64 vtime, u64 owed)
-{
-	u64 waiting = scx_bpf_dsq_nr_queued(number), size = cluster->size ? cluster->size : 1;
-	/* A cluster that was idle is not behind the others. */
-	u64 now = before(cluster->vtime, virtual_now - LAG_NS) ? virtual_now - LAG_NS : cluster->vtime;
-	u64 least = now - owed, most = now + LONGEST_WAIT_NS / (1 + waiting / size);
-
-	if (before(vtime, least))
-		return least;
-	return before(most, vtime) ? most : vtime;
 }
 
 SEC("struct_ops/sched_ext_ops.enqueue")
@@ -318,42 +143,6 @@ int enqueue(u64 *ctx)
 	if (flags & SCX_ENQ_WAKEUP)
 		preempt_in(here->cluster, p, vtime);
 	return 0;
-}
-
-/* Takes a task from the queue of another cluster: of the same LLC, then of others, the nearest first. Without `any`, only
- * of clusters that are behind the virtual time `than`, in the own LLC and one other, in turn. */
-INLINE bool steal(struct cpu *cpu, u32 own, bool any, u64 than)
-{
-	struct cluster *cluster = cluster_at(own);
-	u32 i, j, count = any ? llc_count : llc_count < 2 ? llc_count : 2;
-	bool done = false;
-
-	if (!cluster)
-		return false;
-	FOR (i, 0, count < LLCS_PER_CHOICE ? count : LLCS_PER_CHOICE) {
-		u32 place = any || !i ? i : 1 + (cpu->queued >> 2) % (llc_count - 1);
-		struct llc *llc = llc_at(near(cluster->llc, place));
-
-		if (!llc)
-			break;
-		FOR (j, llc->first, llc->first + llc->size) {
-			struct cluster *other = cluster_at(j);
-
-			if (!other || j == own)
-				continue;
-			if (!any && !before(other->vtime, than))
-				continue;
-			if (scx_bpf_dsq_nr_queued(j) > 0 && scx_bpf_dsq_move_to_local(j)) {
-				done = true;
-				break;
-			}
-		}
-		if (done)
-			break;
-	}
-	if (done)
-		cpu->stolen++;
-	return done;
 }
 
 SEC("struct_ops/sched_ext_ops.dispatch")

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * The queues of the clusters: with what virtual time a task waits, for how long it runs, whom it interrupts, and from which
+ * other queue a CPU takes one.
+ */
+#pragma once
+#include "tasks.h"
+
+/* Time that a task may run before others of its queue. */
+#define SLICE_NS 5000000ULL
+#define SHORTEST_SLICE_NS 1000000ULL
+/* A queue that is so far behind another in virtual time is served first. */
+#define LAG_NS 10000000ULL
+/* A task that did not sleep keeps so much virtual time that it is owed: next to it, a slice of a task of nice 10 is 46 ms
+ * of virtual time. */
+#define OWED_NS 100000000ULL
+/* A task of little weight waits about so long for its next turn, however many others there are. The kernel removes a
+ * scheduler under which one waits for 20 s (engine.rs). */
+#define LONGEST_WAIT_NS 4000000000ULL
+/* A waking task so far behind a running one takes its CPU. */
+#define PREEMPT_NS 3000000ULL
+
+/* The largest virtual time of all clusters, brought up to date from time to time. */
+u64 virtual_now SEC(".data");
+
+INLINE bool before(u64 a, u64 b)
+{
+	return (s64)(a - b) < 0;
+}
+
+INLINE void set_slice(struct task_struct *p, u64 slice)
+{
+	if (has_scx_bpf_task_set_slice)
+		scx_bpf_task_set_slice(p, slice);
+	else
+		p->scx.slice = slice;
+}
+
+INLINE void set_vtime(struct task_struct *p, u64 vtime)
+{
+	if (has_scx_bpf_task_set_dsq_vtime)
+		scx_bpf_task_set_dsq_vtime(p, vtime);
+	else
+		p->scx.dsq_vtime = vtime;
+}
+
+/* Returns the time that a task may run: less where others wait. */
+INLINE u64 slice_in(u32 cluster)
+{
+	s32 waiting = scx_bpf_dsq_nr_queued(cluster);
+	struct cluster *at = cluster_at(cluster);
+	u64 size = at && at->size ? at->size : 1;
+
+	if (waiting <= 0)
+		return SLICE_NS;
+	if (waiting >= 4 * (s32)size)
+		return SHORTEST_SLICE_NS;
+	return SLICE_NS / (1 + waiting / size);
+}
+
+/* Returns how much virtual time a task may be owed when it is queued. Sleeping saves no more than one slice; what a task
+ * was owed in another queue is lost, or its new one would serve only such tasks. Kernel threads keep what they are owed:
+ * others wait for them. */
+INLINE u64 owed(struct task_struct *p, bool slept, bool came)
+{
+	if (p->flags & PF_KTHREAD)
+		return OWED_NS;
+	return slept ? SLICE_NS : came ? LAG_NS : OWED_NS;
+}
+
+/* Returns the virtual time with which a task is queued: its own, within limits. */
+INLINE u64 vtime_in(u32 number, struct cluster *cluster, u64 vtime, u64 owed)
+{
+	u64 waiting = scx_bpf_dsq_nr_queued(number), size = cluster->size ? cluster->size : 1;
+	/* A cluster that was idle is not behind the others. */
+	u64 now = before(cluster->vtime, virtual_now - LAG_NS) ? virtual_now - LAG_NS : cluster->vtime;
+	u64 least = now - owed, most = now + LONGEST_WAIT_NS / (1 + waiting / size);
+
+	if (before(vtime, least))
+		return least;
+	return before(most, vtime) ? most : vtime;
+}
+
+/* Interrupts the task of the cluster that is furthest ahead of a waking one, if it is far enough and has run for a while. */
+INLINE void preempt_in(u32 cluster, struct task_struct *p, u64 vtime)
+{
+	struct cluster *at = cluster_at(cluster);
+	u64 latest = vtime + PREEMPT_NS, now = bpf_ktime_get_ns();
+	s32 found = NONE;
+	u32 i;
+
+	if (!at)
+		return;
+	FOR (i, at->first, at->first + at->size) {
+		u32 place = i;
+		u64 *number = bpf_map_lookup_elem(&cpu_order, &place);
+		struct cpu *cpu = number ? cpu_at(*number) : NULL;
+
+		if (!cpu)
+			break;
+		if (cpu->tid && before(latest, cpu->vtime) && now - cpu->since_ns > SHORTEST_SLICE_NS &&
+		    bpf_cpumask_test_cpu(*number, p->cpus_ptr)) {
+			latest = cpu->vtime;
+			found = *number;
+		}
+	}
+	if (found != NONE)
+		scx_bpf_kick_cpu(found, SCX_KICK_PREEMPT);
+}
+
+/* Takes a task from the queue of another cluster: of the same LLC, then of others, the nearest first. Without `any`, only
+ * of clusters that are behind the virtual time `than`, in the own LLC and one other, in turn. */
+INLINE bool steal(struct cpu *cpu, u32 own, bool any, u64 than)
+{
+	struct cluster *cluster = cluster_at(own);
+	u32 i, j, count = any ? llc_count : llc_count < 2 ? llc_count : 2;
+	bool done = false;
+
+	if (!cluster)
+		return false;
+	FOR (i, 0, count < LLCS_PER_CHOICE ? count : LLCS_PER_CHOICE) {
+		u32 place = any || !i ? i : 1 + (cpu->queued >> 2) % (llc_count - 1);
+		struct llc *llc = llc_at(near(cluster->llc, place));
+
+		if (!llc)
+			break;
+		FOR (j, llc->first, llc->first + llc->size) {
+			struct cluster *other = cluster_at(j);
+
+			if (!other || j == own)
+				continue;
+			if (!any && !before(other->vtime, than))
+				continue;
+			if (scx_bpf_dsq_nr_queued(j) > 0 && scx_bpf_dsq_move_to_local(j)) {
+				done = true;
+				break;
+			}
+		}
+		if (done)
+			break;
+	}
+	if (done)
+		cpu->stolen++;
+	return done;
+}
