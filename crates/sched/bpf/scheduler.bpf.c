@@ -138,7 +138,7 @@ int enqueue(u64 *ctx)
 		return 0;
 	most_owed = owed(p, flags & SCX_ENQ_WAKEUP, task->queue != here->cluster + 1);
 	task->queue = here->cluster + 1;
-	vtime = vtime_in(here->cluster, cluster, p->scx.dsq_vtime, most_owed);
+	vtime = vtime_in(here->cluster, cluster, p, most_owed);
 	scx_bpf_dsq_insert_vtime(p, here->cluster, slice_in(here->cluster), vtime, flags);
 	if (flags & SCX_ENQ_WAKEUP)
 		preempt_in(here->cluster, p, vtime);
@@ -280,6 +280,7 @@ int stopping(u64 *ctx)
 	struct cpu *cpu = cpu_at(bpf_get_smp_processor_id());
 	struct task *task = task_of(p);
 	u64 now = bpf_ktime_get_ns(), used, weight;
+	struct cluster *cluster;
 
 	if (!cpu || !task || !task->since_ns)
 		return 0;
@@ -289,7 +290,11 @@ int stopping(u64 *ctx)
 	cpu->tid = 0;
 	cpu->tgid = 0;
 	weight = weigh(p, &task->weight, now);
-	set_vtime(p, p->scx.dsq_vtime + used * UNIT_WEIGHT / (weight ? weight : 1));
+	weight = weight ? weight : 1;
+	set_vtime(p, p->scx.dsq_vtime + used * UNIT_WEIGHT / weight);
+	cluster = cluster_at(cpu->cluster);
+	if (cluster)
+		cluster->weight = cluster->weight ? (cluster->weight * 15 + weight) / 16 : weight;
 	/* A task of a higher class takes this CPU, maybe for long. With time left, this one would wait for it here. */
 	if (runnable && p->scx.slice)
 		set_slice(p, 0);

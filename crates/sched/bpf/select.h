@@ -51,7 +51,8 @@ struct cluster {
 	u64 idle; /* number of idle CPUs */
 	u64 vtime; /* the largest virtual time at which a task began to run here */
 	u64 crowded_since_ns; /* since when several tasks run here while another cluster is idle; 0: they do not */
-	u64 spare[9]; /* a cluster has cache lines of its own */
+	u64 weight; /* mean of the tasks that ran here of late; 0: not known */
+	u64 spare[8]; /* a cluster has cache lines of its own */
 };
 
 struct llc {
