@@ -68,9 +68,9 @@ INLINE u64 owed(struct task_struct *p, bool slept, bool came)
 	return slept ? SLICE_NS : came ? LAG_NS : OWED_NS;
 }
 
-/* Returns the virtual time with which a task is queued: its own, within limits. What a kernel thread has used in advance is
- * forgiven. */
-INLINE u64 vtime_in(u32 number, struct cluster *cluster, struct task_struct *p, u64 owed)
+/* Returns the virtual time with which a task is queued: its own, within limits. `slept`: it wakes; `came`: it waited in
+ * another queue before. */
+INLINE u64 vtime_in(u32 number, struct cluster *cluster, struct task_struct *p, bool slept, bool came)
 {
 	u64 waiting = scx_bpf_dsq_nr_queued(number), size = cluster->size ? cluster->size : 1;
 	u64 weight = cluster->weight ? cluster->weight : UNIT_WEIGHT, vtime = p->scx.dsq_vtime;
@@ -79,10 +79,11 @@ INLINE u64 vtime_in(u32 number, struct cluster *cluster, struct task_struct *p, 
 	/* A cluster that was idle is not behind the others. One in which tasks wait may be. */
 	if (!waiting && before(now, virtual_now - LAG_NS))
 		now = virtual_now - LAG_NS;
-	least = now - owed;
-	/* So much virtual time passes until the longest wait is over: the more, the less weight the others have. */
+	least = now - owed(p, slept, came);
+	/* So much virtual time passes until the longest wait is over: the more, the less weight the others have. A kernel thread
+	 * that wakes does not wait for what it used before. */
 	most = now;
-	if (!(p->flags & PF_KTHREAD))
+	if (!slept || !(p->flags & PF_KTHREAD))
 		most += LONGEST_WAIT_NS / (1 + waiting / size) * UNIT_WEIGHT / weight;
 	if (before(vtime, least))
 		return least;

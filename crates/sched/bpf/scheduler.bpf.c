@@ -104,7 +104,7 @@ SEC("struct_ops/sched_ext_ops.enqueue")
 int enqueue(u64 *ctx)
 {
 	struct task_struct *p = (void *)ctx[0];
-	u64 flags = ctx[1], vtime, most_owed;
+	u64 flags = ctx[1], vtime;
 	s32 at = scx_bpf_task_cpu(p), cpu;
 	struct task *task = task_of(p);
 	struct cpu *here = cpu_at(at);
@@ -136,9 +136,8 @@ int enqueue(u64 *ctx)
 	cluster = cluster_at(here->cluster);
 	if (!cluster)
 		return 0;
-	most_owed = owed(p, flags & SCX_ENQ_WAKEUP, task->queue != here->cluster + 1);
+	vtime = vtime_in(here->cluster, cluster, p, flags & SCX_ENQ_WAKEUP, task->queue != here->cluster + 1);
 	task->queue = here->cluster + 1;
-	vtime = vtime_in(here->cluster, cluster, p, most_owed);
 	scx_bpf_dsq_insert_vtime(p, here->cluster, slice_in(here->cluster), vtime, flags);
 	if (flags & SCX_ENQ_WAKEUP)
 		preempt_in(here->cluster, p, vtime);
