@@ -1,7 +1,6 @@
 //! Requests that a machine cannot meet, with the nearest request that it can.
 
-use manycore_topology::CpuSet;
-use manycore_topology::Level;
+use manycore_topology::{CpuSet, Level};
 
 /// A request for a placement that this machine cannot meet. The message names the request and the nearest
 /// one that can be met.

@@ -19,8 +19,7 @@ pub fn sentence(sharing: &Sharing) -> Option<String> {
     let low = low.trim_end_matches(" %");
     let high = high.trim_end_matches(" %");
     Some(format!(
-        "shared a {} while another was idle: {} of the time ({low} to {high}{}){sampled}",
-        level,
+        "shared a {level} while another was idle: {} of the time ({low} to {high}{}){sampled}",
         percent(found.any.share),
         kinds(found)
     ))

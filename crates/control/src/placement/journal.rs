@@ -130,8 +130,7 @@ impl PlacementJournal {
         if old != new {
             self.moved.insert(tid);
         }
-        let old = original;
-        self.note(&Change::Affinity { pid, tid, old, new: new.clone() })
+        self.note(&Change::Affinity { pid, tid, old: original, new: new.clone() })
     }
 
     /// Returns the number of tasks whose affinity was changed; those that had it before do not count.

@@ -51,7 +51,8 @@ impl Pending {
         self.record_in_newer(others, restored);
         self.warn_untracked(restored);
         // Groups are left last: until then they show which processes are started meanwhile.
-        if !self.groups().all(|group| group_dir::allow_parent_cpus(group).is_ok()) {
+        let mut left = !self.groups().all(|group| group_dir::allow_parent_cpus(group).is_ok());
+        if left {
             self.leave_groups(restored);
         }
         let mut done = BTreeMap::new();
@@ -67,13 +68,16 @@ impl Pending {
                 // A process whose fork is in progress is moved after it (`cgroup_threadgroup_rwsem` in
                 // `kernel/fork.c`), so its child is visible now, however long its creation took.
                 self.leave_groups(restored);
+                left = true;
                 ours = self.tasks_of_ours(&mut members);
             }
             if !restored.failed.is_empty() || (ours.is_empty() && self.groups_are_empty()) {
                 break;
             }
         }
-        self.leave_groups(restored);
+        if !left {
+            self.leave_groups(restored);
+        }
         // Kernels before 6.2 reset affinities when a group is left.
         for task in done.values().filter(|task| !task.is_restored()) {
             task.restore(restored);

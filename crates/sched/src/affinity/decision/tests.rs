@@ -2,8 +2,7 @@
 
 use super::*;
 use crate::affinity::tests::machine;
-use manycore_topology::Level;
-use manycore_topology::synthetic::MachineSpec;
+use manycore_topology::{Level, synthetic::MachineSpec};
 use proptest::{collection::vec, prelude::*};
 use std::collections::BTreeSet;
 
