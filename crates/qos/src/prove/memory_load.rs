@@ -1,4 +1,4 @@
-//! Processes that load memory, some with a limit and some without.
+//! Processes that load memory, with a limit and without.
 
 use crate::error::{Error, Result};
 use manycore_analysis::limits::LimitCheck;
@@ -10,11 +10,14 @@ use manycore_experiment::{
     record::{Method, Sample, id::TIMES_CACHES},
     sampling::{SamplingMode, slices},
 };
-use manycore_linux::clock::now_ns;
+use manycore_linux::{
+    clock::now_ns,
+    resctrl::put::{is_gone, put},
+};
 use manycore_text::units::counted;
 use manycore_topology::{CpuId, Machine, machine::Node};
 use manycore_workload::stream::{Kernel, RUN_BYTES, Stores, Task, Work};
-use std::{fmt, ops::Range, rc::Rc};
+use std::{fmt, path::PathBuf, rc::Rc};
 
 /// Maximum number of CPUs. More processes would use more memory without showing more.
 const MAX_CPUS: usize = 16;
@@ -54,8 +57,8 @@ impl LoadNode {
         let caches: u64 = machine.last_level_caches().filter_map(|cache| cache.size_bytes).sum();
         let caches = if caches == 0 { ASSUMED_CACHES } else { caches };
         let memory = machine.system.memory_bytes.unwrap_or(u64::MAX);
-        // Two or three sets of processes hold arrays; one or two of the sets work at a time.
-        let arrays = workers as u64 * 3;
+        // A second set of processes, which competes in some checks, holds as many.
+        let arrays = workers as u64 * 2;
         let array = (caches * TIMES_CACHES / arrays).min(memory / 4 / (3 * arrays)).max(RUN_BYTES);
         let bound = machine.nodes.len() > 1;
         Task {
@@ -77,46 +80,51 @@ impl fmt::Display for LoadNode {
     }
 }
 
-/// Sets of processes on one node: one with the limit and one without, on the same CPUs, and for some checks a
-/// third one that competes for memory from other CPUs.
+/// Processes on one node whose work is measured, and for some checks others that compete for memory from other CPUs.
+///
+/// The same processes are measured with the limit and without: they are moved between two groups. Other processes have
+/// other pages of memory, and are faster or slower for that reason alone.
 pub(super) struct MemoryLoad {
     workers: PoolSubject,
     mode: SamplingMode,
-    /// Number of processes of a set whose work is counted.
+    /// Number of processes whose work is counted.
     measured_workers: usize,
+    /// Of the groups with the limit and without: the files to which the ids of their tasks are written.
+    tasks: [PathBuf; 2],
+    /// The index in `tasks` of the group in which the processes are; absent before the first sample.
+    group: Option<usize>,
 }
 
 impl MemoryLoad {
-    /// Starts the processes; returns when all have allocated their arrays.
+    /// Starts the processes; returns when all have allocated their arrays. `tasks` are the files of the groups with the
+    /// limit and without; the groups are needed when the first sample is taken.
     ///
     /// # Errors
     /// As [`memory_loaders::start`]; [`manycore_experiment::Error::Interrupted`] after a signal.
-    pub(super) fn start(node: &LoadNode, machine: &Machine, check: LimitCheck) -> Result<Self> {
+    pub(super) fn start(
+        node: &LoadNode,
+        machine: &Machine,
+        check: LimitCheck,
+        tasks: [PathBuf; 2],
+    ) -> Result<Self> {
         let (own, others) = if check.has_competitors() {
             node.cpus.split_at(node.cpus.len() / 2)
         } else {
             (&node.cpus[..], &[][..])
         };
-        let cpus = [own, own, others].concat();
-        let (pool, all) = memory_loaders::start(&cpus, node.task(machine, own.len()))?;
-        let sets = |ranges: &[Range<usize>]| Trial {
-            orders: ranges
-                .iter()
-                .flat_map(|range| &all.orders[range.clone()])
-                .cloned()
-                .collect::<Vec<WorkerOrder>>(),
+        let (pool, all) = memory_loaders::start(&[own, others].concat(), node.task(machine, own.len()))?;
+        let trial = |orders: &[WorkerOrder]| Trial {
+            orders: orders.to_vec(),
             servers: Vec::new(),
             unit_per_tick: all.unit_per_tick,
         };
-        let count = own.len();
-        let (with, without, rest) = (0..count, count..2 * count, 2 * count..cpus.len());
         // In the order of the treatments of the check.
-        let trials = vec![sets(&[with, rest.clone()]), sets(&[without.clone(), rest]), sets(&[without])];
+        let trials = vec![trial(&all.orders), trial(&all.orders), trial(&all.orders[..own.len()])];
         let mode = slices(machine);
         let mut workers =
             PoolSubject::new(pool, Rc::new(CounterReader::new(machine)), mode, trials, now_ns());
         workers.prepare()?;
-        Ok(Self { workers, mode, measured_workers: count })
+        Ok(Self { workers, mode, measured_workers: own.len(), tasks, group: None })
     }
 
     /// Returns how samples are taken.
@@ -129,35 +137,60 @@ impl MemoryLoad {
         self.measured_workers
     }
 
-    /// Returns the ids of the processes with the limit, and of those without.
-    pub(super) fn groups(&self) -> [Vec<u32>; 2] {
-        let ids = self.workers.worker_ids();
-        let (with, without) = ids.split_at(self.measured_workers);
-        [with.to_vec(), without.to_vec()]
+    /// Returns the ids of the processes whose work is counted.
+    pub(super) fn measured_ids(&self) -> Vec<u32> {
+        let mut ids = self.workers.worker_ids();
+        ids.truncate(self.measured_workers);
+        ids
     }
 
-    /// Returns the rate without a limit in bytes per second: the median of some slices.
+    /// Moves the measured processes into the group of a treatment.
+    fn enter_group(&mut self, treatment: usize) -> Result<(), manycore_experiment::Error> {
+        let group = treatment.min(1);
+        if self.group != Some(group) {
+            let file = &self.tasks[group];
+            for id in self.measured_ids() {
+                match put(file, &format!("{id}\n")) {
+                    // The next sample reports that it has ended.
+                    Err(error) if !is_gone(&error, id) => {
+                        let what = format!("process {id} cannot be moved to {}: {error}", file.display());
+                        return Err(manycore_experiment::Error::Failed(what));
+                    }
+                    _ => {}
+                }
+            }
+            self.group = Some(group);
+        }
+        Ok(())
+    }
+
+    /// Returns the rate in bytes per second before the processes are in a group: the median of some slices.
     ///
     /// # Errors
-    /// As [`Subject::measure`].
+    /// As [`PoolSubject::measure`].
     pub(super) fn rate_without(&mut self) -> Result<f64> {
         const SLICES: usize = 7;
         let rates = (0..SLICES)
-            .map(|_| self.measure(1).map(|sample| sample.rate()))
+            .map(|_| self.sample(1).map(|sample| sample.rate()))
             .collect::<Result<Vec<_>, _>>()?;
         Ok(manycore_stats::median(&rates).unwrap_or(0.0))
+    }
+
+    /// Measures one sample. The work of the competing processes is not counted.
+    fn sample(&mut self, treatment: usize) -> Result<Sample, manycore_experiment::Error> {
+        let mut sample = self.workers.measure(treatment)?;
+        sample.per_worker.truncate(self.measured_workers);
+        sample.work = sample.per_worker.iter().sum();
+        Ok(sample)
     }
 }
 
 impl Subject for MemoryLoad {
     type Error = manycore_experiment::Error;
 
-    /// Measures one sample. The work of the competing processes is not counted.
     fn measure(&mut self, treatment: usize) -> Result<Sample, Self::Error> {
-        let mut sample = self.workers.measure(treatment)?;
-        sample.per_worker.truncate(self.measured_workers);
-        sample.work = sample.per_worker.iter().sum();
-        Ok(sample)
+        self.enter_group(treatment)?;
+        self.sample(treatment)
     }
 
     fn now_ns(&self) -> u64 {

@@ -15,7 +15,7 @@ use crate::{
     translate::{SchemataWrite, translate},
     write::{WriteError, Writer},
 };
-use manycore_analysis::limits::{LimitCheck, LimitProof};
+use manycore_analysis::limits::{LimitCheck, LimitProof, WITH, WITHOUT};
 use manycore_control::journal::Journal;
 use manycore_experiment::{
     Record,
@@ -156,7 +156,9 @@ impl<'a> Prover<'a> {
         session: &mut Session,
         left: f64,
     ) -> Result<EnforcementCheck> {
-        let mut load = MemoryLoad::start(&self.node, &self.machine, check)?;
+        let names = [WITH, WITHOUT].map(|which| format!("manycore-{}-{which}", journal.id()));
+        let tasks = names.clone().map(|name| self.files.root().join(name).join("tasks"));
+        let mut load = MemoryLoad::start(&self.node, &self.machine, check, tasks)?;
         let limit = match limit {
             None if check == LimitCheck::Bandwidth => {
                 let tenth = load.rate_without()? / 10.0 / 1e6;
@@ -168,7 +170,7 @@ impl<'a> Prover<'a> {
             Ok(writes) => writes,
             Err(why) => return Ok(EnforcementCheck::not_measurable(check, why)),
         };
-        let limits = self.create_groups(journal, &writes, &load)?;
+        let limits = self.create_groups(journal, &names, &writes, &load)?;
         let seconds = self.options.seconds;
         let remaining = |share: f64| Duration::from_secs_f64((left - seconds * share).max(0.0));
         let (experiment, ending) =
@@ -182,17 +184,17 @@ impl<'a> Prover<'a> {
         Ok(EnforcementCheck { measured, limits })
     }
 
-    /// Creates one group with the limits and one without, and moves the processes into them.
+    /// Creates the groups `names`, the first with the limits and the second without, and moves the measured processes into
+    /// each of them, so that both moves are in the journal. From now on the load moves them.
     fn create_groups(
         &self,
         journal: &Journal,
+        names: &[String; 2],
         writes: &[SchemataWrite],
         load: &MemoryLoad,
     ) -> Result<Vec<LimitOutcome>, WriteError> {
         let resctrl = Writer::new(self.files.root(), journal);
-        let id = journal.id();
-        let names = ["with", "without"].map(|which| format!("manycore-{id}-{which}"));
-        for name in &names {
+        for name in names {
             resctrl.create_group(name)?;
         }
         let before = self.files.schemata(&names[0]);
@@ -201,8 +203,8 @@ impl<'a> Prover<'a> {
         }
         let after = self.files.schemata(&names[0]);
         let groups = self.files.group_of_tasks();
-        for (name, tids) in names.iter().zip(load.groups()) {
-            for tid in tids {
+        for name in names {
+            for tid in load.measured_ids() {
                 resctrl.move_task(name, tid, groups.get(&tid).map_or("", String::as_str))?;
             }
         }
