@@ -31,6 +31,11 @@ MAP(groups) = { BPF_MAP_TYPE_CGRP_STORAGE, 4, sizeof(struct group), 0, BPF_F_NO_
 /* Whether this kernel keeps data for control groups with weights. */
 const volatile bool has_scx_bpf_task_cgroup SEC(".rodata");
 
+INLINE u64 weight_of(struct group *group)
+{
+	return group->weight ? group->weight : 100;
+}
+
 /* Adds a task to its group, or removes it, and a group that becomes active or ceases to be to its parent. */
 INLINE void count_in_groups(struct task_struct *p, struct weight *own, bool add)
 {
@@ -49,7 +54,6 @@ INLINE void count_in_groups(struct task_struct *p, struct weight *own, bool add)
 	if (!cgroup)
 		return;
 	top = cgroup->level;
-	bpf_cgroup_release(cgroup);
 	FOR (i, 0, DEPTH) {
 		struct cgroup *at;
 		struct group *group;
@@ -58,11 +62,7 @@ INLINE void count_in_groups(struct task_struct *p, struct weight *own, bool add)
 		level = top - i;
 		if (level < 0)
 			break;
-		cgroup = scx_bpf_task_cgroup(p);
-		if (!cgroup)
-			break;
 		at = bpf_cgroup_ancestor(cgroup, level);
-		bpf_cgroup_release(cgroup);
 		if (!at)
 			break;
 		group = bpf_cgrp_storage_get(&groups, at, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
@@ -75,9 +75,10 @@ INLINE void count_in_groups(struct task_struct *p, struct weight *own, bool add)
 			break;
 		/* The group itself counts for its parent from now on, or no longer. */
 		if (add)
-			group->counted = group->weight ? group->weight : 100;
+			group->counted = weight_of(group);
 		weight = group->counted;
 	}
+	bpf_cgroup_release(cgroup);
 }
 
 /* Returns the share of a task, of all tasks that are runnable now, in units of UNIT_WEIGHT. */
@@ -98,7 +99,7 @@ INLINE u64 weigh(struct task_struct *p, struct weight *own, u64 now)
 	FOR (i, 0, DEPTH) {
 		struct cgroup *at;
 		struct group *group;
-		u64 load, of_group;
+		u64 load;
 
 		/* The root has no weight. */
 		if (top - i <= 0)
@@ -111,9 +112,8 @@ INLINE u64 weigh(struct task_struct *p, struct weight *own, u64 now)
 		if (!group)
 			continue;
 		load = group->load;
-		of_group = group->weight ? group->weight : 100;
 		if ((s64)load > 0)
-			weight = weight * of_group / load;
+			weight = weight * weight_of(group) / load;
 	}
 	bpf_cgroup_release(cgroup);
 	own->share = weight ? weight : 1;

@@ -45,15 +45,9 @@ INLINE void set_vtime(struct task_struct *p, u64 vtime)
 }
 
 /* Returns the time that a task may run: less where others wait. */
-INLINE u64 slice_in(u32 cluster)
+INLINE u64 slice_in(u64 waiting, u64 size)
 {
-	s32 waiting = scx_bpf_dsq_nr_queued(cluster);
-	struct cluster *at = cluster_at(cluster);
-	u64 size = at && at->size ? at->size : 1;
-
-	if (waiting <= 0)
-		return SLICE_NS;
-	if (waiting >= 4 * (s32)size)
+	if (waiting >= 4 * size)
 		return SHORTEST_SLICE_NS;
 	return SLICE_NS / (1 + waiting / size);
 }
@@ -68,26 +62,44 @@ INLINE u64 owed(struct task_struct *p, bool slept, bool came)
 	return slept ? SLICE_NS : came ? LAG_NS : OWED_NS;
 }
 
-/* Returns the virtual time with which a task is queued: its own, within limits. `slept`: it wakes; `came`: it waited in
- * another queue before. */
-INLINE u64 vtime_in(u32 number, struct cluster *cluster, struct task_struct *p, bool slept, bool came)
+/* Returns the virtual time of a cluster for a task that is queued there. One that was idle is not behind the others. One in
+ * which tasks wait may be, and catches up: what wakes there does not wait for all of that, but does not interrupt as if it
+ * were far behind. */
+INLINE u64 now_in(struct cluster *cluster, u64 waiting)
 {
-	u64 waiting = scx_bpf_dsq_nr_queued(number), size = cluster->size ? cluster->size : 1;
-	u64 weight = cluster->weight ? cluster->weight : UNIT_WEIGHT, vtime = p->scx.dsq_vtime;
-	u64 now = cluster->vtime, least, most;
+	u64 own = cluster->vtime, others = virtual_now - LAG_NS;
 
-	/* A cluster that was idle is not behind the others. One in which tasks wait may be. */
-	if (!waiting && before(now, virtual_now - LAG_NS))
-		now = virtual_now - LAG_NS;
-	least = now - owed(p, slept, came);
+	if (!before(own, others))
+		return own;
+	return waiting && before(own + LAG_NS, others) ? own + LAG_NS : others;
+}
+
+/* Returns the virtual time with which a task is queued: its own, within limits. `waiting`: number of tasks in the queue;
+ * `slept`: it wakes; `came`: it waited in another queue before. */
+INLINE u64 vtime_in(struct cluster *cluster, u64 waiting, u64 size, struct task_struct *p, bool slept, bool came)
+{
+	u64 weight = cluster->weight ? cluster->weight : UNIT_WEIGHT, vtime = p->scx.dsq_vtime;
+	u64 now = now_in(cluster, waiting), least = now - owed(p, slept, came), most = now;
+
 	/* So much virtual time passes until the longest wait is over: the more, the less weight the others have. A kernel thread
 	 * that wakes does not wait for what it used before. */
-	most = now;
 	if (!slept || !(p->flags & PF_KTHREAD))
 		most += LONGEST_WAIT_NS / (1 + waiting / size) * UNIT_WEIGHT / weight;
 	if (before(vtime, least))
 		return least;
 	return before(most, vtime) ? most : vtime;
+}
+
+/* Queues a task in the cluster of the number `to`, and returns its virtual time there. */
+INLINE u64 queue_in(u32 to, struct cluster *cluster, struct task_struct *p, struct task *task, u64 flags)
+{
+	s32 queued = scx_bpf_dsq_nr_queued(to);
+	u64 waiting = queued > 0 ? queued : 0, size = cluster->size ? cluster->size : 1;
+	u64 vtime = vtime_in(cluster, waiting, size, p, flags & SCX_ENQ_WAKEUP, task->queue != to + 1);
+
+	task->queue = to + 1;
+	scx_bpf_dsq_insert_vtime(p, to, slice_in(waiting, size), vtime, flags);
+	return vtime;
 }
 
 /* Interrupts the task of the cluster that is furthest ahead of a waking one, if it is far enough and has run for a while. */

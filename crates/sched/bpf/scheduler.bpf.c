@@ -136,9 +136,7 @@ int enqueue(u64 *ctx)
 	cluster = cluster_at(here->cluster);
 	if (!cluster)
 		return 0;
-	vtime = vtime_in(here->cluster, cluster, p, flags & SCX_ENQ_WAKEUP, task->queue != here->cluster + 1);
-	task->queue = here->cluster + 1;
-	scx_bpf_dsq_insert_vtime(p, here->cluster, slice_in(here->cluster), vtime, flags);
+	vtime = queue_in(here->cluster, cluster, p, task, flags);
 	if (flags & SCX_ENQ_WAKEUP)
 		preempt_in(here->cluster, p, vtime);
 	return 0;

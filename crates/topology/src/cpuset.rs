@@ -132,6 +132,22 @@ impl CpuSet {
         !self.intersection(other).is_empty()
     }
 
+    /// Divides the set by groups of CPUs. Of groups that overlap, as a captured machine may have them, the first one gets
+    /// a CPU. A CPU that is in no group is a part of its own; these parts are the last ones.
+    pub fn divide<'a>(&self, groups: impl IntoIterator<Item = &'a Self>) -> Vec<Self> {
+        let mut left = self.clone();
+        let mut parts = Vec::new();
+        for group in groups {
+            let part = group.intersection(&left);
+            if !part.is_empty() {
+                left = left.difference(&part);
+                parts.push(part);
+            }
+        }
+        parts.extend(left.iter().map(Self::single));
+        parts
+    }
+
     /// Builds a set from ranges in any order. Overlapping and adjacent ranges are merged. A range that ends
     /// before it begins is empty.
     pub fn from_ranges(mut ranges: Vec<(CpuId, CpuId)>) -> Self {
@@ -157,7 +173,10 @@ impl FromIterator<CpuId> for CpuSet {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::{collection::btree_set, prelude::*};
+    use proptest::{
+        collection::{btree_set, vec},
+        prelude::*,
+    };
     use std::collections::BTreeSet;
 
     #[test]
@@ -222,6 +241,17 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn every_cpu_is_in_one_part(cpus in btree_set(0u32..40, 0..30),
+                                    groups in vec(btree_set(0u32..40, 0..9), 0..9)) {
+            let cpus: CpuSet = cpus.into_iter().collect();
+            let groups: Vec<CpuSet> = groups.into_iter().map(|group| group.into_iter().collect()).collect();
+            let parts = cpus.divide(&groups);
+            prop_assert_eq!(parts.iter().map(CpuSet::len).sum::<usize>(), cpus.len());
+            prop_assert!(parts.iter().all(|part| !part.is_empty()));
+            prop_assert_eq!(CpuSet::union_of(&parts), cpus);
+        }
+
         #[test]
         fn operations_agree_with_ordinary_sets(
             a in btree_set(0u32..200, 0..60), b in btree_set(0u32..200, 0..60), probe in 0u32..200,

@@ -2,6 +2,7 @@
 
 use crate::{
     cpuset::{CpuId, CpuSet},
+    level::Level,
     machine::{Group, Machine},
 };
 use serde::{Deserialize, Serialize};
@@ -75,13 +76,12 @@ impl TopologyDistance {
         let last = machine.caches.iter().map(|cache| cache.level).max().unwrap_or(0);
         let below = machine.caches.iter().filter(|cache| cache.level < last).map(|cache| &cache.cpus);
         let mut units: Vec<&CpuSet> = match self {
-            Self::Core => machine.cores.iter().map(|core| &core.cpus).collect(),
+            Self::Core => machine.units(Level::Core),
             Self::Cluster => {
-                let inner = machine.cores.iter().chain(&machine.clusters).map(|group| &group.cpus);
-                inner.chain(below).collect()
+                [machine.units(Level::Core), machine.units(Level::Cluster), below.collect()].concat()
             }
-            Self::Llc => machine.last_level_caches().map(|cache| &cache.cpus).collect(),
-            Self::Node => machine.nodes.iter().map(|node| &node.cpus).collect(),
+            Self::Llc => machine.units(Level::Llc),
+            Self::Node => machine.units(Level::Node),
             Self::Remote => vec![cpus],
         };
         if self == Self::Node && units.is_empty() {
@@ -89,15 +89,7 @@ impl TopologyDistance {
         }
         // The largest first: the L1 of a core is inside the L2 of its cluster.
         units.sort_by_key(|set| std::cmp::Reverse(set.len()));
-        let (mut rest, mut groups) = (cpus.clone(), Vec::new());
-        for set in units {
-            let group = rest.intersection(set);
-            if !group.is_empty() {
-                rest = rest.difference(&group);
-                groups.push(group);
-            }
-        }
-        groups.extend(rest.iter().map(CpuSet::single));
+        let mut groups = cpus.divide(units);
         groups.sort_by_key(CpuSet::first);
         groups
     }

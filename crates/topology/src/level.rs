@@ -77,29 +77,10 @@ fn cpus_of(groups: &[Group]) -> Vec<&CpuSet> {
     groups.iter().map(|group| &group.cpus).collect()
 }
 
-impl CpuSet {
-    /// Divides the set by groups of CPUs. Of groups that overlap, as a captured machine may have them, the first one gets
-    /// a CPU. A CPU that is in no group is a part of its own; these parts are the last ones.
-    pub fn divide<'a>(&self, groups: impl IntoIterator<Item = &'a Self>) -> Vec<Self> {
-        let mut left = self.clone();
-        let mut parts = Vec::new();
-        for group in groups {
-            let part = group.intersection(&left);
-            if !part.is_empty() {
-                left = left.difference(&part);
-                parts.push(part);
-            }
-        }
-        parts.extend(left.iter().map(Self::single));
-        parts
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{SysTree, read, synthetic::MachineSpec};
-    use proptest::prelude::*;
 
     #[test]
     fn each_level_has_its_units() {
@@ -109,18 +90,5 @@ mod tests {
         assert_eq!(machine.units(Level::Cluster)[1].to_string(), "8-15");
         let cpus = |text: &str| text.parse::<CpuSet>().unwrap();
         assert!(machine.are_several_cores(&cpus("0-2")) && !machine.are_several_cores(&cpus("0-1")));
-    }
-
-    proptest! {
-        #[test]
-        fn every_cpu_is_in_one_part(cpus in prop::collection::btree_set(0u32..40, 0..30),
-                                    groups in prop::collection::vec(prop::collection::btree_set(0u32..40, 0..9), 0..9)) {
-            let cpus: CpuSet = cpus.into_iter().collect();
-            let groups: Vec<CpuSet> = groups.into_iter().map(|group| group.into_iter().collect()).collect();
-            let parts = cpus.divide(&groups);
-            prop_assert_eq!(parts.iter().map(CpuSet::len).sum::<usize>(), cpus.len());
-            prop_assert!(parts.iter().all(|part| !part.is_empty()));
-            prop_assert_eq!(CpuSet::union_of(&parts), cpus);
-        }
     }
 }

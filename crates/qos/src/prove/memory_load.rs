@@ -170,9 +170,8 @@ impl MemoryLoad {
     /// As [`PoolSubject::measure`].
     pub(super) fn rate_without(&mut self) -> Result<f64> {
         const SLICES: usize = 7;
-        let rates = (0..SLICES)
-            .map(|_| self.sample(1).map(|sample| sample.rate()))
-            .collect::<Result<Vec<_>, _>>()?;
+        let rates =
+            (0..SLICES).map(|_| self.sample(1).map(|sample| sample.rate())).collect::<Result<Vec<_>, _>>()?;
         Ok(manycore_stats::median(&rates).unwrap_or(0.0))
     }
 

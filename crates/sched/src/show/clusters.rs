@@ -6,7 +6,7 @@ use super::{
     report::{Clusters, DomainSource, Domains},
     topology_levels::{is_x86, last_level},
 };
-use manycore_topology::{CpuSet, Machine};
+use manycore_topology::{CpuSet, Level, Machine};
 use std::collections::BTreeSet;
 
 /// Returns the clusters of the machine, and whether the scheduler sees them.
@@ -37,7 +37,7 @@ pub(super) fn clusters(facts: &Facts, domains: &Domains, release: Release) -> Cl
 /// Returns the groups of several cores below a last-level cache: the clusters of the kernel, or, where it reports none,
 /// the CPUs of each L2.
 fn groups(machine: &Machine) -> Vec<CpuSet> {
-    let reported = proper(machine, machine.clusters.iter().map(|cluster| &cluster.cpus));
+    let reported = proper(machine, machine.units(Level::Cluster).into_iter());
     if reported.is_empty() {
         proper(machine, machine.caches_at(2).map(|cache| &cache.cpus))
     } else {

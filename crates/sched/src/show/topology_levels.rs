@@ -3,7 +3,7 @@
 
 use super::{clusters::has_cluster_level, report::DomainLevel};
 use crate::show::{Facts, Release};
-use manycore_topology::{CpuSet, Machine};
+use manycore_topology::{CpuSet, Level, Machine};
 use std::collections::BTreeSet;
 
 /// Returns the groups of CPUs of each level, smallest first, by the kernel's names. Levels may repeat each other.
@@ -11,9 +11,9 @@ pub(super) fn levels(facts: &Facts, release: Release) -> Vec<DomainLevel> {
     let machine = &facts.machine;
     let level =
         |name: &str, groups: Vec<CpuSet>| DomainLevel { name: name.to_owned(), groups, flags: Vec::new() };
-    let mut levels = vec![level("SMT", machine.cores.iter().map(|core| core.cpus.clone()).collect())];
+    let mut levels = vec![level("SMT", units(machine, Level::Core))];
     if has_cluster_level(facts, release).is_ok() {
-        levels.push(level("CLS", machine.clusters.iter().map(|cluster| cluster.cpus.clone()).collect()));
+        levels.push(level("CLS", units(machine, Level::Cluster)));
     }
     levels.push(level("MC", last_level(machine)));
     let name = if release.is_since(6, 7) == Some(false) { "DIE" } else { "PKG" };
@@ -74,10 +74,13 @@ fn has_nodes_in_package(machine: &Machine) -> bool {
         .any(|package| nodes.iter().filter(|node| node.intersects(&package.cpus)).count() > 1)
 }
 
+fn units(machine: &Machine, level: Level) -> Vec<CpuSet> {
+    machine.units(level).into_iter().cloned().collect()
+}
+
 /// Returns the CPUs of each node, or all CPUs where there are no nodes.
 fn node_groups(machine: &Machine) -> Vec<CpuSet> {
-    let groups: Vec<CpuSet> =
-        machine.nodes.iter().filter(|node| !node.memory_only).map(|node| node.cpus.clone()).collect();
+    let groups = units(machine, Level::Node);
     if groups.is_empty() { vec![machine.online.clone()] } else { groups }
 }
 
