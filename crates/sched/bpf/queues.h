@@ -62,16 +62,10 @@ INLINE u64 owed(struct task_struct *p, bool slept, bool came)
 	return slept ? SLICE_NS : came ? LAG_NS : OWED_NS;
 }
 
-/* Returns the virtual time of a cluster for a task that is queued there. One that was idle is not behind the others. One in
- * which tasks wait may be, and catches up: what wakes there does not wait for all of that, but does not interrupt as if it
- * were far behind. */
-INLINE u64 now_in(struct cluster *cluster, u64 waiting)
+/* Whether a cluster is far behind others in virtual time. */
+INLINE bool is_behind(struct cluster *cluster)
 {
-	u64 own = cluster->vtime, others = virtual_now - LAG_NS;
-
-	if (!before(own, others))
-		return own;
-	return waiting && before(own + LAG_NS, others) ? own + LAG_NS : others;
+	return before(cluster->vtime, virtual_now - LAG_NS);
 }
 
 /* Returns the virtual time with which a task is queued: its own, within limits. `waiting`: number of tasks in the queue;
@@ -79,8 +73,12 @@ INLINE u64 now_in(struct cluster *cluster, u64 waiting)
 INLINE u64 vtime_in(struct cluster *cluster, u64 waiting, u64 size, struct task_struct *p, bool slept, bool came)
 {
 	u64 weight = cluster->weight ? cluster->weight : UNIT_WEIGHT, vtime = p->scx.dsq_vtime;
-	u64 now = now_in(cluster, waiting), least = now - owed(p, slept, came), most = now;
+	u64 now, least, most;
 
+	/* A cluster that was idle is not behind the others. One in which tasks wait may be. */
+	now = !waiting && is_behind(cluster) ? virtual_now - LAG_NS : cluster->vtime;
+	least = now - owed(p, slept, came);
+	most = now;
 	/* So much virtual time passes until the longest wait is over: the more, the less weight the others have. A kernel thread
 	 * that wakes does not wait for what it used before. */
 	if (!slept || !(p->flags & PF_KTHREAD))

@@ -137,7 +137,8 @@ int enqueue(u64 *ctx)
 	if (!cluster)
 		return 0;
 	vtime = queue_in(here->cluster, cluster, p, task, flags);
-	if (flags & SCX_ENQ_WAKEUP)
+	/* In a cluster that is behind, nearly every task that wakes would interrupt another one. */
+	if (flags & SCX_ENQ_WAKEUP && !is_behind(cluster))
 		preempt_in(here->cluster, p, vtime);
 	return 0;
 }
