@@ -16,7 +16,7 @@
 #define OWED_NS 100000000ULL
 /* A task of little weight waits about so long for its next turn, however many others there are. The kernel removes a
  * scheduler under which one waits for 20 s (engine.rs). */
-#define LONGEST_WAIT_NS 4000000000ULL
+#define LONGEST_WAIT_NS 2000000000ULL
 /* A waking task so far behind a running one takes its CPU. */
 #define PREEMPT_NS 3000000ULL
 
@@ -101,16 +101,13 @@ INLINE u64 queue_in(u32 to, struct cluster *cluster, struct task_struct *p, stru
 }
 
 /* Interrupts the task of the cluster that is furthest ahead of a waking one, if it is far enough and has run for a while. */
-INLINE void preempt_in(u32 cluster, struct task_struct *p, u64 vtime)
+INLINE void preempt_in(struct cluster *cluster, struct task_struct *p, u64 vtime)
 {
-	struct cluster *at = cluster_at(cluster);
 	u64 latest = vtime + PREEMPT_NS, now = bpf_ktime_get_ns();
 	s32 found = NONE;
 	u32 i;
 
-	if (!at)
-		return;
-	FOR (i, at->first, at->first + at->size) {
+	FOR (i, cluster->first, cluster->first + cluster->size) {
 		u32 place = i;
 		u64 *number = bpf_map_lookup_elem(&cpu_order, &place);
 		struct cpu *cpu = number ? cpu_at(*number) : NULL;

@@ -139,7 +139,7 @@ int enqueue(u64 *ctx)
 	vtime = queue_in(here->cluster, cluster, p, task, flags);
 	/* In a cluster that is behind, nearly every task that wakes would interrupt another one. */
 	if (flags & SCX_ENQ_WAKEUP && !is_behind(cluster))
-		preempt_in(here->cluster, p, vtime);
+		preempt_in(cluster, p, vtime);
 	return 0;
 }
 
