@@ -62,21 +62,16 @@ INLINE u64 owed(struct task_struct *p, bool slept, bool came)
 	return slept ? SLICE_NS : came ? LAG_NS : OWED_NS;
 }
 
-/* Whether a cluster is far behind others in virtual time. */
-INLINE bool is_behind(struct cluster *cluster)
-{
-	return before(cluster->vtime, virtual_now - LAG_NS);
-}
-
 /* Returns the virtual time with which a task is queued: its own, within limits. `waiting`: number of tasks in the queue;
  * `slept`: it wakes; `came`: it waited in another queue before. */
 INLINE u64 vtime_in(struct cluster *cluster, u64 waiting, u64 size, struct task_struct *p, bool slept, bool came)
 {
 	u64 weight = cluster->weight ? cluster->weight : UNIT_WEIGHT, vtime = p->scx.dsq_vtime;
-	u64 now, least, most;
+	u64 now = cluster->vtime, least, most;
 
 	/* A cluster that was idle is not behind the others. One in which tasks wait may be. */
-	now = !waiting && is_behind(cluster) ? virtual_now - LAG_NS : cluster->vtime;
+	if (!waiting && before(now, virtual_now - LAG_NS))
+		now = virtual_now - LAG_NS;
 	least = now - owed(p, slept, came);
 	most = now;
 	/* So much virtual time passes until the longest wait is over: the more, the less weight the others have. A kernel thread
@@ -86,18 +81,6 @@ INLINE u64 vtime_in(struct cluster *cluster, u64 waiting, u64 size, struct task_
 	if (before(vtime, least))
 		return least;
 	return before(most, vtime) ? most : vtime;
-}
-
-/* Queues a task in the cluster of the number `to`, and returns its virtual time there. */
-INLINE u64 queue_in(u32 to, struct cluster *cluster, struct task_struct *p, struct task *task, u64 flags)
-{
-	s32 queued = scx_bpf_dsq_nr_queued(to);
-	u64 waiting = queued > 0 ? queued : 0, size = cluster->size ? cluster->size : 1;
-	u64 vtime = vtime_in(cluster, waiting, size, p, flags & SCX_ENQ_WAKEUP, task->queue != to + 1);
-
-	task->queue = to + 1;
-	scx_bpf_dsq_insert_vtime(p, to, slice_in(waiting, size), vtime, flags);
-	return vtime;
 }
 
 /* Interrupts the task of the cluster that is furthest ahead of a waking one, if it is far enough and has run for a while. */
@@ -122,6 +105,20 @@ INLINE void preempt_in(struct cluster *cluster, struct task_struct *p, u64 vtime
 	}
 	if (found != NONE)
 		scx_bpf_kick_cpu(found, SCX_KICK_PREEMPT);
+}
+
+/* Queues a task in the cluster of the number `to`. */
+INLINE void queue_in(u32 to, struct cluster *cluster, struct task_struct *p, struct task *task, u64 flags)
+{
+	s32 queued = scx_bpf_dsq_nr_queued(to);
+	u64 waiting = queued > 0 ? queued : 0, size = cluster->size ? cluster->size : 1;
+	u64 vtime = vtime_in(cluster, waiting, size, p, flags & SCX_ENQ_WAKEUP, task->queue != to + 1);
+
+	task->queue = to + 1;
+	scx_bpf_dsq_insert_vtime(p, to, slice_in(waiting, size), vtime, flags);
+	/* Where many tasks wait, slices are short. */
+	if (flags & SCX_ENQ_WAKEUP && waiting < 2 * size)
+		preempt_in(cluster, p, vtime);
 }
 
 /* Takes a task from the queue of another cluster: of the same LLC, then of others, the nearest first. Without `any`, only

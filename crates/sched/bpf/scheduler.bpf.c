@@ -104,7 +104,7 @@ SEC("struct_ops/sched_ext_ops.enqueue")
 int enqueue(u64 *ctx)
 {
 	struct task_struct *p = (void *)ctx[0];
-	u64 flags = ctx[1], vtime;
+	u64 flags = ctx[1];
 	s32 at = scx_bpf_task_cpu(p), cpu;
 	struct task *task = task_of(p);
 	struct cpu *here = cpu_at(at);
@@ -136,10 +136,7 @@ int enqueue(u64 *ctx)
 	cluster = cluster_at(here->cluster);
 	if (!cluster)
 		return 0;
-	vtime = queue_in(here->cluster, cluster, p, task, flags);
-	/* In a cluster that is behind, nearly every task that wakes would interrupt another one. */
-	if (flags & SCX_ENQ_WAKEUP && !is_behind(cluster))
-		preempt_in(cluster, p, vtime);
+	queue_in(here->cluster, cluster, p, task, flags);
 	return 0;
 }
 
