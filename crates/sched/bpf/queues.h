@@ -67,20 +67,21 @@ INLINE u64 owed(struct task_struct *p, bool slept, bool came)
 INLINE u64 vtime_in(struct cluster *cluster, u64 waiting, u64 size, struct task_struct *p, bool slept, bool came)
 {
 	u64 weight = cluster->weight ? cluster->weight : UNIT_WEIGHT, vtime = p->scx.dsq_vtime;
-	u64 now = cluster->vtime, least, most;
+	u64 now = cluster->vtime, least, longest = LONGEST_WAIT_NS / (1 + waiting / size) * UNIT_WEIGHT / weight;
 
 	/* A cluster that was idle is not behind the others. One in which tasks wait may be. */
 	if (!waiting && before(now, virtual_now - LAG_NS))
 		now = virtual_now - LAG_NS;
 	least = now - owed(p, slept, came);
-	most = now;
-	/* So much virtual time passes until the longest wait is over: the more, the less weight the others have. A kernel thread
-	 * that wakes does not wait for what it used before. */
-	if (!slept || !(p->flags & PF_KTHREAD))
-		most += LONGEST_WAIT_NS / (1 + waiting / size) * UNIT_WEIGHT / weight;
+	/* `longest`: so much virtual time passes until the longest wait is over, the more, the less weight the others have. A
+	 * kernel thread that wakes does not wait for what it used before, and another queue may have been ahead of this one. */
+	if (slept && p->flags & PF_KTHREAD)
+		longest = 0;
+	else if (came && longest > OWED_NS)
+		longest = OWED_NS;
 	if (before(vtime, least))
 		return least;
-	return before(most, vtime) ? most : vtime;
+	return before(now + longest, vtime) ? now + longest : vtime;
 }
 
 /* Interrupts the task of the cluster that is furthest ahead of a waking one, if it is far enough and has run for a while. */
@@ -121,6 +122,19 @@ INLINE void queue_in(u32 to, struct cluster *cluster, struct task_struct *p, str
 		preempt_in(cluster, p, vtime);
 }
 
+/* Returns the virtual time that a cluster has reached on a CPU. `prev`: the task that ran there, and may go on. */
+INLINE u64 reached(struct cluster *cluster, struct task_struct *prev)
+{
+	struct task *task = prev && prev->scx.flags & SCX_TASK_QUEUED ? task_of(prev) : NULL;
+	u64 now = bpf_ktime_get_ns(), weight, vtime;
+
+	if (!task || !task->since_ns)
+		return cluster->vtime;
+	weight = weigh(prev, &task->weight, now);
+	vtime = prev->scx.dsq_vtime + (now - task->since_ns) * UNIT_WEIGHT / (weight ? weight : 1);
+	return before(cluster->vtime, vtime) ? vtime : cluster->vtime;
+}
+
 /* Takes a task from the queue of another cluster: of the same LLC, then of others, the nearest first. Without `any`, only
  * of clusters that are behind the virtual time `than`, in the own LLC and one other, in turn. */
 INLINE bool steal(struct cpu *cpu, u32 own, bool any, u64 than)
@@ -132,7 +146,7 @@ INLINE bool steal(struct cpu *cpu, u32 own, bool any, u64 than)
 	if (!cluster)
 		return false;
 	FOR (i, 0, count < LLCS_PER_CHOICE ? count : LLCS_PER_CHOICE) {
-		u32 place = any || !i ? i : 1 + (cpu->queued >> 2) % (llc_count - 1);
+		u32 place = any || !i ? i : 1 + (cpu->turns >> 2) % (llc_count - 1);
 		struct llc *llc = llc_at(near(cluster->llc, place));
 
 		if (!llc)

@@ -10,6 +10,8 @@
 
 /* Running tasks are moved when they were in the wrong place for so long. */
 #define PATIENCE_NS 6000000ULL
+/* A task that may use only some CPUs, and none of another cluster that has idle ones, stays for so long. */
+#define STAY_NS 1000000000ULL
 
 /* Number of possible CPUs: tasks that may use all of them are not restricted. Set by the loading program. */
 const volatile u32 possible_cpus SEC(".rodata");
@@ -58,11 +60,11 @@ INLINE s32 choose(struct task_struct *p, struct task *task, u32 previous, u32 wa
 		here->choices++;
 		here->choice_ns += bpf_ktime_get_ns() - begun;
 	}
-	if (cpu < 0)
+	chosen = cpu < 0 ? NULL : cpu_at(cpu);
+	/* A task may stay on an isolated CPU, as under the kernel's own scheduler, but does not get there. */
+	if (!chosen || (!chosen->managed && (u32)cpu != previous))
 		return NONE;
-	chosen = cpu_at(cpu);
-	if (chosen)
-		set_idle(chosen, false);
+	set_idle(chosen, false);
 	return cpu;
 }
 
@@ -87,17 +89,29 @@ int select_cpu(u64 *ctx)
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_NS, 0);
 		return cpu;
 	}
-	/* The waker is about to sleep: its CPU is free next. Tasks of other classes come before this one. */
+	/* The waker is about to sleep: its CPU is free next. Tasks of other classes come before this one, and so do tasks that
+	 * wait: two that wake each other would keep the CPU from them. */
 	if (wake_flags & SCX_WAKE_SYNC) {
 		cpu_here = cpu_at(here);
 		cpu_previous = cpu_at(previous);
-		if (cpu_here && cpu_here->tid && cpu_previous && cpu_here->cluster == cpu_previous->cluster &&
+		if (cpu_here && cpu_here->managed && cpu_here->tid && cpu_previous &&
+		    cpu_here->cluster == cpu_previous->cluster && !scx_bpf_dsq_nr_queued(cpu_here->cluster) &&
 		    bpf_cpumask_test_cpu(here, p->cpus_ptr) && !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | here)) {
 			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_NS, 0);
 			return here;
 		}
 	}
 	return previous;
+}
+
+/* Notes what came of the request to move a task: `chosen` is the idle CPU that it gets, NULL if there is none. */
+INLINE void has_moved(struct task_struct *p, struct task *task, struct cpu *here, struct cpu *chosen)
+{
+	task->move = 0;
+	if (chosen && chosen->cluster != here->cluster)
+		__sync_fetch_and_add(&chosen->moved, 1);
+	else if ((u32)p->nr_cpus_allowed < possible_cpus)
+		task->stays_ns = bpf_ktime_get_ns() + STAY_NS;
 }
 
 SEC("struct_ops/sched_ext_ops.enqueue")
@@ -107,7 +121,7 @@ int enqueue(u64 *ctx)
 	u64 flags = ctx[1];
 	s32 at = scx_bpf_task_cpu(p), cpu;
 	struct task *task = task_of(p);
-	struct cpu *here = cpu_at(at);
+	struct cpu *here = cpu_at(at), *chosen;
 	struct cluster *cluster;
 
 	/* Kernel threads of one CPU come first: others wait for them. */
@@ -122,16 +136,13 @@ int enqueue(u64 *ctx)
 	/* A task that is to be moved, that was woken without a choice of its CPU, or that another one follows. */
 	if (p->nr_cpus_allowed > 1) {
 		cpu = choose(p, task, at, at, !task->move && !(flags & SCX_ENQ_WAKEUP));
-		if (cpu != NONE) {
-			struct cpu *chosen = cpu_at(cpu);
-
-			if (chosen && task->move && chosen->cluster != here->cluster)
-				__sync_fetch_and_add(&chosen->moved, 1);
-			task->move = 0;
+		chosen = cpu == NONE ? NULL : cpu_at(cpu);
+		if (task->move)
+			has_moved(p, task, here, chosen);
+		if (chosen) {
 			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | cpu, SLICE_NS, flags);
 			return 0;
 		}
-		task->move = 0;
 	}
 	cluster = cluster_at(here->cluster);
 	if (!cluster)
@@ -157,7 +168,8 @@ int dispatch(u64 *ctx)
 	if (!cluster)
 		return 0;
 	/* Now and then a queue that is behind comes first, also one far away. */
-	if ((cpu->queued & 3) == 3 && steal(cpu, own, false, cluster->vtime - LAG_NS)) {
+	cpu->turns++;
+	if ((cpu->turns & 3) == 3 && steal(cpu, own, false, reached(cluster, prev) - LAG_NS)) {
 		cpu->queued++;
 		return 0;
 	}
@@ -297,12 +309,12 @@ int stopping(u64 *ctx)
 }
 
 /* Whether a running task should be in another cluster, which has an idle CPU. */
-INLINE bool is_misplaced(struct task_struct *p, struct task *task, struct cpu *cpu, struct cluster *cluster)
+INLINE bool is_misplaced(struct task_struct *p, bool pack, struct cpu *cpu, struct cluster *cluster)
 {
 	u32 i, count = llc_count;
 	bool found = false;
 
-	if (policy_of(p, task) == PACK) {
+	if (pack) {
 		s32 number = home_of(p, cpu->cluster);
 		struct cluster *home;
 
@@ -331,26 +343,31 @@ int tick(u64 *ctx)
 	struct cpu *cpu = cpu_at(bpf_get_smp_processor_id());
 	struct task *task = task_of(p);
 	struct cluster *cluster;
-	u64 now, since;
+	u64 now, since, *misplaced;
+	bool pack;
 
 	if (!cpu || !task || !cpu->managed || p->nr_cpus_allowed == 1)
 		return 0;
 	cluster = cluster_at(cpu->cluster);
 	if (!cluster)
 		return 0;
-	if (!is_misplaced(p, task, cpu, cluster)) {
-		if (cluster->crowded_since_ns)
-			cluster->crowded_since_ns = 0;
+	now = bpf_ktime_get_ns();
+	if (task->stays_ns && before(now, task->stays_ns))
+		return 0;
+	pack = policy_of(p, task) == PACK;
+	misplaced = pack ? &cluster->misplaced_since_ns[PACK] : &cluster->misplaced_since_ns[SPREAD];
+	since = *misplaced;
+	if (!is_misplaced(p, pack, cpu, cluster)) {
+		if (since)
+			*misplaced = 0;
 		return 0;
 	}
-	now = bpf_ktime_get_ns();
-	since = cluster->crowded_since_ns;
 	if (!since) {
-		cluster->crowded_since_ns = now;
+		*misplaced = now;
 		return 0;
 	}
 	/* One task at a time leaves the cluster. */
-	if (now - since < PATIENCE_NS || !__sync_bool_compare_and_swap(&cluster->crowded_since_ns, since, 0))
+	if (now - since < PATIENCE_NS || !__sync_bool_compare_and_swap(misplaced, since, 0))
 		return 0;
 	task->move = 1;
 	set_slice(p, 0);
@@ -377,8 +394,11 @@ SEC("struct_ops/sched_ext_ops.enable")
 int enable(u64 *ctx)
 {
 	struct task_struct *p = (void *)ctx[0];
+	struct cpu *cpu = cpu_at(scx_bpf_task_cpu(p));
+	struct cluster *cluster = cpu && cpu->managed ? cluster_at(cpu->cluster) : NULL;
 
-	set_vtime(p, virtual_now);
+	/* In a cluster that is behind the others, a new task does not wait until it has caught up. */
+	set_vtime(p, cluster && cluster->vtime ? cluster->vtime : virtual_now);
 	return 0;
 }
 

@@ -7,7 +7,7 @@
  * Idle CPUs are counted in each core, cluster and LLC, and idle clusters in each LLC, so that most choices look at a
  * few counters of the task's own LLC, whatever the size of the machine.
  *
- * Words of 64 bits only, so that the loading program reads and writes them by their index (src/bpf/layout.rs).
+ * Words of 64 bits only, so that the loading program reads and writes them by their index (src/layout.rs).
  */
 #pragma once
 #include "kernel.h"
@@ -35,6 +35,7 @@ struct cpu {
 	u64 wakeups;
 	u64 wait_ns; /* total time from waking to running */
 	u64 waits[64]; /* its distribution: four parts per power of two, from 1024 ns on */
+	u64 turns; /* how often it looked for its next task */
 };
 
 struct core {
@@ -50,9 +51,10 @@ struct cluster {
 	u64 capacity; /* of its CPUs; the largest of the machine is 1024 */
 	u64 idle; /* number of idle CPUs */
 	u64 vtime; /* the largest virtual time at which a task began to run here */
-	u64 crowded_since_ns; /* since when several tasks run here while another cluster is idle; 0: they do not */
 	u64 weight; /* mean of the tasks that ran here of late; 0: not known */
-	u64 spare[8]; /* a cluster has cache lines of its own */
+	/* By policy: since when tasks run here that should be in another cluster, which has idle CPUs; 0: none does. */
+	u64 misplaced_since_ns[2];
+	u64 spare[7]; /* a cluster has cache lines of its own */
 };
 
 struct llc {
@@ -162,7 +164,7 @@ INLINE s32 idle_cpu_of(u32 own, struct wish *wish, bool *whole)
 	s32 found = NONE;
 	u32 i, at;
 
-	*whole = previous && previous->cluster == own && previous->idle && core_is_idle(previous) &&
+	*whole = previous && previous->managed && previous->cluster == own && previous->idle && core_is_idle(previous) &&
 		 may_use(wish, wish->previous);
 	if (*whole)
 		return wish->previous;
@@ -289,7 +291,7 @@ INLINE s32 choose_idle(struct wish *wish)
 		return NONE;
 	fits = wish->pack ? (s32)previous->cluster == wish->home :
 			    cluster->idle >= cluster->size && cluster->capacity >= 1024;
-	if (previous->idle && fits && may_use(wish, wish->previous))
+	if (previous->managed && previous->idle && fits && may_use(wish, wish->previous))
 		return wish->previous;
 	FOR (i, wish->home < 0 && wish->waker < 0 ? 2 : 0, 2) {
 		s32 number = i ? wish->waker : wish->home;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * What is kept for each task, and which policy it has: that of its process, of its control group, or of all.
+ * What is kept for each task, and which policy it has: that of its control group, or that of all tasks.
  */
 #pragma once
 #include "groups.h"
@@ -16,9 +16,8 @@ struct control {
 };
 MAP(controls) = { BPF_MAP_TYPE_ARRAY, 4, sizeof(struct control), 1, BPF_F_MMAPABLE };
 
-/* Policies: of processes by their id, of control groups by theirs (with bit 63 set). */
+/* Policies of control groups, by their ids. */
 MAP(policies) = { BPF_MAP_TYPE_HASH, 8, 8, 65536, BPF_F_NO_PREALLOC };
-#define OF_GROUP (1ULL << 63)
 
 /* What is kept for each task. */
 struct task {
@@ -26,9 +25,11 @@ struct task {
 	u64 since_ns; /* runs since */
 	struct weight weight;
 	u64 policy;
+	u64 group; /* control group of `policy` */
 	u64 generation; /* of `policy` */
 	u64 home; /* of the first thread: cluster + 1 of the process under pack; 0: none yet */
 	u64 move; /* is to be moved to another cluster */
+	u64 stays_ns; /* until then it is not moved: it may not use the clusters with idle CPUs */
 	u64 queue; /* in which it waited last: cluster + 1 */
 };
 MAP(tasks) = { BPF_MAP_TYPE_TASK_STORAGE, 4, sizeof(struct task), 0, BPF_F_NO_PREALLOC };
@@ -38,7 +39,7 @@ INLINE struct task *task_of(struct task_struct *p)
 	return bpf_task_storage_get(&tasks, p, NULL, 0);
 }
 
-/* Returns the policy of a task: of its process, of its control group, or that of all. */
+/* Returns the policy of a task: that of its control group, or that of all tasks. */
 INLINE u64 policy_of(struct task_struct *p, struct task *task)
 {
 	u32 zero = 0;
@@ -49,17 +50,14 @@ INLINE u64 policy_of(struct task_struct *p, struct task *task)
 	if (!control)
 		return SPREAD;
 	generation = control->generation;
-	if (task->generation == generation + 1)
+	set = p->cgroups;
+	key = set ? set->dfl_cgrp->kn->id : 0;
+	if (task->generation == generation + 1 && task->group == key)
 		return task->policy;
-	key = p->tgid;
 	policy = bpf_map_lookup_elem(&policies, &key);
-	if (!policy) {
-		set = p->cgroups;
-		key = OF_GROUP | (set ? set->dfl_cgrp->kn->id : 0);
-		policy = bpf_map_lookup_elem(&policies, &key);
-	}
 	task->policy = policy ? *policy : control->policy;
 	task->generation = generation + 1;
+	task->group = key;
 	return task->policy;
 }
 

@@ -30,15 +30,6 @@ const EXIT_UNREGISTERED: u64 = 64;
 /// `SCX_ECODE_ACT_RESTART`: the scheduler may be loaded again.
 const MAY_RESTART: u64 = 1 << 48;
 
-/// What a policy is set for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Subject {
-    /// A process, by its id.
-    Process(u32),
-    /// A control group without its descendants, by its id: the inode number of its directory.
-    Group(u64),
-}
-
 /// The scheduler in force. The kernel's own one takes over again when it is dropped, or this process ends in any way.
 pub struct Scheduler {
     cpus: MappedArray,
@@ -121,19 +112,15 @@ impl Scheduler {
         self.renew();
     }
 
-    /// Sets the policy of a process or a control group, or with `None` that of all other tasks.
+    /// Sets the policy of a control group by its id, or with `None` that of all other tasks.
     ///
     /// # Errors
     /// [`Error::Bpf`] if the kernel refuses it: there are 65,536 places.
-    pub fn set_policy_of(&self, subject: Subject, policy: Option<FixedPolicy>) -> Result<()> {
-        let key = match subject {
-            Subject::Process(pid) => u64::from(pid),
-            Subject::Group(id) => id | 1 << 63,
-        };
+    pub fn set_policy_of(&self, group: u64, policy: Option<FixedPolicy>) -> Result<()> {
         let map = self.loaded.map("policies")?;
         match policy {
-            Some(policy) => map.update(&key.to_ne_bytes(), &number(policy).to_ne_bytes())?,
-            None => map.remove(&key.to_ne_bytes())?,
+            Some(policy) => map.update(&group.to_ne_bytes(), &number(policy).to_ne_bytes())?,
+            None => map.remove(&group.to_ne_bytes())?,
         }
         self.renew();
         Ok(())

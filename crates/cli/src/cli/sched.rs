@@ -67,42 +67,44 @@ Examples:
   manycore sched run --with affinity --pid 812                  without sched_ext and without root
 
 By default, a scheduler is loaded into the kernel (sched_ext, Linux 6.12 or newer, root). It schedules all tasks, or, if \
-processes or a command are named, only these. `spread` gives a task that wakes an idle core in an idle cluster, a near one \
-first, then the cluster with the most idle CPUs, then an SMT sibling. `pack` keeps the tasks of a process in one cluster. \
-Affinities, cpusets, isolated CPUs, nice values and weights of control groups hold as before. If the scheduler stalls, or \
-this program ends in any way, the kernel's own scheduler takes over at once.
+processes or a command are named, only these. When a task wakes, `spread` chooses an idle core in an idle cluster, nearest \
+first; then the cluster with the most idle CPUs; then an SMT sibling. `pack` prefers one cluster for each process; tasks that \
+do not fit there run in others. Affinities, cpusets, isolated CPUs, nice values and weights of control groups hold as before; \
+CPU quotas (cpu.max) are not enforced. If this program ends in any way, the kernel's own scheduler takes over at once; if the \
+scheduler stalls, after 20 s.
 
 `auto` compares spread and pack in pairs of slices of 2 s by what --progress prints, and keeps pack only if it is shown to \
-be better. When the progress changes lastingly, it compares again.
+be better. When the progress per second changes by a factor of 1.5 for 50 s, it compares again.
 
-With --with affinity, threads of the named processes are moved by their affinities once per interval: a busy thread (25 % \
-of a CPU or more) that another cluster suited better in two consecutive intervals is moved there, at most 8 threads in one \
-interval, and a moved thread stays for 5. A thread whose affinity another program changes, or it itself, is left alone. \
+With --with affinity, threads of the named processes are moved by their affinities once per interval: a busy thread (it \
+ran or waited for a CPU in 25 % of the interval or more) that another cluster suited better in two consecutive intervals is moved there, at most 8 threads in one \
+interval, and a moved thread stays for 5 intervals. A thread whose affinity another program changes, or it itself, is left alone. \
 Affinities are restored at the end, on signals, and after SIGKILL.
 
-A COMMAND keeps its exit status (128 + N after signal N), and gets the signals. Exit codes: 2 if the machine has only one \
-cluster, because there is nothing to spread over, or if something that is named does not exist; 3 if the kernel has no \
+A COMMAND keeps its exit status (128 + N after signal N), and gets the signals. Exit codes: 0 after Ctrl-C without a \
+command; 2 if the machine has only one cluster, cache and node, so that there is nothing to spread over, or if something that \
+is named does not exist; 3 if the kernel has no \
 sched_ext, another scheduler is loaded, or a permission is missing; 4 if the kernel removes the scheduler.")]
 pub struct SchedRun {
-    /// Policy for the threads that are named without one of their own
+    /// Policy of all tasks, or of the named ones; a --cgroup may have another
     #[arg(long, value_enum, value_name = "POLICY", default_value_t = SchedPolicy::Spread)]
     pub policy: SchedPolicy,
     /// What places the threads
     #[arg(long, value_enum, value_name = "ENGINE", default_value_t = SchedEngine::SchedExt)]
     pub with: SchedEngine,
-    /// Ids of processes; their descendants are meant as well
+    /// Processes by id, and their descendants
     #[arg(long, value_name = "PID", value_delimiter = ',', value_parser = process_id)]
     pub pid: Vec<u32>,
-    /// Name of processes, now and later, as `pgrep -x` finds them; their descendants are meant as well
+    /// Processes of a name, now and later, as `pgrep -x` finds them, and their descendants
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub name: Vec<String>,
-    /// A control group and those below it, with a policy of its own
+    /// A control group and those below it, with a policy; with sched_ext, all other tasks are scheduled as well
     #[arg(long, value_name = "PATH[=POLICY]", value_parser = cgroup_policy)]
     pub cgroup: Vec<CgroupPolicy>,
-    /// Units over which threads are spread by affinities [default: cluster if clusters hold several cores, otherwise llc]
+    /// With --with affinity: units over which threads are spread [default: cluster if clusters hold several cores, otherwise llc]
     #[arg(long, value_enum, value_name = "LEVEL")]
     pub level: Option<SchedLevel>,
-    /// Time between two decisions, at least 100ms
+    /// Time between two reports and looks for new processes and groups, with affinity between two decisions; at least 100ms
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = interval)]
     pub interval: Duration,
     /// For the policy auto: a command that prints a number that grows with the work done
@@ -122,9 +124,9 @@ pub struct SchedRun {
 /// A policy of `sched run`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SchedPolicy {
-    /// Each busy thread in a cluster of its own, as long as there are idle ones.
+    /// Busy threads in different clusters, while there are idle ones.
     Spread,
-    /// Busy threads together, in as few clusters as have CPUs for them.
+    /// Busy threads together: each process prefers one cluster; with affinity, each target uses as few as have CPUs for it.
     Pack,
     /// Spread or pack, as measured (not with affinities).
     Auto,

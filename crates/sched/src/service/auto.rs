@@ -7,7 +7,7 @@
 
 use super::{ProgressCommand, ServiceRequest, groups::GroupPolicies};
 use crate::{
-    engine::{Scheduler, Subject},
+    engine::Scheduler,
     error::{Error, Result},
     run::{FixedPolicy, Policy, Target},
 };
@@ -47,6 +47,8 @@ pub enum AutoOutcome {
     Begun,
     /// The policies were compared: B is pack, A is spread. The policy is in force from now on.
     Decided(Box<Verdict>, FixedPolicy),
+    /// A reading failed for this reason; what was being measured is left out.
+    NoReading(String),
     /// There was no progress in this number of pairs, which were left out.
     NoProgress(usize),
     /// The progress has changed from one value per second to another, so the policies are compared again.
@@ -83,6 +85,9 @@ pub struct AutoPolicy {
     without_progress: usize,
     random: u64,
     has_begun: bool,
+    in_force: FixedPolicy,
+    /// The last reading failed.
+    is_failing: bool,
 }
 
 impl AutoPolicy {
@@ -114,6 +119,8 @@ impl AutoPolicy {
             without_progress: 0,
             random: seed | 1,
             has_begun: false,
+            in_force: FixedPolicy::default(),
+            is_failing: false,
         }))
     }
 
@@ -130,24 +137,56 @@ impl AutoPolicy {
         AutoDecision { subject, outcome }
     }
 
-    fn set(&self, policy: FixedPolicy, scheduler: &Scheduler, groups: &mut GroupPolicies) -> Result {
+    fn set(&mut self, policy: FixedPolicy, scheduler: &Scheduler, groups: &mut GroupPolicies) -> Result {
+        self.in_force = policy;
         match &self.subject {
             AutoSubject::All => scheduler.set_policy(policy),
             AutoSubject::Group(index, _) => {
                 groups.set(*index, policy);
-                for (id, policy) in groups.refresh().policies {
-                    scheduler.set_policy_of(Subject::Group(id), policy)?;
-                }
+                groups.apply(scheduler)?;
             }
         }
         Ok(())
     }
 
-    /// Does what is due, and returns when the next step is due, and what there is to report.
+    /// Goes on after the scheduler was loaded again: with the policy that was decided, or with another pair.
     ///
     /// # Errors
-    /// [`Error::Progress`], or the kernel refuses a policy.
+    /// The kernel refuses a policy.
+    pub fn resume(&mut self, scheduler: &Scheduler, groups: &mut GroupPolicies) -> Result {
+        match self.state {
+            State::Watching { .. } => self.set(self.in_force, scheduler, groups),
+            _ if self.has_begun => self.begin_pair(scheduler, groups),
+            _ => Ok(()),
+        }
+    }
+
+    /// Does what is due, and returns when the next step is due, and what there is to report. Of failed readings in a row
+    /// the first is reported.
+    ///
+    /// # Errors
+    /// The kernel refuses a policy.
     pub fn step(
+        &mut self,
+        scheduler: &Scheduler,
+        groups: &mut GroupPolicies,
+    ) -> Result<(Duration, Option<AutoDecision>)> {
+        let was_failing = self.is_failing;
+        match self.advance(scheduler, groups) {
+            Err(error @ Error::Progress { .. }) => {
+                self.is_failing = true;
+                self.resume(scheduler, groups)?;
+                let report = || self.decision(AutoOutcome::NoReading(error.to_string()));
+                Ok((WATCH, (!was_failing).then(report)))
+            }
+            done => {
+                self.is_failing = false;
+                done
+            }
+        }
+    }
+
+    fn advance(
         &mut self,
         scheduler: &Scheduler,
         groups: &mut GroupPolicies,

@@ -1,6 +1,7 @@
 //! Policies of control groups. A policy holds for a group and all below it, of which the deepest named one counts.
 
 use crate::{
+    engine::Scheduler,
     error::{Error, Result},
     run::{FixedPolicy, Target, TargetPolicy},
 };
@@ -8,11 +9,11 @@ use manycore_linux::targets::{self, Members};
 use std::{
     collections::BTreeMap,
     fs,
-    os::unix::fs::MetadataExt,
+    os::unix::fs::{DirEntryExt, MetadataExt},
     path::{Path, PathBuf},
 };
 
-/// Groups below a named one that are followed. More have the policy of all tasks.
+/// Groups that are followed, in equal parts below the named ones. More have the policy of all tasks.
 const MAX_GROUPS: usize = 20_000;
 
 /// A named group.
@@ -28,15 +29,8 @@ pub struct GroupPolicies {
     named: Vec<NamedGroup>,
     /// The policies that are in force, by the ids of groups.
     in_force: BTreeMap<u64, FixedPolicy>,
-}
-
-/// What has changed since the last look.
-#[derive(Default)]
-pub struct GroupChanges {
-    /// Policies to set, or with `None` to remove.
-    pub policies: Vec<(u64, Option<FixedPolicy>)>,
-    /// Named groups that have gone.
-    pub gone: Vec<String>,
+    /// Named groups that have gone, and were not reported yet.
+    gone: Vec<String>,
 }
 
 impl GroupPolicies {
@@ -58,7 +52,7 @@ impl GroupPolicies {
             }
             Ok(NamedGroup { path, policy, is_gone: false })
         });
-        Ok(Self { named: named.collect::<Result<_>>()?, in_force: BTreeMap::new() })
+        Ok(Self { named: named.collect::<Result<_>>()?, ..Self::default() })
     }
 
     /// Sets the policy of the group at this place of the command line.
@@ -73,10 +67,26 @@ impl GroupPolicies {
         self.in_force.clear();
     }
 
-    /// Looks for groups that were created or removed.
-    pub fn refresh(&mut self) -> GroupChanges {
-        let mut changes = GroupChanges::default();
+    /// Sets the policies of groups that are new, and removes those of groups that have gone.
+    ///
+    /// # Errors
+    /// The kernel refuses a policy.
+    pub fn apply(&mut self, scheduler: &Scheduler) -> Result {
+        for (id, policy) in self.refresh() {
+            scheduler.set_policy_of(id, policy)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the named groups that have gone since the last call.
+    pub fn take_gone(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.gone)
+    }
+
+    /// Looks for groups that were created or removed. Returns the policies to set, or with `None` to remove.
+    fn refresh(&mut self) -> Vec<(u64, Option<FixedPolicy>)> {
         let mut wanted = BTreeMap::new();
+        let limit = MAX_GROUPS / self.named.len().max(1);
         let mut order: Vec<usize> = (0..self.named.len()).collect();
         // The deepest last, so that it replaces what those above have set.
         order.sort_by_key(|&index| self.named[index].path.components().count());
@@ -84,35 +94,36 @@ impl GroupPolicies {
             let group = &mut self.named[index];
             let is_gone = !group.path.is_dir();
             if is_gone && !group.is_gone {
-                changes.gone.push(group.path.display().to_string());
+                self.gone.push(group.path.display().to_string());
             }
             group.is_gone = is_gone;
-            add(&group.path, group.policy, &mut wanted);
+            wanted.extend(groups_below(&group.path, limit).into_iter().map(|id| (id, group.policy)));
         }
-        for (&id, &policy) in &wanted {
-            if self.in_force.get(&id) != Some(&policy) {
-                changes.policies.push((id, Some(policy)));
-            }
-        }
-        changes
-            .policies
-            .extend(self.in_force.keys().filter(|id| !wanted.contains_key(id)).map(|&id| (id, None)));
+        let new = wanted.iter().filter(|(id, policy)| self.in_force.get(id) != Some(policy));
+        let new = new.map(|(&id, &policy)| (id, Some(policy)));
+        let old = self.in_force.keys().filter(|id| !wanted.contains_key(id)).map(|&id| (id, None));
+        let changes = new.chain(old).collect();
         self.in_force = wanted;
         changes
     }
 }
 
-/// Adds a group and all below it. The id of a group is the number of its directory.
-fn add(path: &Path, policy: FixedPolicy, wanted: &mut BTreeMap<u64, FixedPolicy>) {
-    let mut left = vec![path.to_owned()];
+/// Returns the ids of a group and of those below it, `limit` at most. The id of a group is the number of its directory.
+fn groups_below(path: &Path, limit: usize) -> Vec<u64> {
+    let Some(first) = fs::symlink_metadata(path).ok().filter(fs::Metadata::is_dir) else { return Vec::new() };
+    let (mut found, mut left) = (vec![first.ino()], vec![path.to_owned()]);
     while let Some(path) = left.pop() {
-        let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
-        if !metadata.is_dir() || wanted.len() >= MAX_GROUPS {
-            continue;
+        for entry in fs::read_dir(&path).into_iter().flatten().flatten() {
+            if found.len() >= limit {
+                return found;
+            }
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                found.push(entry.ino());
+                left.push(entry.path());
+            }
         }
-        wanted.insert(metadata.ino(), policy);
-        left.extend(fs::read_dir(&path).into_iter().flatten().flatten().map(|entry| entry.path()));
     }
+    found
 }
 
 #[cfg(test)]
@@ -127,17 +138,17 @@ mod tests {
         let named = |path: &Path, policy| NamedGroup { path: path.to_owned(), policy, is_gone: false };
         let mut groups = GroupPolicies {
             named: vec![named(&inner, FixedPolicy::Pack), named(&folder, FixedPolicy::Spread)],
-            in_force: BTreeMap::new(),
+            ..GroupPolicies::default()
         };
         let id = |path: &Path| fs::metadata(path).unwrap().ino();
-        let mut first = groups.refresh().policies;
+        let mut first = groups.refresh();
         first.sort_by_key(|(_, policy)| *policy == Some(FixedPolicy::Pack));
         let expected = [(id(&folder), Some(FixedPolicy::Spread)), (id(&inner), Some(FixedPolicy::Pack))];
         assert_eq!(first, expected);
-        assert!(groups.refresh().policies.is_empty());
+        assert!(groups.refresh().is_empty());
         fs::remove_dir(&inner).unwrap();
         let changes = groups.refresh();
-        assert_eq!((changes.policies, changes.gone.len()), (vec![(expected[1].0, None)], 1));
+        assert_eq!((changes, groups.take_gone().len()), (vec![(expected[1].0, None)], 1));
         assert!(groups.refresh().gone.is_empty());
         fs::remove_dir_all(&folder).unwrap();
     }

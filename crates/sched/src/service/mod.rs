@@ -10,7 +10,7 @@ pub use auto::{AutoDecision, AutoOutcome};
 use crate::{
     affinity::ProcessSource,
     counters::Counters,
-    engine::{NAME, Removal, Scheduler, Subject},
+    engine::{NAME, Removal, Scheduler},
     error::{Error, Result},
     run::{FixedPolicy, Policy, Target, TargetPolicy},
     turn::{self, Turn},
@@ -36,6 +36,10 @@ use std::{
 
 /// The scheduler is loaded again after CPUs have come or gone, so often without an interval in between.
 const RELOADS: usize = 20;
+/// Longest time between two looks whether the scheduler is in force.
+const LONGEST_STEP: Duration = Duration::from_secs(1);
+/// Looks for new tasks at the end, at most.
+const LAST_LOOKS: usize = 20;
 
 /// What to schedule, and how.
 #[derive(Clone, Debug)]
@@ -104,8 +108,9 @@ pub struct ServiceEnd {
     pub restored: Result<UndoResult, manycore_control::Error>,
     /// Name of the journal, by which changes that could not be restored can be undone later.
     pub journal: String,
-    /// The exit status of the command, if there was one and it has ended.
-    pub status: Option<ExitStatus>,
+    /// The exit status of the command, if there was one and it has ended; [`Error::Removed`] if the kernel has removed the
+    /// scheduler, or another reason for an early end.
+    pub status: Result<Option<ExitStatus>>,
 }
 
 /// Our scheduler in force.
@@ -186,6 +191,8 @@ impl SchedulerService {
         });
         if let Some(words) = words {
             let own = scheduling_class::of(0).map_err(Error::SchedulingClass)?;
+            // A real-time class cannot be restored so: that fails before the command is started.
+            scheduling_class::set(0, own).map_err(Error::SchedulingClass)?;
             scheduling_class::set(0, EXT).map_err(Error::SchedulingClass)?;
             let started = FollowedCommand::start(words, &self.tasks);
             scheduling_class::set(0, own).map_err(Error::SchedulingClass)?;
@@ -195,24 +202,21 @@ impl SchedulerService {
     }
 
     /// Keeps the scheduler in force until the command or all named processes have ended, or, without a command, a signal
-    /// is received. A command gets the signals. The kernel's own scheduler is in force at the end.
-    ///
-    /// # Errors
-    /// [`Error::Removed`] if the kernel has removed the scheduler, or waiting failed. All is restored then as well.
-    pub fn run(
-        mut self,
-        signals: &dyn SignalSource,
-        observer: &mut dyn ServiceObserver,
-    ) -> Result<ServiceEnd> {
-        let ended = self.follow(signals, observer);
+    /// is received. A command gets the signals. The kernel's own scheduler is in force at the end, and all is restored.
+    pub fn run(mut self, signals: &dyn SignalSource, observer: &mut dyn ServiceObserver) -> ServiceEnd {
+        let status = self.follow(signals, observer);
         let journal = self.tasks.journal_id();
-        let restored = self.finish();
-        Ok(ServiceEnd { status: ended?, restored, journal })
+        ServiceEnd { status, restored: self.finish(), journal }
     }
 
     /// Removes the scheduler, and restores the classes of tasks.
     fn finish(mut self) -> Result<UndoResult, manycore_control::Error> {
-        self.adopt(&mut |_| {});
+        // Until no task was created since the look before.
+        for _ in 0..LAST_LOOKS {
+            if self.adopt(&mut |_| {}) == 0 {
+                break;
+            }
+        }
         self.scheduler.remove();
         self.tasks.restore()
     }
@@ -227,7 +231,7 @@ impl SchedulerService {
         let clusters = self.scheduler.layout().clusters.len();
         observer.event(&ServiceEvent::Loaded { clusters, tasks });
         let (mut last, mut before, mut reloads) = (Instant::now(), self.scheduler.counters(), 0);
-        let step = if self.auto.is_some() { AutoPolicy::tick().min(self.interval) } else { self.interval };
+        let step = if self.auto.is_some() { AutoPolicy::tick() } else { LONGEST_STEP };
         let mut next_auto = Instant::now();
         loop {
             let left = step.min(self.interval.saturating_sub(last.elapsed()));
@@ -238,6 +242,7 @@ impl SchedulerService {
                 reloads += 1;
                 self.reload(removal, reloads, observer)?;
                 (last, before) = (Instant::now(), self.scheduler.counters());
+                next_auto = last + AutoPolicy::tick();
             }
             if Instant::now() >= next_auto
                 && let Some(auto) = &mut self.auto
@@ -282,20 +287,25 @@ impl SchedulerService {
             Err(error) => return Err(error),
         }
         self.groups.forget();
-        self.apply_groups(&mut |_| {})?;
+        if let Some(auto) = &mut self.auto {
+            auto.resume(&self.scheduler, &mut self.groups)?;
+        }
+        self.apply_groups(&mut |event| observer.event(&event))?;
         observer.event(&ServiceEvent::Reloaded(removal.reason));
         Ok(())
     }
 
-    /// Gives new tasks of the named processes the class of loaded schedulers.
-    fn adopt(&mut self, report: &mut dyn FnMut(ServiceEvent)) {
+    /// Gives new tasks of the named processes the class of loaded schedulers, and returns their number.
+    fn adopt(&mut self, report: &mut dyn FnMut(ServiceEvent)) -> usize {
+        let mut adopted = 0;
         let known: Vec<u32> = self.known.iter().copied().filter(|pid| tasks::is_alive(*pid)).collect();
         let own = self.tasks.own_processes();
         let processes =
             self.sources.iter().flat_map(|source| source.processes(self.command.as_ref(), &known));
         let processes: BTreeSet<u32> = processes.filter(|pid| !own.contains(pid)).collect();
         for &pid in &processes {
-            let inherits = self.known.contains(&pid) || self.command.is_some();
+            let is_child = || tasks::parent(pid).is_some_and(|parent| processes.contains(&parent));
+            let inherits = self.known.contains(&pid) || self.command.is_some() || is_child();
             for tid in tasks::threads(pid) {
                 let Some(start) = tasks::start_time(tid) else { continue };
                 if self.scheduled.contains(&(tid, start)) {
@@ -304,6 +314,7 @@ impl SchedulerService {
                 match self.tasks.schedule_by_loaded(tid, inherits) {
                     Ok(true) => {
                         self.scheduled.insert((tid, start));
+                        adopted += 1;
                     }
                     Err(error) if tasks::start_time(tid).is_some() && self.refused.insert(pid) => {
                         report(ServiceEvent::Refused { pid, why: error.to_string() });
@@ -314,16 +325,14 @@ impl SchedulerService {
         }
         self.scheduled.retain(|(tid, start)| tasks::start_time(*tid) == Some(*start));
         self.known = processes;
+        adopted
     }
 
     /// Sets the policies of control groups that are new below the named ones.
     fn apply_groups(&mut self, report: &mut dyn FnMut(ServiceEvent)) -> Result {
-        let changes = self.groups.refresh();
-        for gone in changes.gone {
+        self.groups.apply(&self.scheduler)?;
+        for gone in self.groups.take_gone() {
             report(ServiceEvent::GroupGone(gone));
-        }
-        for (id, policy) in changes.policies {
-            self.scheduler.set_policy_of(Subject::Group(id), policy)?;
         }
         Ok(())
     }

@@ -1,13 +1,23 @@
 //! The progress of work, as a command of the user's prints it.
 
 use crate::error::{Error, Result};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+    process::{Pid, Signal, kill_process_group},
+};
 use std::{
-    io::Read,
-    process::{Command, Stdio},
+    io::{self, Read},
+    os::unix::process::CommandExt,
+    process::{Child, Command, ExitStatus, Stdio},
+    thread::sleep,
+    time::{Duration, Instant},
 };
 
 /// Longest output that is read, in bytes.
-const LONGEST: u64 = 4096;
+const LONGEST: usize = 1 << 20;
+/// The command has to end within this time.
+const LIMIT: Duration = Duration::from_secs(5);
 
 /// A command that prints a number that grows with the work done.
 #[derive(Clone, Debug)]
@@ -22,26 +32,65 @@ impl ProgressCommand {
     /// Runs the command, and returns the number.
     ///
     /// # Errors
-    /// [`Error::Progress`] if it cannot be started, fails, or prints no number.
+    /// [`Error::Progress`] if it cannot be started, fails, does not end within 5 s, or prints no number.
     pub fn read(&self) -> Result<f64> {
+        self.read_within(LIMIT)
+    }
+
+    fn read_within(&self, limit: Duration) -> Result<f64> {
         let failed = |why: String| Error::Progress { command: self.0.join(" "), why };
         let (program, arguments) = self.0.split_first().ok_or_else(|| failed("it is empty".to_owned()))?;
         let mut child = Command::new(program)
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
+            .process_group(0)
             .spawn()
             .map_err(|error| failed(error.to_string()))?;
-        let mut text = String::new();
-        let read = child.stdout.take().map(|output| output.take(LONGEST).read_to_string(&mut text));
-        let status = child.wait().map_err(|error| failed(error.to_string()))?;
-        if let Some(Err(error)) = read {
-            return Err(failed(error.to_string()));
+        let output = output_within(&mut child, Instant::now() + limit);
+        if !matches!(output, Ok((_, Some(_)))) {
+            // With what it has started. It may have ended meanwhile.
+            let _ended = kill_process_group(Pid::from_child(&child), Signal::KILL);
+            child.wait().map_err(|error| failed(error.to_string()))?;
         }
-        if !status.success() {
-            return Err(failed(status.to_string()));
+        match output.map_err(|error| failed(error.to_string()))? {
+            (_, None) => Err(failed(format!("it did not end within {} s", limit.as_secs_f64()))),
+            (_, Some(status)) if !status.success() => Err(failed(status.to_string())),
+            (text, Some(_)) => number(&text).ok_or_else(|| failed("it printed no number".to_owned())),
         }
-        number(&text).ok_or_else(|| failed("it printed no number".to_owned()))
+    }
+}
+
+/// Returns what a program prints, and its exit status if it ends until `deadline`.
+fn output_within(child: &mut Child, deadline: Instant) -> io::Result<(String, Option<ExitStatus>)> {
+    let (mut bytes, mut part) = (Vec::new(), [0; 4096]);
+    let left = || deadline.saturating_duration_since(Instant::now());
+    if let Some(mut output) = child.stdout.take() {
+        loop {
+            let wait = Timespec::try_from(left()).unwrap_or_default();
+            match poll(&mut [PollFd::new(&output, PollFlags::IN)], Some(&wait)) {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(Errno::INTR) => continue,
+                Err(error) => return Err(error.into()),
+            }
+            let read = output.read(&mut part)?;
+            if read == 0 {
+                break;
+            }
+            bytes.extend_from_slice(&part[..read]);
+            if bytes.len() > LONGEST {
+                return Err(io::Error::other("it prints more than a MiB"));
+            }
+        }
+    }
+    // The program has closed its output, so it is about to end.
+    loop {
+        let status = child.try_wait()?;
+        if status.is_some() || left().is_zero() {
+            return Ok((String::from_utf8_lossy(&bytes).into_owned(), status));
+        }
+        sleep(Duration::from_millis(2));
     }
 }
 
@@ -71,5 +120,18 @@ mod tests {
         for command in ["false", "/no/such/program", "true"] {
             assert!(words(command).read().unwrap_err().to_string().contains(command), "{command}");
         }
+    }
+
+    #[test]
+    fn a_command_that_does_not_end_is_ended() {
+        let command = ProgressCommand::new(["sh", "-c", "echo 1; sleep 1000"].map(str::to_owned).to_vec());
+        let error = command.read_within(Duration::from_millis(200)).unwrap_err().to_string();
+        assert!(error.contains("it did not end within 0.2 s"), "{error}");
+    }
+
+    #[test]
+    fn the_last_number_of_a_long_output_is_read() {
+        let command = ["sh", "-c", "yes 0123456789 | head -n 9000; printf '\\303 42\\n'"].map(str::to_owned);
+        assert_eq!(ProgressCommand::new(command.to_vec()).read().unwrap(), 42.0);
     }
 }

@@ -34,6 +34,7 @@ pub fn event(event: &ServiceEvent) -> Option<String> {
 fn auto(AutoDecision { subject, outcome }: &AutoDecision) -> String {
     match outcome {
         AutoOutcome::Begun => format!("{subject}: spread and pack are compared, in slices of 2 s"),
+        AutoOutcome::NoReading(why) => format!("{subject}: {why}; it is run again after 10 s"),
         AutoOutcome::NoProgress(pairs) => format!("{subject}: no progress in {pairs} pairs of slices"),
         AutoOutcome::OtherLoad(before, now) => {
             format!(

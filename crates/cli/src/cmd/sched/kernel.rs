@@ -32,15 +32,21 @@ pub fn run(args: &SchedRun) -> Outcome {
     let signals = Signals::catch(caught)?;
     let service = SchedulerService::begin(&source::live()?, &request)?;
     let mut display = ServiceDisplay { line: SessionLine::new(args), last: None };
-    let end = service.run(&signals, &mut display)?;
+    let end = service.run(&signals, &mut display);
     display.ended();
     let restored = end
         .restored
         .map_err(Failure::from)
         .and_then(|restored| placement_args::report_restored(&restored, &end.journal, args.quiet));
     match end.status {
-        Some(status) => failure::of_command(status, restored),
-        None => restored,
+        Ok(Some(status)) => failure::of_command(status, restored),
+        Ok(None) => restored,
+        Err(error) => {
+            if let Err(failure) = restored {
+                failure.report();
+            }
+            Err(error.into())
+        }
     }
 }
 

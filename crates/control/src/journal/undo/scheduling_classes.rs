@@ -8,8 +8,8 @@ use manycore_linux::{
 };
 use std::collections::BTreeMap;
 
-/// Gives tasks the class that they had, and also those that have inherited the class from their processes meanwhile. Tasks
-/// that have another class now are left unchanged.
+/// Gives tasks the class that they had. Tasks that have another class now are left unchanged. Tasks that were created after
+/// the last look keep the class of loaded schedulers: without one, it is the same as the ordinary one.
 pub(super) fn restore(pending: &Pending, restored: &mut UndoResult) {
     let changed = pending.changes.iter().filter_map(|change| match change {
         Change::SchedulingClass { tid, start, old } => Some((*tid, (*start, *old))),
