@@ -130,8 +130,9 @@ INLINE u64 reached(struct cluster *cluster, struct task_struct *prev)
 
 	if (!task || !task->since_ns)
 		return cluster->vtime;
-	weight = weigh(prev, &task->weight, now);
-	vtime = prev->scx.dsq_vtime + (now - task->since_ns) * UNIT_WEIGHT / (weight ? weight : 1);
+	/* The kernel gives the control groups of a task only in other operations. */
+	weight = task->weight.share ? task->weight.share : UNIT_WEIGHT;
+	vtime = prev->scx.dsq_vtime + (now - task->since_ns) * UNIT_WEIGHT / weight;
 	return before(cluster->vtime, vtime) ? vtime : cluster->vtime;
 }
 
