@@ -1,4 +1,4 @@
-//! Tests of `sched run --with affinity` with the real binary on real processes. Each core is a unit, because every machine
+//! Tests of `sched run`, mostly `--with affinity`, with the real binary on real processes. Each core is a unit, because every machine
 //! with two cores has two of them.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
@@ -214,6 +214,17 @@ fn wrong_requests_change_nothing_and_say_what_to_do() {
         assert!(home.stderr_of(2, &with(&["--cgroup", "/none/such"])).contains("control group"));
     }
     assert!(home.is_clean());
+}
+
+#[test]
+fn without_sched_ext_it_names_affinities() {
+    if Path::new("/sys/kernel/sched_ext").exists() {
+        return eprintln!("SKIPPED: this kernel has sched_ext");
+    }
+    let home = TestHome::new();
+    let error = home.stderr_of(3, &["sched", "run"]);
+    assert!(error.contains("sched_ext") || error.contains("clang"), "{error}");
+    assert!(error.contains("--with affinity") && home.is_clean(), "{error}");
 }
 
 #[test]

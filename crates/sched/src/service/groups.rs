@@ -149,7 +149,7 @@ mod tests {
         fs::remove_dir(&inner).unwrap();
         let changes = groups.refresh();
         assert_eq!((changes, groups.take_gone().len()), (vec![(expected[1].0, None)], 1));
-        assert!(groups.refresh().gone.is_empty());
+        assert!(groups.refresh().is_empty() && groups.take_gone().is_empty());
         fs::remove_dir_all(&folder).unwrap();
     }
 }
