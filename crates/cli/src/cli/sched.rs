@@ -77,9 +77,9 @@ scheduler stalls, after 20 s.
 be better. When the progress per second changes by a factor of 1.5 for 50 s, it compares again.
 
 With --with affinity, threads of the named processes are moved by their affinities once per interval: a busy thread (it \
-ran or waited for a CPU in 25 % of the interval or more) that another cluster suited better in two consecutive intervals is moved there, at most 8 threads in one \
-interval, and a moved thread stays for 5 intervals. A thread whose affinity another program changes, or it itself, is left alone. \
-Affinities are restored at the end, on signals, and after SIGKILL.
+ran or waited for a CPU in 25 % of the interval or more) that another cluster suited better in two consecutive intervals is moved \
+there, at most 8 threads in one interval, and a moved thread stays for 5 intervals. A thread whose affinity another \
+program changes, or it itself, is left alone. Affinities are restored at the end, on signals, and after SIGKILL.
 
 A COMMAND keeps its exit status (128 + N after signal N), and gets the signals. Exit codes: 0 after Ctrl-C without a \
 command; 2 if the machine has only one cluster, cache and node, so that there is nothing to spread over, or if something that \
