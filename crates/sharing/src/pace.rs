@@ -1,7 +1,7 @@
 //! When the next snapshot is taken.
 //!
 //! Times between snapshots are random, so that they do not fall into step with work of a fixed period. The CPU time of
-//! all snapshots so far limits the next one, so that they never use more than a given share of one CPU in total.
+//! the snapshots so far limits the next one, so that they never use more than a given share of one CPU in total.
 
 use std::time::Duration;
 

@@ -70,7 +70,7 @@ pub struct Sampler {
 
 impl Sampler {
     /// Starts to take snapshots from `source`, with this mean time between them. It gets longer where they would use
-    /// more than 2 % of one CPU.
+    /// more than 2 % of one CPU; the first one does not count.
     ///
     /// # Errors
     /// The thread cannot be created.
@@ -110,6 +110,8 @@ struct Sampling<S> {
     longest: Duration,
     began: Instant,
     last: Instant,
+    /// CPU time of the first snapshot, for which all files are opened.
+    first_ns: Option<u64>,
     failure: Option<io::Error>,
 }
 
@@ -124,12 +126,14 @@ impl<S: Source> Sampling<S> {
             longest: interval * MOST_INTERVALS,
             began,
             last: began,
+            first_ns: None,
             failure: None,
         }
     }
 
     fn pause(&mut self) -> Duration {
-        self.pace.next(cpu_ns(), self.began.elapsed().as_nanos() as u64)
+        let used = cpu_ns() - self.first_ns.unwrap_or(0);
+        self.pace.next(used, self.began.elapsed().as_nanos() as u64)
     }
 
     fn take(&mut self) {
@@ -142,6 +146,7 @@ impl<S: Source> Sampling<S> {
             }
             Err(error) => self.failure = Some(error),
         }
+        self.first_ns.get_or_insert_with(cpu_ns);
     }
 
     fn end(self) -> Sharing {
