@@ -6,15 +6,8 @@
  * the shares of all tasks in proportion to their weights and lets none starve. A running task is moved when its policy
  * wants it in another cluster that has idle CPUs.
  */
+#include "moves.h"
 #include "queues.h"
-
-/* Running tasks are moved when they were in the wrong place for so long. */
-#define PATIENCE_NS 6000000ULL
-/* A task that may use only some CPUs, and none of another cluster that has idle ones, stays for so long. */
-#define STAY_NS 1000000000ULL
-
-/* Number of possible CPUs: tasks that may use all of them are not restricted. Set by the loading program. */
-const volatile u32 possible_cpus SEC(".rodata");
 
 /* Why the kernel removed the scheduler. */
 struct removal {
@@ -24,49 +17,6 @@ struct removal {
 	char message[1024];
 };
 MAP(removals) = { BPF_MAP_TYPE_ARRAY, 4, sizeof(struct removal), 1, BPF_F_MMAPABLE };
-
-/* Chooses an idle CPU for a task and claims it; NONE if there is none. `stay` prefers its own cluster. */
-INLINE s32 choose(struct task_struct *p, struct task *task, u32 previous, u32 waker, bool stay)
-{
-	struct wish wish = {
-		.p = p,
-		.restricted = (u32)p->nr_cpus_allowed < possible_cpus,
-		.previous = previous,
-		.home = NONE,
-		.waker = NONE,
-	};
-	struct cpu *here = cpu_at(bpf_get_smp_processor_id()), *chosen;
-	u64 begun = bpf_ktime_get_ns();
-	s32 cpu;
-
-	if (policy_of(p, task) == PACK) {
-		struct cpu *at = cpu_at(waker);
-
-		wish.pack = true;
-		wish.waker = at && at->managed ? (s32)at->cluster : NONE;
-		wish.home = home_of(p, wish.waker);
-	} else if (stay) {
-		struct cpu *at = cpu_at(previous);
-
-		wish.home = at ? (s32)at->cluster : NONE;
-	}
-	cpu = choose_idle(&wish);
-	/* It may have been taken since it was counted as idle: the kernel's own record decides. */
-	if (cpu != NONE && !scx_bpf_test_and_clear_cpu_idle(cpu))
-		cpu = NONE;
-	if (cpu == NONE)
-		cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
-	if (here) {
-		here->choices++;
-		here->choice_ns += bpf_ktime_get_ns() - begun;
-	}
-	chosen = cpu < 0 ? NULL : cpu_at(cpu);
-	/* A task may stay on an isolated CPU, as under the kernel's own scheduler, but does not get there. */
-	if (!chosen || (!chosen->managed && (u32)cpu != previous))
-		return NONE;
-	set_idle(chosen, false);
-	return cpu;
-}
 
 SEC("struct_ops/sched_ext_ops.select_cpu")
 int select_cpu(u64 *ctx)
@@ -102,16 +52,6 @@ int select_cpu(u64 *ctx)
 		}
 	}
 	return previous;
-}
-
-/* Notes what came of the request to move a task: `chosen` is the idle CPU that it gets, NULL if there is none. */
-INLINE void has_moved(struct task_struct *p, struct task *task, struct cpu *here, struct cpu *chosen)
-{
-	task->move = 0;
-	if (chosen && chosen->cluster != here->cluster)
-		__sync_fetch_and_add(&chosen->moved, 1);
-	else if ((u32)p->nr_cpus_allowed < possible_cpus)
-		task->stays_ns = bpf_ktime_get_ns() + STAY_NS;
 }
 
 SEC("struct_ops/sched_ext_ops.enqueue")
@@ -306,34 +246,6 @@ int stopping(u64 *ctx)
 	if (runnable && p->scx.slice)
 		set_slice(p, 0);
 	return 0;
-}
-
-/* Whether a running task should be in another cluster, which has an idle CPU. */
-INLINE bool is_misplaced(struct task_struct *p, bool pack, struct cpu *cpu, struct cluster *cluster)
-{
-	u32 i, count = llc_count;
-	bool found = false;
-
-	if (pack) {
-		s32 number = home_of(p, cpu->cluster);
-		struct cluster *home;
-
-		if (number < 0 || number == (s32)cpu->cluster)
-			return false;
-		home = cluster_at(number);
-		return home && home->idle;
-	}
-	if (cluster->idle + 1 >= cluster->size)
-		return false;
-	FOR (i, 0, count < LLCS_PER_CHOICE ? count : LLCS_PER_CHOICE) {
-		struct llc *llc = llc_at(near(cluster->llc, i));
-
-		if (llc && llc->idle_clusters) {
-			found = true;
-			break;
-		}
-	}
-	return found;
 }
 
 SEC("struct_ops/sched_ext_ops.tick")
