@@ -4,10 +4,13 @@
 use crate::{
     affinity::Mask,
     memory_policy::{Encoded, MemoryPolicy},
+    pidfd,
 };
 use manycore_topology::CpuSet;
 use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
     fs::{Mode, OFlags},
+    io::Errno,
     process::{
         Pid, Resource, Rlimit, Signal, getppid, getrlimit, kill_process_group,
         set_parent_process_death_signal, setpriority_process, setrlimit,
@@ -18,8 +21,9 @@ use std::{
     io,
     mem::MaybeUninit,
     os::unix::process::CommandExt,
-    process::{Child, Command},
+    process::{Child, Command, ExitStatus},
     sync::OnceLock,
+    time::Instant,
 };
 
 /// The limit of open files that this process was started with, and that programs we start get again.
@@ -183,6 +187,22 @@ pub fn kill(child: &mut Child) {
     let _ = child.wait();
 }
 
+/// Waits for a child until `end`. Returns its exit status if it has ended.
+///
+/// # Errors
+/// Those of `pidfd_open(2)`, `poll(2)` and `wait4(2)`.
+pub fn wait_until(child: &mut Child, end: Instant) -> io::Result<Option<ExitStatus>> {
+    let held = pidfd::open_pidfd(child.id())?;
+    loop {
+        let left = Timespec::try_from(end.saturating_duration_since(Instant::now())).unwrap_or_default();
+        match poll(&mut [PollFd::new(&held, PollFlags::IN)], Some(&left)) {
+            Ok(_) => return child.try_wait(),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
 /// Returns the wait status and resource usage of child `pid`, if it has exited.
 ///
 /// # Errors
@@ -221,12 +241,22 @@ fn wait4(pid: Pid, options: i32) -> io::Result<Option<(i32, libc::rusage)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::Stdio;
+    use std::{process::Stdio, time::Duration};
 
     #[test]
     fn a_process_with_threads_is_not_forked() {
         // Tests run in threads.
         assert_eq!(fork(|| 0).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    }
+
+    #[test]
+    fn a_child_is_waited_for_until_a_moment() {
+        let mut child =
+            spawn(Command::new("sh").args(["-c", "read line; exit 3"]).stdin(Stdio::piped())).unwrap();
+        assert_eq!(wait_until(&mut child, Instant::now()).unwrap(), None);
+        drop(child.stdin.take());
+        let status = wait_until(&mut child, Instant::now() + Duration::from_secs(60)).unwrap();
+        assert_eq!(status.and_then(|status| status.code()), Some(3));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! stop the helper. Its output is therefore untrusted, and it is killed at a deadline.
 #![allow(unsafe_code, reason = "a child can be prepared only between fork and exec")]
 
-use crate::{child, pidfd};
+use crate::child;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fs::{CWD, Mode, OFlags, openat},
@@ -23,7 +23,7 @@ use std::{
         fd::{AsFd, OwnedFd},
         unix::process::CommandExt,
     },
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
@@ -144,18 +144,11 @@ pub fn run(
         (Some(out), Some(error)) => read_outputs(out, error, most, end),
         _ => [Vec::new(), Vec::new()],
     };
-    let succeeded = wait(&mut child, end);
+    let status = child::wait_until(&mut child, end);
+    let succeeded = status.is_ok_and(|status| status.is_some_and(|status| status.success()));
     child::kill(&mut child);
     let [out, error] = output.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     Ok(HelperOutput { stdout: out, stderr: error, succeeded })
-}
-
-/// Whether it exits in time with status 0.
-fn wait(child: &mut Child, end: Instant) -> bool {
-    let Ok(held) = pidfd::open_pidfd(child.id()) else { return false };
-    let mut one = [PollFd::new(&held, PollFlags::IN)];
-    poll(&mut one, Some(&left(end))).is_ok_and(|count| count > 0)
-        && child.try_wait().is_ok_and(|status| status.is_some_and(|status| status.success()))
 }
 
 fn left(end: Instant) -> Timespec {

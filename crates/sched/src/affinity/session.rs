@@ -95,8 +95,8 @@ pub struct AffinityEnd {
     pub restored: Result<UndoResult, manycore_control::Error>,
     /// Name of the journal, by which changes that could not be restored can be undone later.
     pub journal: String,
-    /// The exit status of the command, if there was one and it has ended.
-    pub status: Option<ExitStatus>,
+    /// The exit status of the command, if there was one and it has ended; or an error of waiting.
+    pub status: Result<Option<ExitStatus>>,
 }
 
 /// Work whose threads are kept spread or packed.
@@ -178,21 +178,14 @@ impl AffinitySession {
 
     /// Keeps the threads spread or packed until the command or all named processes have ended, or, without a command, a
     /// signal is received. A command gets the signals. Restores all affinities at the end.
-    ///
-    /// # Errors
-    /// Waiting failed. Affinities are restored then as well.
-    pub fn run(
-        mut self,
-        signals: &dyn SignalSource,
-        observer: &mut dyn AffinityObserver,
-    ) -> Result<AffinityEnd> {
-        let ended = self.follow(signals, observer);
+    pub fn run(mut self, signals: &dyn SignalSource, observer: &mut dyn AffinityObserver) -> AffinityEnd {
+        let status = self.follow(signals, observer);
         self.totals.elapsed = self.began.elapsed();
         self.totals.cost = cpu_time().saturating_sub(self.cost_before);
         self.totals.changed_threads = self.threads.changed();
         let journal = self.threads.journal_id();
         let restored = self.threads.restore();
-        Ok(AffinityEnd { totals: self.totals, restored, journal, status: ended? })
+        AffinityEnd { totals: self.totals, restored, journal, status }
     }
 
     /// Returns the exit status of the command, if there is one.

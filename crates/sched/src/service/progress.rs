@@ -1,16 +1,14 @@
 //! The progress of work, as a command of the user's prints it.
 
 use crate::error::{Error, Result};
+use manycore_linux::child;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
-    process::{Pid, Signal, kill_process_group},
 };
 use std::{
     io::{self, Read},
-    os::unix::process::CommandExt,
     process::{Child, Command, ExitStatus, Stdio},
-    thread::sleep,
     time::{Duration, Instant},
 };
 
@@ -40,18 +38,12 @@ impl ProgressCommand {
     fn read_within(&self, limit: Duration) -> Result<f64> {
         let failed = |why: String| Error::Progress { command: self.0.join(" "), why };
         let (program, arguments) = self.0.split_first().ok_or_else(|| failed("it is empty".to_owned()))?;
-        let mut child = Command::new(program)
-            .args(arguments)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .process_group(0)
-            .spawn()
-            .map_err(|error| failed(error.to_string()))?;
-        let output = output_within(&mut child, Instant::now() + limit);
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut started = child::spawn(&mut command).map_err(|error| failed(error.to_string()))?;
+        let output = output_within(&mut started, Instant::now() + limit);
         if !matches!(output, Ok((_, Some(_)))) {
-            // With what it has started. It may have ended meanwhile.
-            let _ended = kill_process_group(Pid::from_child(&child), Signal::KILL);
-            child.wait().map_err(|error| failed(error.to_string()))?;
+            child::kill(&mut started);
         }
         match output.map_err(|error| failed(error.to_string()))? {
             (_, None) => Err(failed(format!("it did not end within {} s", limit.as_secs_f64()))),
@@ -84,14 +76,8 @@ fn output_within(child: &mut Child, deadline: Instant) -> io::Result<(String, Op
             }
         }
     }
-    // The program has closed its output, so it is about to end.
-    loop {
-        let status = child.try_wait()?;
-        if status.is_some() || left().is_zero() {
-            return Ok((String::from_utf8_lossy(&bytes).into_owned(), status));
-        }
-        sleep(Duration::from_millis(2));
-    }
+    let status = child::wait_until(child, deadline)?;
+    Ok((String::from_utf8_lossy(&bytes).into_owned(), status))
 }
 
 /// Returns the last number of a text.

@@ -1,24 +1,22 @@
 //! `manycore sched run --with affinity`: spreads the threads of named work over clusters, or packs them.
 
-use super::run::{SessionLine, describe};
+use super::run::{SessionLine, describe, report_end};
 use crate::{
     cli::SchedRun,
-    failure::{self, Failure, Outcome},
-    placement_args,
+    failure::Outcome,
     signals::{self, Signals},
     source,
 };
 use manycore_sched::affinity::{
-    AffinityEnd, AffinityEvent, AffinityObserver, AffinityRequest, AffinitySession, Units, text,
+    AffinityEvent, AffinityObserver, AffinityRequest, AffinitySession, AffinityTotals, Units, text,
 };
 use manycore_text::units::counted;
 
 /// Keeps threads spread or packed until the work has ended or a signal arrives, and restores everything.
 ///
 /// # Errors
-/// [`Failure::Input`] if the work does not exist or the machine has only one cluster. [`Failure::Missing`] if the right to
-/// move it is missing, or something could not be restored. [`Failure::Status`] with the exit status of the command if that
-/// is not 0.
+/// An input error if the work does not exist or the machine has only one cluster; what is missing, if that is the right to
+/// move it, or something could not be restored; the exit status of the command if that is not 0.
 pub fn run(args: &SchedRun) -> Outcome {
     let groups = args.targets();
     let what = describe(args, &groups);
@@ -33,21 +31,9 @@ pub fn run(args: &SchedRun) -> Outcome {
     let session = AffinitySession::begin(&source::live()?, &request)?;
     let mut display = SessionDisplay::new(args, session.units().clone());
     display.began(&what, args.command.is_empty());
-    let end = session.run(&signals, &mut display)?;
-    display.ended(&end);
-    report(end, args.quiet)
-}
-
-/// Reports what was restored, and returns the exit status of the command.
-fn report(end: AffinityEnd, quiet: bool) -> Outcome {
-    let restored = end
-        .restored
-        .map_err(Failure::from)
-        .and_then(|restored| placement_args::report_restored(&restored, &end.journal, quiet));
-    match end.status {
-        Some(status) => failure::of_command(status, restored),
-        None => restored,
-    }
+    let end = session.run(&signals, &mut display);
+    display.ended(&end.totals);
+    report_end(end.restored, &end.journal, end.status, args.quiet)
 }
 
 /// Shows a session on standard error.
@@ -71,8 +57,8 @@ impl SessionDisplay {
         self.note(&format!("{what}: {over}{end}"));
     }
 
-    fn ended(&mut self, end: &AffinityEnd) {
-        for line in text::summary(&end.totals) {
+    fn ended(&mut self, totals: &AffinityTotals) {
+        for line in text::summary(totals) {
             self.note(&line);
         }
     }

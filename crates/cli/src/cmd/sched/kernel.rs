@@ -1,10 +1,9 @@
 //! `manycore sched run`: the scheduler in the kernel.
 
-use super::run::{SessionLine, describe};
+use super::run::{SessionLine, describe, report_end};
 use crate::{
     cli::SchedRun,
-    failure::{self, Failure, Outcome},
-    placement_args,
+    failure::{Failure, Outcome},
     signals::{self, Signals},
     source,
 };
@@ -34,20 +33,7 @@ pub fn run(args: &SchedRun) -> Outcome {
     let mut display = ServiceDisplay { line: SessionLine::new(args), last: None };
     let end = service.run(&signals, &mut display);
     display.ended();
-    let restored = end
-        .restored
-        .map_err(Failure::from)
-        .and_then(|restored| placement_args::report_restored(&restored, &end.journal, args.quiet));
-    match end.status {
-        Ok(Some(status)) => failure::of_command(status, restored),
-        Ok(None) => restored,
-        Err(error) => {
-            if let Err(failure) = restored {
-                failure.report();
-            }
-            Err(error.into())
-        }
-    }
+    report_end(end.restored, &end.journal, end.status, args.quiet)
 }
 
 /// Splits the command of `--progress`.

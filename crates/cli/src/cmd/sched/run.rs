@@ -3,12 +3,14 @@
 use super::{affinity, kernel};
 use crate::{
     cli::SchedRun,
-    failure::{Failure, Outcome},
-    output,
+    failure::{self, Failure, Outcome},
+    output, placement_args,
     progress::StatusLine,
 };
+use manycore_control::journal::UndoResult;
 use manycore_sched::run::{Engine, Policy, Target, TargetPolicy};
 use manycore_study::format_command;
+use std::process::ExitStatus;
 
 /// Keeps tasks spread or packed until the work has ended or a signal arrives.
 ///
@@ -41,6 +43,28 @@ pub(super) fn describe(args: &SchedRun, groups: &[TargetPolicy]) -> String {
     };
     let policy = format!("sched run{with} --policy {}", Policy::from(args.policy));
     [policy].into_iter().chain(each).collect::<Vec<_>>().join(" ")
+}
+
+/// Reports what was restored, and returns the exit status of the command if there was one, or why the session ended early.
+pub(super) fn report_end(
+    restored: Result<UndoResult, manycore_control::Error>,
+    journal: &str,
+    status: manycore_sched::Result<Option<ExitStatus>>,
+    quiet: bool,
+) -> Outcome {
+    let restored = restored
+        .map_err(Failure::from)
+        .and_then(|restored| placement_args::report_restored(&restored, journal, quiet));
+    match status {
+        Ok(Some(status)) => failure::of_command(status, restored),
+        Ok(None) => restored,
+        Err(error) => {
+            if let Err(failure) = restored {
+                failure.report();
+            }
+            Err(error.into())
+        }
+    }
 }
 
 /// Shows a session on standard error: notes, and the latest interval in a line that is drawn again, or with `--verbose` all
