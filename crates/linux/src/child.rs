@@ -255,7 +255,7 @@ mod tests {
             spawn(Command::new("sh").args(["-c", "read line; exit 3"]).stdin(Stdio::piped())).unwrap();
         assert_eq!(wait_until(&mut child, Instant::now()).unwrap(), None);
         drop(child.stdin.take());
-        let status = wait_until(&mut child, Instant::now() + Duration::from_secs(60)).unwrap();
+        let status = wait_until(&mut child, Instant::now() + Duration::from_mins(1)).unwrap();
         assert_eq!(status.and_then(|status| status.code()), Some(3));
     }
 

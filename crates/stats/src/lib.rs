@@ -71,6 +71,7 @@ pub mod verdict;
 
 mod critical;
 mod estimator;
+mod isotonic;
 mod mean_ratio;
 mod multiplicity;
 mod normal;
@@ -82,6 +83,7 @@ mod student;
 mod usl;
 
 pub use estimator::{BLOCK_PAIRS, Estimator, UnknownEstimator, WorseTail};
+pub use isotonic::isotonic_fit;
 pub use mean_ratio::log_mean_interval;
 pub use multiplicity::{FAMILY_LEVEL, holm_divisors, interim_level};
 pub use normal::{student_quantile, upper_quantile, upper_tail};

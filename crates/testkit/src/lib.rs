@@ -9,6 +9,7 @@ mod contention;
 mod core_latency;
 mod experiments;
 pub mod files;
+pub mod hosts;
 mod memory;
 mod spawning;
 mod study;

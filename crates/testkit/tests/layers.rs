@@ -34,6 +34,7 @@ const LAYERS: [(&str, &[&str]); 5] = [
             "falseshare",
             "spawn",
             "guard",
+            "density",
             "doctor",
             "sched",
         ],
