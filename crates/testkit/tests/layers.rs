@@ -20,6 +20,7 @@ const LAYERS: [(&str, &[&str]); 5] = [
             "topo",
             "erlang",
             "sharing",
+            "load",
         ],
     ),
     (

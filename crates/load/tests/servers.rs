@@ -1,0 +1,210 @@
+//! The generator against servers with known behaviour, and against redis where it is installed.
+#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
+
+use manycore_load::{Arrivals, Error, LoadRequest, LoadResult, Template, run};
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+/// A redis server that replies to PING with what `reply` returns, one request at a time for all connections.
+fn redis(reply: impl FnMut(u64) -> String + Send + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (reply, served) = (Arc::new(Mutex::new(reply)), Arc::new(AtomicU64::new(0)));
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (reply, served) = (Arc::clone(&reply), Arc::clone(&served));
+            thread::spawn(move || answer(stream.unwrap(), &reply, &served));
+        }
+    });
+    address
+}
+
+/// Replies to commands of one word until the connection ends.
+fn answer(mut stream: TcpStream, reply: &Mutex<impl FnMut(u64) -> String>, served: &AtomicU64) {
+    stream.set_nodelay(true).unwrap();
+    let mut input = BufReader::new(stream.try_clone().unwrap());
+    let mut lines = [String::new(), String::new(), String::new()];
+    loop {
+        for line in &mut lines {
+            line.clear();
+            if !input.read_line(line).is_ok_and(|bytes| bytes > 0) {
+                return;
+            }
+        }
+        let text = {
+            let mut reply = reply.lock().unwrap();
+            reply(served.fetch_add(1, Ordering::Relaxed))
+        };
+        if text.is_empty() || stream.write_all(text.as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+fn ping(address: SocketAddr, connections: usize, arrivals: Arrivals) -> LoadRequest {
+    LoadRequest {
+        address,
+        template: Template::redis(&["PING"], 1).unwrap(),
+        connections,
+        arrivals,
+        warm_up: Duration::from_millis(100),
+        duration: Duration::from_secs(1),
+        seed: 1,
+    }
+}
+
+fn ms(load: &LoadResult, q: f64) -> f64 {
+    load.latency_ns(q) as f64 / 1e6
+}
+
+#[test]
+fn a_stall_counts_for_each_request_that_should_have_been_sent() {
+    // Once, for 200 ms, 500 requests after the begin.
+    let stalling = || {
+        redis(|served| {
+            if served == 500 {
+                thread::sleep(Duration::from_millis(200));
+            }
+            "+PONG\r\n".to_owned()
+        })
+    };
+    let open = run(&ping(stalling(), 4, Arrivals::Constant { per_second: 1000.0 })).unwrap();
+    assert_eq!((open.intended, open.failed, open.unanswered), (1000, 0, 0), "{:?}", open.first_failure);
+    // About 200 of 1,000 requests came during the stall, and waited for 100 ms in the mean.
+    let slow = open.latency.len() - open.latency.count_between(0, 50_000_000);
+    assert!((100..).contains(&slow), "{slow} requests took more than 50 ms");
+    assert!(ms(&open, 0.99) > 150.0, "{} ms", ms(&open, 0.99));
+    // In a closed loop, only one request for each connection.
+    let request = ping(stalling(), 4, Arrivals::Closed);
+    let closed = run(&LoadRequest { warm_up: Duration::ZERO, ..request }).unwrap();
+    let slow = closed.latency.len() - closed.latency.count_between(0, 190_000_000);
+    assert!((1..=4).contains(&slow), "{slow} requests took the whole stall");
+}
+
+#[test]
+fn requests_wait_for_a_connection_and_that_counts() {
+    // 5 ms each, one connection, 400 requests per second: the queue grows by one request every 5 ms.
+    let address = redis(|_| {
+        thread::sleep(Duration::from_millis(5));
+        "+PONG\r\n".to_owned()
+    });
+    let request =
+        LoadRequest { warm_up: Duration::ZERO, ..ping(address, 1, Arrivals::Constant { per_second: 400.0 }) };
+    let load = run(&request).unwrap();
+    assert!(load.answered + load.unanswered == load.intended && load.intended.abs_diff(400) <= 1);
+    // At least every second request cannot be served in the second, and the last ones not in the grace either.
+    assert!(ms(&load, 1.0) >= 900.0, "{} ms", ms(&load, 1.0));
+    assert!(load.own_share() < 0.5, "{}", load.own_share());
+}
+
+#[test]
+fn errors_of_the_server_are_counted_and_named() {
+    let address =
+        redis(|served| if served % 10 == 0 { "-BUSY try later\r\n" } else { "+PONG\r\n" }.to_owned());
+    let load = run(&ping(address, 2, Arrivals::Poisson { per_second: 500.0 })).unwrap();
+    assert_eq!((load.answered + load.failed, load.unanswered), (load.intended, 0));
+    assert!(load.failed > 0 && load.answered > 0);
+    assert_eq!(load.first_failure.as_deref(), Some("-BUSY try later"));
+}
+
+#[test]
+fn connections_that_end_are_made_again() {
+    let address = redis(|served| if served % 50 == 49 { String::new() } else { "+PONG\r\n".to_owned() });
+    let load = run(&ping(address, 2, Arrivals::Constant { per_second: 500.0 })).unwrap();
+    assert_eq!((load.answered + load.failed, load.unanswered), (load.intended, 0));
+    assert!(load.failed >= 5 && load.answered > load.failed, "{} of {}", load.failed, load.intended);
+    assert_eq!(load.first_failure.as_deref(), Some("the server closed the connection"));
+}
+
+#[test]
+fn a_server_that_never_replies_leaves_all_requests_unanswered() {
+    let address = redis(|_| {
+        loop {
+            thread::park();
+        }
+    });
+    let load = run(&ping(address, 3, Arrivals::Constant { per_second: 100.0 })).unwrap();
+    assert_eq!((load.answered, load.unanswered), (0, load.intended));
+    assert_eq!(load.latency.len(), load.intended);
+    assert!(ms(&load, 0.0) >= 1000.0 - 15.0, "{} ms", ms(&load, 0.0));
+}
+
+#[test]
+fn http_replies_of_several_reads_are_one_reply() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        let mut stream = listener.accept().unwrap().0;
+        stream.set_nodelay(true).unwrap();
+        let mut input = [0; 4096];
+        while stream.read(&mut input).is_ok_and(|bytes| bytes > 0) {
+            for part in ["HTTP/1.1 200 OK\r\nTransfer-", "Encoding: chunked\r\n\r\n3\r\nab", "c\r\n0\r\n\r\n"]
+            {
+                if stream.write_all(part.as_bytes()).is_err() {
+                    return;
+                }
+                stream.flush().unwrap();
+            }
+        }
+    });
+    let template = Template::http("localhost", "/x/{random}", 100).unwrap();
+    let arrivals = Arrivals::Poisson { per_second: 300.0 };
+    let load = run(&LoadRequest { template, ..ping(address, 1, arrivals) }).unwrap();
+    assert_eq!((load.answered, load.failed), (load.intended, 0), "{:?}", load.first_failure);
+}
+
+#[test]
+fn a_server_that_is_not_there_is_an_error() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let error = run(&ping(free, 1, Arrivals::Closed)).unwrap_err();
+    assert!(matches!(error, Error::Connect { address, .. } if address == free), "{error}");
+    let none = LoadRequest { connections: 0, ..ping(free, 1, Arrivals::Closed) };
+    assert!(matches!(run(&none), Err(Error::Request(_))));
+}
+
+#[test]
+fn redis_gets_what_is_sent() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let port = address.port().to_string();
+    let options =
+        ["--port", &port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--daemonize", "no"];
+    let server =
+        std::process::Command::new("redis-server").args(options).stdout(std::process::Stdio::null()).spawn();
+    let Ok(mut server) = server else {
+        eprintln!("SKIPPED redis_gets_what_is_sent: redis-server is not installed");
+        return;
+    };
+    let begin = Instant::now();
+    while TcpStream::connect(address).is_err() {
+        assert!(begin.elapsed() < Duration::from_secs(30) && server.try_wait().unwrap().is_none());
+        thread::yield_now();
+    }
+    let template = Template::redis(&["SET", "key:{random}", "value"], 1_000_000).unwrap();
+    let load = run(&LoadRequest { template, ..ping(address, 8, Arrivals::Poisson { per_second: 1000.0 }) });
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(b"*1\r\n$6\r\nDBSIZE\r\n").unwrap();
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).unwrap();
+    server.kill().unwrap();
+    server.wait().unwrap();
+    let load = load.unwrap();
+    assert_eq!(
+        (load.answered, load.failed, load.unanswered),
+        (load.intended, 0, 0),
+        "{:?}",
+        load.first_failure
+    );
+    let stored: u64 = line.trim_start_matches(':').trim().parse().unwrap();
+    // With those of the warm-up; two random numbers may be the same.
+    assert!(stored >= load.answered - 20 && stored <= load.answered + 300, "{stored} of {}", load.answered);
+}
