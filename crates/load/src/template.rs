@@ -1,6 +1,7 @@
 //! Requests as bytes.
 
 use crate::{Error, Result, protocol::Protocol};
+use std::io::Write;
 
 /// What stands for a random number in a request.
 const PLACEHOLDER: &str = "{random}";
@@ -62,7 +63,8 @@ impl Template {
         for (index, part) in self.parts.iter().enumerate() {
             if index > 0 {
                 let number = random(self.numbers) % 10u64.pow(DIGITS as u32);
-                to.extend_from_slice(format!("{number:0DIGITS$}").as_bytes());
+                // Writing to a vector cannot fail.
+                let _written = write!(to, "{number:0DIGITS$}");
             }
             to.extend_from_slice(part);
         }
