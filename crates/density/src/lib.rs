@@ -1,9 +1,15 @@
 //! How many instances of a service fit on a machine while its tail holds.
 //!
-//! The density is the largest number of instances at which a metric of an observed instance, such as the p99 of its
-//! latency, is within a bound: for example at most 10 % above that of an instance which runs alone. [`search`] finds it from
-//! noisy samples, with an interval.
+//! The density is the largest number of instances at which a figure of the latency of an observed instance is within a
+//! [`bound`]: for example a p99 at most 10 % above that of an instance which runs alone. [`search`] finds it from noisy
+//! samples, with an interval. [`instances`] starts instances as processes, and stops those that a count does not need.
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]
 
+pub mod bound;
+mod error;
+pub mod instances;
 pub mod search;
+pub mod template;
+
+pub use error::{Error, Result};
