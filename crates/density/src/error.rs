@@ -54,6 +54,12 @@ pub enum Error {
         /// The port.
         port: u16,
     },
+    /// The lone instance cannot be measured.
+    #[error("the lone instance cannot be measured: {0}")]
+    Alone(String),
+    /// A load could not be generated.
+    #[error(transparent)]
+    Load(#[from] manycore_load::Error),
     /// A system call failed.
     #[error("{what}: {source}")]
     System {
@@ -64,10 +70,20 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// Whether it says that the machine cannot hold so many instances, and not that the request is wrong.
+    pub(crate) fn is_of_count(&self) -> bool {
+        matches!(
+            self,
+            Self::Ended { .. } | Self::NotReady { .. } | Self::Load(manycore_load::Error::Connect { .. })
+        )
+    }
+}
+
 /// Returns what an instance printed last, as the end of a sentence.
 fn said(last: &str) -> String {
     if last.is_empty() { String::new() } else { format!(", having printed: {last}") }
 }
 
 /// A result with the error of this crate.
-pub type Result<T = ()> = std::result::Result<T, Error>;
+pub type Result<T = (), E = Error> = std::result::Result<T, E>;

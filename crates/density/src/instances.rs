@@ -81,10 +81,16 @@ impl Instances {
             instance.signal(Signal::STOP)?;
         }
         self.active = count;
-        for instance in &mut self.started {
-            instance.check()?;
+        self.check()
+    }
+
+    /// Removes the instances that have ended, and all behind them: they are started again when they are needed.
+    pub fn remove_ended(&mut self) {
+        let first = self.started.iter_mut().position(|instance| instance.check().is_err());
+        if let Some(first) = first {
+            self.started.truncate(first);
+            self.active = self.active.min(first);
         }
-        Ok(())
     }
 
     /// Returns where the running instances serve.

@@ -3,6 +3,7 @@
 //! The density is the largest number of instances at which a figure of the latency of an observed instance is within a
 //! [`bound`]: for example a p99 at most 10 % above that of an instance which runs alone. [`search`] finds it from noisy
 //! samples, with an interval. [`instances`] starts instances as processes, and stops those that a count does not need.
+//! [`session`] measures with all of them.
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]
 
@@ -10,6 +11,7 @@ pub mod bound;
 mod error;
 pub mod instances;
 pub mod search;
+pub mod session;
 pub mod template;
 
 pub use error::{Error, Result};

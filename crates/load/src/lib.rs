@@ -56,6 +56,9 @@ pub enum Error {
     /// The request is invalid.
     #[error("{0}")]
     Request(String),
+    /// The thread of a load has panicked.
+    #[error("the thread of a load has panicked")]
+    Panicked,
     /// A system call failed.
     #[error("{what}: {source}")]
     System {

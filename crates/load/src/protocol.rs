@@ -107,7 +107,9 @@ fn http(bytes: &[u8]) -> Result<Option<Reply>, Malformed> {
         let end = begin.checked_add(size).ok_or(Malformed)?;
         (bytes.len() >= end).then_some(end)
     };
-    let closes = is(value("connection"), "close");
+    // Servers of HTTP/1.0 close unless they say otherwise.
+    let field = value("connection");
+    let closes = is(field, "close") || (head.version == Some(0) && !is(field, "keep-alive"));
     Ok(length.map(|length| Reply { length, is_error: code >= 400, closes }))
 }
 
@@ -162,7 +164,9 @@ mod tests {
         ("*-1\r\n", false),
     ];
 
-    const HTTP: [(&str, bool, bool); 5] = [
+    const HTTP: [(&str, bool, bool); 7] = [
+        ("HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok", false, true),
+        ("HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 0\r\n\r\n", false, false),
         ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", false, false),
         ("HTTP/1.1 204 No Content\r\n\r\n", false, false),
         ("HTTP/1.1 503 Busy\r\ncontent-length: 0\r\nConnection: Close\r\n\r\n", true, true),
@@ -226,7 +230,7 @@ mod tests {
 
         /// The same for bytes that look like replies.
         #[test]
-        fn damaged_replies_are_taken(which in 0usize..13, at in 0usize..80, byte: u8) {
+        fn damaged_replies_are_taken(which in 0usize..15, at in 0usize..80, byte: u8) {
             let (protocol, text) = match which {
                 0..8 => (Protocol::Redis, REDIS[which].0),
                 _ => (Protocol::Http, HTTP[which - 8].0),
