@@ -36,8 +36,8 @@ pub struct ServiceSpec {
     pub first_port: u16,
 }
 
-/// Running instances. They are killed, with all that they have started, when this is dropped, and by the kernel if this
-/// program is killed.
+/// Running instances. They are killed, with all that they have started, when this is dropped. If this program is killed, the
+/// kernel kills them, but not what they have started.
 #[derive(Debug)]
 pub struct Instances {
     spec: ServiceSpec,
