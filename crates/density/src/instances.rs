@@ -7,7 +7,6 @@ use crate::{
 use manycore_linux::child;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::{
-    collections::VecDeque,
     io::{BufRead, BufReader},
     net::{IpAddr, SocketAddr, TcpListener, TcpStream},
     process::{Child, Command, Stdio},
@@ -51,8 +50,8 @@ struct Instance {
     index: usize,
     server: SocketAddr,
     child: Child,
-    /// The last lines of its standard error.
-    said: Arc<Mutex<VecDeque<String>>>,
+    /// The last line of its standard error.
+    said: Arc<Mutex<String>>,
     /// Disconnected when its standard error has ended.
     reading: mpsc::Receiver<()>,
 }
@@ -131,7 +130,7 @@ impl Instance {
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = child::spawn(&mut command).map_err(failed)?;
-        let said = Arc::new(Mutex::new(VecDeque::new()));
+        let said = Arc::new(Mutex::new(String::new()));
         let (is_reading, reading) = mpsc::channel();
         if let Some(output) = child.stderr.take() {
             let said = Arc::clone(&said);
@@ -186,7 +185,7 @@ impl Instance {
     }
 
     fn last(&self) -> String {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner).back().cloned().unwrap_or_default()
+        self.said.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -196,19 +195,13 @@ impl Drop for Instance {
     }
 }
 
-/// Keeps the last lines of an output. Reads to its end, so that the program is never blocked.
-fn keep_last(output: impl BufRead, said: &Mutex<VecDeque<String>>) {
-    const LINES: usize = 20;
+/// Keeps the last line of an output that is not empty. Reads to its end, so that the program is never blocked.
+fn keep_last(output: impl BufRead, said: &Mutex<String>) {
     const LONGEST: usize = 500;
     for line in output.split(b'\n').map_while(std::result::Result::ok) {
         let text = String::from_utf8_lossy(&line[..line.len().min(LONGEST)]).trim().to_owned();
-        if text.is_empty() {
-            continue;
+        if !text.is_empty() {
+            *said.lock().unwrap_or_else(PoisonError::into_inner) = text;
         }
-        let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
-        if said.len() == LINES {
-            said.pop_front();
-        }
-        said.push_back(text);
     }
 }

@@ -78,28 +78,26 @@ pub struct Search {
     visits: BTreeMap<usize, Visit>,
     /// The count that is being decided.
     current: Option<usize>,
-    samples: usize,
 }
 
 impl Search {
     /// Begins a search at the smallest count.
     pub fn new(options: SearchOptions) -> Self {
         let current = (options.first <= options.most).then_some(options.first);
-        Self { options, visits: BTreeMap::new(), current, samples: 0 }
+        Self { options, visits: BTreeMap::new(), current }
     }
 
     /// Returns the count at which the next sample is taken; `None` if the search has ended.
     pub fn next_count(&self) -> Option<usize> {
-        self.current.filter(|_| self.samples < self.options.samples)
+        self.current.filter(|_| self.samples() < self.options.samples)
     }
 
     /// Takes a sample at a count: the logarithm of the ratio to the lone instance.
     pub fn add(&mut self, count: usize, log_ratio: f64) {
-        self.samples += 1;
         self.visit(count).samples.push(log_ratio);
         let position = self.decide(count);
-        self.visit(count).position = position;
         let visit = self.visit(count);
+        visit.position = position;
         if visit.position != Position::Undecided || visit.samples.len() >= MOST_SAMPLES {
             self.current = self.choose();
         }
@@ -118,7 +116,7 @@ impl Search {
 
     /// Returns the number of samples so far.
     pub fn samples(&self) -> usize {
-        self.samples
+        self.visits.values().map(|visit| visit.samples.len()).sum()
     }
 
     /// Returns the answer so far.

@@ -194,13 +194,17 @@ pub fn kill(child: &mut Child) {
 pub fn wait_until(child: &mut Child, end: Instant) -> io::Result<Option<ExitStatus>> {
     let held = pidfd::open_pidfd(child.id())?;
     loop {
-        let left = Timespec::try_from(end.saturating_duration_since(Instant::now())).unwrap_or_default();
-        match poll(&mut [PollFd::new(&held, PollFlags::IN)], Some(&left)) {
+        match poll(&mut [PollFd::new(&held, PollFlags::IN)], Some(&left(end))) {
             Ok(_) => return child.try_wait(),
             Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// Returns the time until `end`, for `poll(2)`.
+pub fn left(end: Instant) -> Timespec {
+    Timespec::try_from(end.saturating_duration_since(Instant::now())).unwrap_or_default()
 }
 
 /// Returns the wait status and resource usage of child `pid`, if it has exited.

@@ -5,12 +5,18 @@
 )]
 
 use rustix::time::{ClockId, clock_gettime};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// Returns `CLOCK_MONOTONIC` in nanoseconds, which is the same for all threads and processes of a machine.
 pub fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// Returns the CPU time of this thread. Unlike wall time, it has no waits.
+pub fn thread_cpu() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 /// Returns the CPU time of a thread in nanoseconds, up to date even while it runs. `tid` is a thread of this
@@ -47,7 +53,7 @@ mod tests {
 
     #[test]
     fn the_date_has_seconds_and_is_in_utc() {
-        let before = SystemTime::now() - std::time::Duration::from_secs(1);
+        let before = SystemTime::now() - Duration::from_secs(1);
         let text = utc();
         assert!(text.len() == "2026-11-21T19:40:58Z".len() && text.ends_with('Z'), "{text}");
         assert!(humantime::parse_rfc3339(&text).unwrap() >= before);

@@ -8,7 +8,7 @@
 
 use crate::child;
 use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
+    event::{PollFd, PollFlags, poll},
     fs::{CWD, Mode, OFlags, openat},
     process::{Resource, Rlimit, Signal, getpid, getppid, set_parent_process_death_signal, setrlimit},
     thread::{
@@ -151,11 +151,6 @@ pub fn run(
     Ok(HelperOutput { stdout: out, stderr: error, succeeded })
 }
 
-fn left(end: Instant) -> Timespec {
-    let left = end.saturating_duration_since(Instant::now());
-    Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) }
-}
-
 /// Drops all privileges between fork and exec.
 fn drop_privileges(command: &mut Command, owner: &Credentials) -> io::Result<()> {
     let own = rustix::process::geteuid().as_raw();
@@ -207,7 +202,7 @@ fn read_outputs(
     {
         let mut all: Vec<PollFd> =
             open.iter().map(|(_, file)| PollFd::from_borrowed_fd(file.as_fd(), PollFlags::IN)).collect();
-        if !poll(&mut all, Some(&left(end))).is_ok_and(|count| count > 0) {
+        if !poll(&mut all, Some(&child::left(end))).is_ok_and(|count| count > 0) {
             break;
         }
         let ready: Vec<bool> = all.iter().map(|one| !one.revents().is_empty()).collect();

@@ -7,9 +7,9 @@ use crate::{
     template::Template,
     timer::Timer,
 };
+use manycore_linux::clock::thread_cpu;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use rustix::time::{ClockId, clock_gettime};
 use std::{
     cell::{Cell, RefCell},
     collections::VecDeque,
@@ -76,7 +76,7 @@ async fn generate(request: &LoadRequest) -> Result<LoadResult> {
         let stream = connect(request.address).await;
         streams.push(stream.map_err(|source| Error::Connect { address: request.address, source })?);
     }
-    let cpu_before = cpu_time();
+    let cpu_before = thread_cpu();
     let shared = Rc::new(Shared::new(request));
     let connections: Vec<_> = (0..)
         .zip(streams)
@@ -94,7 +94,7 @@ async fn generate(request: &LoadRequest) -> Result<LoadResult> {
     };
     // What is not answered by then is counted below.
     let _in_time = time::timeout(GRACE, all).await;
-    Ok(shared.end(cpu_time().saturating_sub(cpu_before)))
+    Ok(shared.end(thread_cpu().saturating_sub(cpu_before)))
 }
 
 async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
@@ -287,10 +287,4 @@ impl Connection {
         }
         Ok(error)
     }
-}
-
-/// Returns the CPU time of this thread.
-fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }

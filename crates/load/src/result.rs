@@ -3,7 +3,7 @@
 use hdrhistogram::Histogram;
 use std::time::Duration;
 
-/// Largest latency that is told apart from larger ones: an hour, in nanoseconds.
+/// Largest latency that is recorded as it is, in nanoseconds: an hour. Longer ones count as this.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
 /// What a load measured, without its warm-up.

@@ -4,11 +4,7 @@
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
-use std::{
-    io,
-    os::fd::OwnedFd,
-    time::{Duration, Instant},
-};
+use std::{io, os::fd::OwnedFd, time::Instant};
 use tokio::io::unix::AsyncFd;
 
 /// A timer.
@@ -30,8 +26,8 @@ impl Timer {
         if left.is_zero() {
             return Ok(());
         }
-        let value = timespec(left);
-        let spec = Itimerspec { it_interval: timespec(Duration::ZERO), it_value: value };
+        let it_value = Timespec::try_from(left).unwrap_or_default();
+        let spec = Itimerspec { it_interval: Timespec::default(), it_value };
         timerfd_settime(self.0.get_ref(), TimerfdTimerFlags::empty(), &spec)?;
         loop {
             let mut ready = self.0.readable().await?;
@@ -43,8 +39,4 @@ impl Timer {
             }
         }
     }
-}
-
-fn timespec(duration: Duration) -> Timespec {
-    Timespec { tv_sec: duration.as_secs() as i64, tv_nsec: i64::from(duration.subsec_nanos()) }
 }

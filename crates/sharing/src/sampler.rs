@@ -6,6 +6,7 @@ use crate::{
     pace::Pace,
     snapshot::{Snapshot, Source},
 };
+use manycore_linux::clock::thread_cpu;
 use manycore_topology::Level;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
@@ -171,6 +172,5 @@ impl<S: Source> Sampling<S> {
 
 /// Returns the CPU time of this thread in nanoseconds.
 fn cpu_ns() -> u64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    thread_cpu().as_nanos() as u64
 }

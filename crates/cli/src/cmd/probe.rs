@@ -1,9 +1,11 @@
 //! `manycore probe`: threads that report on which CPUs they run.
 
 use crate::{cli::ProbeArgs, failure::Outcome, output};
-use manycore_linux::{affinity, clock::now_ns};
+use manycore_linux::{
+    affinity,
+    clock::{now_ns, thread_cpu},
+};
 use manycore_topology::{CpuId, CpuSet};
-use rustix::time::{ClockId, clock_gettime};
 use std::{thread, time::Duration};
 
 /// Maximum time that a thread waits until it is pinned to one CPU.
@@ -69,8 +71,7 @@ fn own_cpu() -> Option<u32> {
 
 /// Returns the CPU time of this thread in nanoseconds.
 fn thread_cpu_ns() -> u64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    thread_cpu().as_nanos() as u64
 }
 
 fn probe_thread(checks: u32, work: Duration, sleep: bool) -> ProbeResult {

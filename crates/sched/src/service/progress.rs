@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use manycore_linux::child;
 use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
+    event::{PollFd, PollFlags, poll},
     io::Errno,
 };
 use std::{
@@ -56,11 +56,9 @@ impl ProgressCommand {
 /// Returns what a program prints, and its exit status if it ends until `deadline`.
 fn output_within(child: &mut Child, deadline: Instant) -> io::Result<(String, Option<ExitStatus>)> {
     let (mut bytes, mut part) = (Vec::new(), [0; 4096]);
-    let left = || deadline.saturating_duration_since(Instant::now());
     if let Some(mut output) = child.stdout.take() {
         loop {
-            let wait = Timespec::try_from(left()).unwrap_or_default();
-            match poll(&mut [PollFd::new(&output, PollFlags::IN)], Some(&wait)) {
+            match poll(&mut [PollFd::new(&output, PollFlags::IN)], Some(&child::left(deadline))) {
                 Ok(0) => break,
                 Ok(_) => {}
                 Err(Errno::INTR) => continue,

@@ -1,20 +1,16 @@
 //! Scans pinned tasks: their CPU time, their affinity, and which CPUs are online.
 
 use crate::placement::enforcer::{AffinityEnforcer, SCAN_INTERVAL, name};
-use manycore_linux::{affinity, clock::now_ns, tasks};
+use manycore_linux::{
+    affinity,
+    clock::{now_ns, thread_cpu},
+    tasks,
+};
 use manycore_topology::CpuSet;
-use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
 
 /// Scans are spaced so that they cost less than 1/200 of a CPU, however many tasks there are.
 const MAX_CPU_FRACTION: u32 = 200;
-
-/// Returns the CPU time of this thread. Wall time would include long waits for the kernel while a CPU goes
-/// offline.
-fn thread_cpu() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-}
 
 /// Maximum time between scans, so that CPUs that go offline or come online are noticed.
 const MAX_SCAN_INTERVAL: Duration = Duration::from_secs(5);
@@ -73,6 +69,7 @@ impl AffinityEnforcer {
 
     /// Scans all tasks, and searches below `roots` for tasks whose creation was not reported.
     pub(super) fn scan_all(&mut self, roots: &dyn Fn() -> Vec<u32>) {
+        // Wall time would include long waits for the kernel while a CPU goes offline.
         let began = thread_cpu();
         self.forget_ended();
         if self.journal.is_some() && self.last_search.elapsed() >= SEARCH_INTERVAL {
