@@ -27,7 +27,9 @@ fn each_thread_gets_its_own_cpu_and_is_seen_there() {
     let arguments =
         ["run", "--place", "close", "--workers", "2", "--check=50%", "--trace", "stay.json", "--"];
     let program = assert_cmd::cargo::cargo_bin!("manycore").to_str().unwrap();
-    let run = home.run(&[&arguments[..], &[program, "probe", "--threads", "2"]].concat());
+    // A second of work: what is seen of the default, 0.1 s, depends on when the sampler runs.
+    let probe = [program, "probe", "--threads", "2", "--checks", "100000"];
+    let run = home.run(&[&arguments[..], &probe[..]].concat());
     let printed = String::from_utf8_lossy(&run.stdout).into_owned();
     assert_eq!(run.status.code(), Some(0), "{printed}{}", String::from_utf8_lossy(&run.stderr));
     assert!(
