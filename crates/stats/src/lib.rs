@@ -77,6 +77,7 @@ mod multiplicity;
 mod normal;
 mod order_statistics;
 mod quantile_ratio;
+mod rank_correlation;
 pub mod shape;
 mod signed_rank;
 mod student;
@@ -89,7 +90,9 @@ pub use multiplicity::{FAMILY_LEVEL, holm_divisors, interim_level};
 pub use normal::{student_quantile, upper_quantile, upper_tail};
 pub use order_statistics::{median_interval, sign_p};
 pub use quantile_ratio::{least_samples, log_quantile_ratio, quantile_interval};
+pub use rank_correlation::spearman;
 pub use signed_rank::{attained_level, signed_rank_p};
+pub use student::critical as student_critical;
 pub use usl::{Usl, UslPoint};
 
 use serde::{Deserialize, Serialize};

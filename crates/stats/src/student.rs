@@ -21,9 +21,9 @@ pub(crate) fn two_sided_tail(t: f64, freedom: usize) -> f64 {
     (1.0 - within).clamp(0.0, 1.0)
 }
 
-/// Returns the value that is exceeded on either side with the probability `level` in total. Infinite for no degrees of
-/// freedom.
-pub(crate) fn critical(level: f64, freedom: usize) -> f64 {
+/// Returns the value that Student's t with `freedom` degrees of freedom exceeds on either side with the probability `level`
+/// in total. Infinite for no degrees of freedom.
+pub fn critical(level: f64, freedom: usize) -> f64 {
     if freedom == 0 {
         return f64::INFINITY;
     }

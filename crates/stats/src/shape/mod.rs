@@ -8,7 +8,7 @@ mod dip;
 
 pub use dip::dip;
 
-use crate::{student, upper_tail};
+use crate::{rank_correlation, student, upper_tail};
 
 /// Minimum number of values for any flag: below it, no rule has enough of them.
 pub const MIN_VALUES: usize = 10;
@@ -103,33 +103,11 @@ fn split(sorted: &[f64]) -> usize {
 pub fn drift(values: &[f64]) -> Option<f64> {
     let logs = logarithms(values)?;
     let n = logs.len();
-    if 2.0 * upper_tail(rank_correlation(&logs).abs() * (n as f64 - 1.0).sqrt()) > DRIFT_LEVEL {
+    if 2.0 * upper_tail(rank_correlation::with_order(&logs).abs() * (n as f64 - 1.0).sqrt()) > DRIFT_LEVEL {
         return None;
     }
     let third = n / 3;
     Some((crate::median(&logs[n - third..])? - crate::median(&logs[..third])?).exp())
-}
-
-/// Returns Spearman's correlation of the values with their order.
-fn rank_correlation(values: &[f64]) -> f64 {
-    let n = values.len();
-    let mut order: Vec<usize> = (0..n).collect();
-    order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
-    let mut ranks = vec![0.0; n];
-    let mut from = 0;
-    while from < n {
-        let same = (from..n).take_while(|&at| values[order[at]] <= values[order[from]]).count();
-        for &index in &order[from..from + same] {
-            ranks[index] = from as f64 + (same - 1) as f64 / 2.0;
-        }
-        from += same;
-    }
-    let middle = (n as f64 - 1.0) / 2.0;
-    let products: f64 =
-        ranks.iter().enumerate().map(|(at, rank)| (at as f64 - middle) * (rank - middle)).sum();
-    let squares: f64 = ranks.iter().map(|rank| (rank - middle).powi(2)).sum();
-    let all = (n as f64).powi(3) / 12.0 - n as f64 / 12.0;
-    if squares > 0.0 { products / (squares * all).sqrt() } else { 0.0 }
 }
 
 /// Returns how many of the first values belong to a slow start: they are the largest of all. If the order has no effect,
