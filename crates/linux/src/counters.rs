@@ -20,6 +20,9 @@ pub struct CpuTicks {
     pub idle: u64,
     /// Ticks that the hypervisor gave to other virtual machines.
     pub steal: u64,
+    /// Ticks in handlers of interrupts and in softirqs, as far as the kernel counts them (a kernel without
+    /// `CONFIG_IRQ_TIME_ACCOUNTING` counts those that a timer tick happens to hit).
+    pub interrupt: u64,
 }
 
 /// Scheduler counters of one thread.
@@ -76,6 +79,17 @@ impl KernelCounters {
     /// in percent (`Documentation/accounting/psi.rst`).
     pub fn cpu_pressure(&self) -> Option<(u64, f64)> {
         self.read("proc/pressure/cpu").and_then(|text| parse_pressure(&text))
+    }
+
+    /// Returns the time in which some task waited for memory, and its share of the last 10 s, as
+    /// [`KernelCounters::cpu_pressure`] does.
+    pub fn memory_pressure(&self) -> Option<(u64, f64)> {
+        self.read("proc/pressure/memory").and_then(|text| parse_pressure(&text))
+    }
+
+    /// Returns the number of page faults that had to wait for a read from a disk (`pgmajfault` of `/proc/vmstat`).
+    pub fn major_faults(&self) -> Option<u64> {
+        self.read("proc/vmstat").and_then(|text| parse_named(&text, "pgmajfault"))
     }
 
     /// Returns the time for which the cgroups of these `cpu.stat` files were throttled, in nanoseconds.
@@ -166,7 +180,13 @@ fn parse_stat(text: &str) -> Vec<CpuTicks> {
             // user nice system idle iowait irq softirq steal; guest times are part of user and nice.
             let at = |index: usize| ticks.get(index).copied().unwrap_or(0);
             let sum = |fields: &[usize]| fields.iter().map(|&field| at(field)).fold(0, u64::saturating_add);
-            Some(CpuTicks { cpu, busy: sum(&[0, 1, 2, 5, 6, 7]), idle: sum(&[3, 4]), steal: at(7) })
+            Some(CpuTicks {
+                cpu,
+                busy: sum(&[0, 1, 2, 5, 6, 7]),
+                idle: sum(&[3, 4]),
+                steal: at(7),
+                interrupt: sum(&[5, 6]),
+            })
         })
         .collect();
     cpus.sort_unstable_by_key(|ticks| ticks.cpu);
@@ -185,12 +205,15 @@ fn parse_pressure(text: &str) -> Option<(u64, f64)> {
     Some((total_us.checked_mul(1000)?, value("avg10=")?.parse().ok()?))
 }
 
+/// Returns the number in the line `name 12` of `/proc/vmstat` or `cpu.stat`.
+fn parse_named(text: &str, name: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
+}
+
 /// cgroup v2 reports `throttled_usec`, v1 `throttled_time` in nanoseconds.
 fn parse_throttled(text: &str) -> Option<u64> {
-    let value = |key: &str| {
-        text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse::<u64>().ok())
-    };
-    value("throttled_usec").and_then(|us| us.checked_mul(1000)).or_else(|| value("throttled_time"))
+    let in_us = parse_named(text, "throttled_usec").and_then(|us| us.checked_mul(1000));
+    in_us.or_else(|| parse_named(text, "throttled_time"))
 }
 
 /// Returns the number in `name : 12` or `name:   12 kB`.
@@ -212,8 +235,8 @@ mod tests {
         assert_eq!(
             parse_stat(text),
             [
-                CpuTicks { cpu: 0, busy: 1350, idle: 8116, steal: 2 },
-                CpuTicks { cpu: 17, busy: 1, idle: 9, steal: 0 }
+                CpuTicks { cpu: 0, busy: 1350, idle: 8116, steal: 2, interrupt: 10 },
+                CpuTicks { cpu: 17, busy: 1, idle: 9, steal: 0, interrupt: 0 }
             ]
         );
     }
@@ -225,6 +248,13 @@ mod tests {
         assert_eq!(parse_throttled("nr_periods 3\nnr_throttled 2\nthrottled_usec 15\n"), Some(15_000));
         assert_eq!(parse_throttled("nr_throttled 2\nthrottled_time 15\n"), Some(15));
         assert_eq!(parse_throttled("usage_usec 1\n"), None);
+    }
+
+    #[test]
+    fn a_line_of_vmstat_is_found_by_its_whole_name() {
+        let text = "pgfault 191\npgmajfault 110819\npgmajfault_s 3\n";
+        assert_eq!(parse_named(text, "pgmajfault"), Some(110_819));
+        assert_eq!(parse_named(text, "pgmaj"), None);
     }
 
     #[test]
@@ -246,6 +276,7 @@ mod tests {
         let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
         assert!(kernel.task(tid).voluntary_switches.is_some());
         assert!(!kernel.cpu_ticks().is_empty());
+        assert!(kernel.major_faults().is_some());
     }
 
     #[test]
@@ -260,7 +291,7 @@ mod tests {
         #[test]
         fn hostile_text_breaks_no_parser(text in "[a-z0-9=.: \n]{0,200}|\\PC{0,80}") {
             let _ = (parse_stat(&text), parse_run_delay(&text), parse_pressure(&text), parse_throttled(&text));
-            let _ = field(&text, "a");
+            let _ = (field(&text, "a"), parse_named(&text, "a"));
         }
     }
 }

@@ -6,10 +6,11 @@
 //!
 //! | interface | modules |
 //! |---|---|
-//! | tasks and their CPUs | `tasks`, `process_reader` (without allocating), `task_state` (files stay open), `affinity`, `pidfd`, `proc_events`, `targets`, `counters`, `clock` |
+//! | tasks and their CPUs | `tasks`, `process_reader` (without allocating), `task_state` (files stay open), `affinity`, `pidfd`, `proc_events`, `process_times`, `targets`, `counters`, `clock` |
 //! | commands | `job` (runs one to its end), `child` (starts one that cannot outlive us), `helper_process` (runs one without our privileges) |
 //! | memory | `memory`, `available_memory`, `memory_policy`, `process_memory`, `memory_lock`, `tmpfs`, `allocator` |
 //! | interrupts | `interrupts` |
+//! | network | `network_counters` |
 //! | schedulers | `sched_ext`, `scheduling_class` |
 //! | resctrl | `resctrl`: state, capabilities, monitors, rates |
 //! | virtual machines | `vms`: running emulators and what they use |
@@ -48,10 +49,12 @@ pub mod line_file;
 pub mod memory;
 pub mod memory_lock;
 pub mod memory_policy;
+pub mod network_counters;
 pub mod pidfd;
 pub mod proc_events;
 pub mod process_memory;
 pub mod process_reader;
+pub mod process_times;
 pub mod realtime;
 pub mod resctrl;
 pub mod sched_ext;

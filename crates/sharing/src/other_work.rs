@@ -81,7 +81,8 @@ mod tests {
     fn time_of_watched_tasks_is_no_other_work() {
         let ticks = |idle: [u64; 4]| -> Vec<CpuTicks> {
             let cpus = idle.into_iter().enumerate();
-            cpus.map(|(cpu, idle)| CpuTicks { cpu: cpu as CpuId, busy: 0, idle, steal: 0 }).collect()
+            cpus.map(|(cpu, idle)| CpuTicks { cpu: cpu as CpuId, busy: 0, idle, steal: 0, interrupt: 0 })
+                .collect()
         };
         let window = Window { snapshots: 20, watched: BTreeMap::from([(1, 20), (2, 8)]) };
         // CPU 0 is idle, CPU 1 runs a watched task, CPU 2 both, CPU 3 only other work.
