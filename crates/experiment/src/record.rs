@@ -10,12 +10,14 @@ mod gate;
 pub mod id;
 pub mod parameter;
 mod requests;
+mod resource;
 mod variant;
 
 pub use check::InvalidRecord;
 pub use description::SAME_NAME;
 pub use gate::{GateDecision, GateOutcome};
 pub use requests::{MAX_POINTS, RequestTimes};
+pub use resource::Resource;
 pub use variant::variant_label;
 
 use crate::spawning::RuntimeRuns;
