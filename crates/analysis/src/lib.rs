@@ -58,6 +58,7 @@ mod other_program;
 mod parallel_modes;
 mod power_analysis;
 mod requests;
+mod resource_trend;
 mod scaling;
 mod scheduler_counters;
 mod spawning;
@@ -83,6 +84,7 @@ pub use noise::NoiseFloor;
 pub use other_program::ProgramComparison;
 pub use parallel_modes::{ParallelMode, ParallelModes};
 pub use requests::{REQUEST_QUANTILES, RequestDistribution, RequestQuantile};
+pub use resource_trend::{ChangeAtCount, ResourcePair, ResourceTrend, ResourceTrends, next_step};
 pub use scaling::{Clock, EventTimeSummary, Scaling, ScalingPoint, Superlinear, UslFit};
 pub use scheduler_counters::SchedulerCounters;
 pub use spawning::{
