@@ -110,7 +110,7 @@ impl ResourceTrends {
         Self { tail_first_move: first_move(&tail), tail, resources }
     }
 
-    /// Returns the resource that is named as the one that moves with the tail: see the rule at the head of this module.
+    /// Returns the resource that is named as the one that moves with the tail, by the rule at the head of `resource_trend.rs`.
     /// `None` where nothing that was measured moves with the tail but totals of the machine, or the tail does not rise.
     pub fn first_to_move(&self) -> Option<&ResourceTrend> {
         self.moving().into_iter().find(|trend| Kind::of(&trend.name) != Kind::Total)

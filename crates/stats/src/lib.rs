@@ -43,6 +43,10 @@
 //! [`shape`] flags outliers, more than one mode, drift and a slow start, each with a rule whose false flags are
 //! calibrated.
 //!
+//! # Two figures of several conditions
+//!
+//! [`spearman`] is the rank correlation of two figures, with an exact p-value for few pairs.
+//!
 //! # One rule for all subcommands
 //!
 //! `verdict` decides. The interval excludes 1: **better** or **worse**. Otherwise it lies within a margin that was

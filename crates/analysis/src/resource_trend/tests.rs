@@ -74,7 +74,15 @@ fn noise_is_rarely_named() {
     // Neither does.
     let noise = named(200, |rng| pairs(rng, |_| 0.0, &[]));
     assert!(noise.get("nothing").copied().unwrap_or(0) >= 190, "{noise:?}");
-    eprintln!("tail alone: {rising:?}; totals alone: {flat:?}; neither: {noise:?}");
+    // Values with a heavy upper tail.
+    let skewed = named(200, |rng| {
+        let mut pairs = pairs(rng, |count| (1.0 + queue(count)).ln(), &[]);
+        let each = pairs.iter_mut().flat_map(|pair| &mut pair.values);
+        each.for_each(|(alone, at)| (*alone, *at) = ((3.0 * *alone).exp(), (3.0 * *at).exp()));
+        pairs
+    });
+    assert!(skewed.get("nothing").copied().unwrap_or(0) >= 190, "{skewed:?}");
+    eprintln!("tail alone: {rising:?}; totals alone: {flat:?}; neither: {noise:?}; skewed: {skewed:?}");
 }
 
 #[test]
