@@ -27,7 +27,11 @@ use crate::{Error, Result, memory, template::InstanceValues};
 use custody::Custody;
 use manycore_linux::process_memory;
 use running::{Running, Start};
-use std::net::{SocketAddr, TcpListener};
+use std::{
+    mem,
+    net::{SocketAddr, TcpListener},
+    thread,
+};
 
 /// Running instances. They are ended, with all that they have started, when this is dropped. If this program is killed, the
 /// cleanup process ends them; `manycore undo` does so if that one was killed too. Without a safeguard, the kernel kills their
@@ -41,6 +45,9 @@ pub struct Instances {
     /// Begun with the first instance. Dropped after the instances.
     custody: Option<Custody>,
 }
+
+/// How many instances are paused, resumed or ended at the same time: a program that manages containers takes 0.1 s for each.
+const AT_ONCE: usize = 8;
 
 #[derive(Debug)]
 struct Instance {
@@ -62,15 +69,12 @@ impl Instances {
     /// instances; [`Error::Start`], [`Error::PortInUse`], [`Error::NotReady`], [`Error::Prepare`]; [`Error::Ended`] if one
     /// has ended by itself. The instances that run stay.
     pub fn set_active(&mut self, count: usize) -> Result {
-        for instance in self.started.iter_mut().take(count).skip(self.active) {
-            instance.running.resume()?;
-        }
+        let (active, there) = (self.active, self.started.len());
+        at_once(&mut self.started[active..count.clamp(active, there)], |running| running.resume())?;
         while self.started.len() < count {
             self.start()?;
         }
-        for instance in self.started.iter_mut().take(self.active).skip(count) {
-            instance.running.pause()?;
-        }
+        at_once(&mut self.started[count.min(active)..active], |running| running.pause())?;
         self.active = count;
         self.check()
     }
@@ -124,8 +128,19 @@ impl Instances {
 
     /// Ends all instances. Returns what could not be ended or removed, in words.
     pub fn end(mut self) -> Option<String> {
-        self.started.clear();
+        self.end_all();
         self.custody.take()?.end()
+    }
+
+    fn end_all(&mut self) {
+        let mut left = mem::take(&mut self.started);
+        let size = left.len().div_ceil(AT_ONCE).max(1);
+        thread::scope(|scope| {
+            while !left.is_empty() {
+                let some = left.split_off(left.len().saturating_sub(size));
+                scope.spawn(move || drop(some));
+            }
+        });
     }
 
     /// Starts the next instance.
@@ -157,4 +172,22 @@ impl Instances {
             InstanceKind::Domain(spec) => Box::new(domain::DomainInstance::start(spec, &start)?),
         })
     }
+}
+
+impl Drop for Instances {
+    fn drop(&mut self) {
+        self.end_all();
+    }
+}
+
+/// Does the same to several instances.
+fn at_once(instances: &mut [Instance], act: impl Fn(&mut dyn Running) -> Result + Sync) -> Result {
+    let size = instances.len().div_ceil(AT_ONCE).max(1);
+    let chunk =
+        |chunk: &mut [Instance]| chunk.iter_mut().try_for_each(|instance| act(instance.running.as_mut()));
+    thread::scope(|scope| {
+        let threads: Vec<_> = instances.chunks_mut(size).map(|some| scope.spawn(|| chunk(some))).collect();
+        // Nothing in it panics.
+        threads.into_iter().try_for_each(|thread| thread.join().unwrap_or(Ok(())))
+    })
 }

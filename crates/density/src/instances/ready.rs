@@ -62,14 +62,17 @@ fn wait_for_command(
     values: &InstanceValues,
 ) -> Result {
     let end = Instant::now() + spec.ready_limit;
+    let mut last = String::new();
     loop {
         running.check()?;
         let left = end.saturating_duration_since(Instant::now());
-        let last = match run(command, values, left)? {
+        match run(command, values, left)? {
             Ok(done) if done.status.success() => return Ok(()),
-            Ok(done) => last_line(&done),
-            Err(timeout) => timeout.to_string(),
-        };
+            Ok(done) => last = last_line(&done),
+            // The last attempt may have had little time, and an earlier one the reason.
+            Err(timeout) if last.is_empty() => last = timeout.to_string(),
+            Err(_) => {}
+        }
         if Instant::now() >= end {
             running.check()?;
             let (index, seconds) = (values.index, spec.ready_limit.as_secs());

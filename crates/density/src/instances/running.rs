@@ -11,7 +11,7 @@ use rustix::{
 use std::{fmt::Debug, time::Instant};
 
 /// A started instance. It ends when it is dropped.
-pub(super) trait Running: Debug {
+pub(super) trait Running: Debug + Send {
     /// Stops all of its processes.
     fn pause(&mut self) -> Result;
 

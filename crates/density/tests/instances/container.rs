@@ -2,7 +2,7 @@
 
 use super::{
     common::{is_alive, is_paused, journals, ports, safeguard, until, words},
-    killed::{KIND, ProgramWithInstances, undo},
+    killed::{KIND, ProgramWithInstances, kill_at_any_moment, undo},
 };
 use manycore_control::container::{self as engine, ContainerEngine};
 use manycore_density::{
@@ -112,6 +112,11 @@ fn with_podman() {
 
     ends_are_named(&spec);
     killed(folder.path());
+    kill_at_any_moment("container", 2, |program| {
+        let mut list = ENGINE.command(&["ps", "--all", "--format", "{{.Names}}"]);
+        let names = String::from_utf8(list.output().unwrap().stdout).unwrap();
+        assert!(!names.contains(&format!("manycore-density-{program}-")), "{names}");
+    });
 }
 
 /// Whether the group of a container is frozen.

@@ -2,7 +2,7 @@
 
 use super::{
     common::{DAEMON, is_alive, journals, service, until},
-    container,
+    container, domain,
 };
 use manycore_control::{
     cleanup::{self, Program},
@@ -30,17 +30,18 @@ fn a_program_with_instances() {
     let Ok(kind) = env::var(KIND) else { return };
     let arguments = ["--ignored", "--exact", "killed::a_cleanup_process", "--nocapture"];
     let cleanup = Program { path: "/proc/self/exe".into(), arguments: arguments.map(Into::into).to_vec() };
-    let spec = match kind.as_str() {
-        "container" => container::spec(3),
-        _ => service(&DAEMON, 3, 18),
+    let (spec, count) = match kind.as_str() {
+        "container" => (container::spec(3), 3),
+        "domain" => (domain::spec(&env::var(domain::URI).unwrap(), 19), 1),
+        _ => (service(&DAEMON, 3, 18), 3),
     };
     let safeguard = Safeguard { journals: journal::folder(), cleanup };
     let mut instances = Instances::new(ServiceSpec { safeguard: Some(safeguard), ..spec });
     loop {
-        instances.set_active(3).unwrap();
+        instances.set_active(count).unwrap();
         let all: Vec<String> = instances.processes().concat().iter().map(u32::to_string).collect();
         println!("@ {}", all.join(" "));
-        instances.set_active(1).unwrap();
+        instances.set_active(count / 2).unwrap();
         println!("@ paused");
     }
 }
@@ -62,15 +63,20 @@ pub struct ProgramWithInstances {
 
 impl ProgramWithInstances {
     pub fn start(kind: &str, folder: &Path) -> Self {
+        Self::start_with(kind, folder, &[])
+    }
+
+    pub fn start_with(kind: &str, folder: &Path, environment: &[(&str, &str)]) -> Self {
         let mut command = Command::new(env::current_exe().unwrap());
         command.args(["--ignored", "--exact", "killed::a_program_with_instances", "--nocapture"]);
         command.env(KIND, kind).env(journal::FOLDER_VARIABLE, folder).stdout(Stdio::piped());
+        command.envs(environment.iter().copied());
         let mut program = child::spawn(&mut command).unwrap();
         let lines = BufReader::new(program.stdout.take().unwrap()).lines();
         Self { program, lines }
     }
 
-    /// Waits until its instances have been started and all but one paused. Returns their processes.
+    /// Waits until its instances have been started and some of them paused. Returns their processes.
     pub fn paused(&mut self) -> Vec<u32> {
         let mut processes = Vec::new();
         loop {
@@ -154,13 +160,17 @@ fn undo_ends_the_instances_of_a_program_that_was_killed_with_its_cleanup_process
     assert_eq!((journals(folder.path()), groups_of(program.program.id())), (0, vec![]));
 }
 
-/// `MANYCORE_TEST_KILLS=50` kills so often.
 #[test]
 fn nothing_is_left_of_a_program_that_is_killed_at_any_moment() {
-    let kills = env::var("MANYCORE_TEST_KILLS").map_or(4, |text| text.parse().unwrap());
-    for _ in 0..kills {
+    kill_at_any_moment("process", 4, |_| {});
+}
+
+/// Kills programs with instances, and checks that nothing is left after `undo`; `check` gets the process id of the program.
+/// `MANYCORE_TEST_KILLS=50` kills so often.
+pub fn kill_at_any_moment(kind: &str, kills: u32, check: impl Fn(u32)) {
+    for _ in 0..env::var("MANYCORE_TEST_KILLS").map_or(kills, |text| text.parse().unwrap()) {
         let folder = tempfile::tempdir().unwrap();
-        let mut program = ProgramWithInstances::start("process", folder.path());
+        let mut program = ProgramWithInstances::start(kind, folder.path());
         let mark = format!("{}={}", journal::FOLDER_VARIABLE, folder.path().display());
         // Any moment of the start, of a pause or of the time between.
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().subsec_nanos();
@@ -170,5 +180,6 @@ fn nothing_is_left_of_a_program_that_is_killed_at_any_moment() {
         let restored = undo(folder.path());
         assert!(restored.iter().all(|restored| restored.failed.is_empty()), "{restored:?}");
         assert_eq!((journals(folder.path()), groups_of(program.program.id())), (0, vec![]));
+        check(program.program.id());
     }
 }
