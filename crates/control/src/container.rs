@@ -52,7 +52,7 @@ pub fn remove(engine: ContainerEngine, name: &str) -> io::Result<bool> {
     if !exists(engine, name)? {
         return Ok(false);
     }
-    match tool::succeed(&mut engine.command(&["rm", "--force", "--volumes", name])) {
+    match tool::end_instance(&mut engine.command(&["rm", "--force", "--volumes", name]), name) {
         Err(error) if exists(engine, name)? => Err(error),
         _ => Ok(true),
     }

@@ -31,7 +31,7 @@ pub fn destroy(uri: &str, name: &str) -> io::Result<bool> {
     if !is_active(uri, name)? {
         return Ok(false);
     }
-    match tool::succeed(&mut command(uri, &["destroy", "--domain", name])) {
+    match tool::end_instance(&mut command(uri, &["destroy", "--domain", name]), name) {
         Err(error) if is_active(uri, name)? => Err(error),
         _ => Ok(true),
     }

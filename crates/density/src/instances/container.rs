@@ -1,14 +1,14 @@
 //! An instance that is a container of podman or docker.
 
 use super::{
-    running::{Running, Start, last_line, wait_for_end, with_descendants},
+    running::{Running, Start, last_line, succeeded, wait_for_end, with_descendants},
     spec::{ContainerNetwork, ContainerSpec, ServiceSpec},
 };
 use crate::{Error, Result, template::InstanceValues};
 use manycore_control::{
     container::{self, ContainerEngine},
     journal::Change,
-    tool::{self, ToolOutput},
+    tool,
 };
 use manycore_linux::pidfd::open_pidfd;
 use std::{
@@ -47,7 +47,7 @@ impl ContainerInstance {
         // The first process is not known before the container runs, so this one is replaced.
         let words = arguments(spec, start.spec, start.values);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let started = tool::run(&mut engine.command(&words), Stdio::null(), START);
+        let started = tool::change_instance(&mut engine.command(&words), &name, Stdio::null(), START);
         let first = started.and_then(|done| succeeded(&done)).and_then(|()| first_process(engine, &name));
         match first {
             Ok(Some((pid, process))) => Ok(Self { index, engine, name, pid, process }),
@@ -67,9 +67,13 @@ impl ContainerInstance {
     }
 
     fn manage(&self, subcommand: &str, what: &'static str) -> Result {
-        let done = tool::run(&mut self.engine.command(&[subcommand, &self.name]), Stdio::null(), LIMIT);
-        let done = done.and_then(|done| succeeded(&done));
-        done.map_err(|source| Error::Manage { index: self.index, what, source })
+        let mut command = self.engine.command(&[subcommand, &self.name]);
+        let done = tool::change_instance(&mut command, &self.name, Stdio::null(), LIMIT);
+        done.and_then(|done| succeeded(&done)).map_err(|source| Error::Manage {
+            index: self.index,
+            what,
+            source,
+        })
     }
 }
 
@@ -141,13 +145,6 @@ fn arguments(spec: &ContainerSpec, service: &ServiceSpec, values: &InstanceValue
     words
 }
 
-fn succeeded(done: &ToolOutput) -> io::Result<()> {
-    if done.status.success() {
-        return Ok(());
-    }
-    Err(io::Error::other(last_line(done)))
-}
-
 /// Asks the engine something about a container. Empty if that fails.
 fn ask(engine: ContainerEngine, arguments: &[&str]) -> String {
     let done = tool::run(&mut engine.command(arguments), Stdio::null(), LIMIT);
@@ -156,8 +153,8 @@ fn ask(engine: ContainerEngine, arguments: &[&str]) -> String {
 
 /// Returns the first process of a container; absent if it has ended.
 fn first_process(engine: ContainerEngine, name: &str) -> io::Result<Option<(u32, OwnedFd)>> {
-    let pid = |_| ask(engine, &["container", "inspect", "--format", "{{.State.Pid}}", name]);
-    let first = pid(());
+    let pid = || ask(engine, &["container", "inspect", "--format", "{{.State.Pid}}", name]);
+    let first = pid();
     let Ok(number) = first.parse::<u32>() else {
         return Err(io::Error::other(format!("the process of container {name} is unknown: {first}")));
     };
@@ -165,7 +162,7 @@ fn first_process(engine: ContainerEngine, name: &str) -> io::Result<Option<(u32,
         return Ok(None);
     };
     // If it still runs, it is the process that was opened.
-    Ok((pid(()) == first).then_some((number, process)))
+    Ok((pid() == first).then_some((number, process)))
 }
 
 /// Returns how a container ended, with what it printed last.

@@ -1,7 +1,7 @@
 //! An instance that is a virtual machine of libvirt.
 
 use super::{
-    running::{Running, Start, last_line, wait_for_end, with_descendants},
+    running::{Running, Start, succeeded, wait_for_end, with_descendants},
     spec::DomainSpec,
 };
 use crate::{Error, Result};
@@ -46,8 +46,9 @@ impl DomainInstance {
             custody.record(&Change::Domain { uri: uri.clone(), name: name.clone() })?;
         }
         let xml = in_memory(&spec.xml.text(start.values));
-        let created = xml.and_then(|xml| run(&uri, &["create", "--file", "/dev/stdin"], xml.into()));
-        match created {
+        let mut create = domain::command(&uri, &["create", "--file", "/dev/stdin"]);
+        let created = xml.and_then(|xml| tool::change_instance(&mut create, &name, xml.into(), LIMIT));
+        match created.and_then(|done| succeeded(&done)) {
             Ok(()) => Ok(Self { index, emulator: emulator(&name), uri, name }),
             Err(source) if source.kind() == io::ErrorKind::NotFound => Err(Error::MissingProgram(PROGRAM)),
             Err(source) => Err(Error::Start { index, program: format!("{PROGRAM} create"), source }),
@@ -55,8 +56,13 @@ impl DomainInstance {
     }
 
     fn manage(&self, subcommand: &str, what: &'static str) -> Result {
-        let done = run(&self.uri, &[subcommand, "--domain", &self.name], Stdio::null());
-        done.map_err(|source| Error::Manage { index: self.index, what, source })
+        let mut command = domain::command(&self.uri, &[subcommand, "--domain", &self.name]);
+        let done = tool::change_instance(&mut command, &self.name, Stdio::null(), LIMIT);
+        done.and_then(|done| succeeded(&done)).map_err(|source| Error::Manage {
+            index: self.index,
+            what,
+            source,
+        })
     }
 }
 
@@ -113,14 +119,6 @@ fn in_memory(text: &str) -> io::Result<File> {
     let mut file = File::from(memfd_create("domain", MemfdFlags::CLOEXEC)?);
     file.write_all(text.as_bytes())?;
     Ok(file)
-}
-
-fn run(uri: &str, arguments: &[&str], input: Stdio) -> io::Result<()> {
-    let done = tool::run(&mut domain::command(uri, arguments), input, LIMIT)?;
-    if done.status.success() {
-        return Ok(());
-    }
-    Err(io::Error::other(last_line(&done)))
 }
 
 /// Returns the emulator of a domain. Its name is ours, so another process that pretends to be one makes it ambiguous, and it

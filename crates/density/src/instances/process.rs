@@ -181,6 +181,6 @@ mod tests {
         assert_eq!(last(b"one\ntwo \n\n  \n"), "two");
         assert_eq!(last(b"one\nthe end"), "the end");
         assert_eq!(last(b""), "");
-        assert_eq!(last(&[b'x'; 100_000]), "x".repeat(500));
+        assert_eq!(last(&vec![b'x'; 100_000]), "x".repeat(500));
     }
 }

@@ -8,7 +8,7 @@ use rustix::{
     event::{PollFd, PollFlags, poll},
     fd::AsFd,
 };
-use std::{fmt::Debug, time::Instant};
+use std::{fmt::Debug, io, time::Instant};
 
 /// A started instance. It ends when it is dropped.
 pub(super) trait Running: Debug + Send {
@@ -74,4 +74,9 @@ pub(super) fn last_line(done: &ToolOutput) -> String {
     }
     let last = done.output.lines().rfind(|line| !line.trim().is_empty());
     last.map(|line| line.trim().chars().take(300).collect()).unwrap_or_default()
+}
+
+/// Takes the failure of a program as an error, with the last line that it printed.
+pub(super) fn succeeded(done: &ToolOutput) -> io::Result<()> {
+    if done.status.success() { Ok(()) } else { Err(io::Error::other(last_line(done))) }
 }

@@ -115,7 +115,13 @@ fn with_podman() {
     kill_at_any_moment("container", 2, |program| {
         let mut list = ENGINE.command(&["ps", "--all", "--format", "{{.Names}}"]);
         let names = String::from_utf8(list.output().unwrap().stdout).unwrap();
-        assert!(!names.contains(&format!("manycore-density-{program}-")), "{names}");
+        let name = format!("manycore-density-{program}-");
+        assert!(!names.contains(&name), "{names}");
+        // Its monitor has the name among its arguments, and ends soon after the last process of the container.
+        let has_name = |pid: u32| {
+            fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.contains(&name))
+        };
+        until(|| !manycore_linux::tasks::all().into_iter().any(has_name));
     });
 }
 

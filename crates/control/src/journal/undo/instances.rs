@@ -6,6 +6,7 @@ use crate::{
     cpuset::PREFIX,
     domain, group_end,
     journal::{change::Change, pending::Pending},
+    tool,
 };
 use std::{
     collections::BTreeSet,
@@ -16,6 +17,14 @@ use std::{
 
 /// Ends all instances. Those that are gone already are not counted.
 pub(super) fn restore(pending: &Pending, restored: &mut UndoResult) {
+    let names = pending.changes.iter().filter_map(|change| match change {
+        Change::Domain { name, .. } | Change::Container { name, .. } => Some(name.as_str()),
+        _ => None,
+    });
+    let names: BTreeSet<&str> = names.collect();
+    if !names.is_empty() {
+        tool::wait_for_changes(&names);
+    }
     // An instance that was started again is recorded again.
     let mut seen = BTreeSet::new();
     for change in &pending.changes {
