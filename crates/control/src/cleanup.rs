@@ -10,7 +10,7 @@
 
 use crate::{
     error::{Error, Result},
-    journal, memory_group,
+    group_end, journal,
     scheduler::MARK,
 };
 use manycore_linux::tasks;
@@ -200,6 +200,12 @@ pub fn run(mut announced: impl Read, remove_sysv: &dyn Fn(&str)) {
             Record::Owner(_) | Record::Done => None,
         })
     };
+    // Processes of one group may be frozen by another.
+    let groups = leftovers().filter_map(|leftover| match leftover {
+        Leftover::Group(path) => Some(path),
+        _ => None,
+    });
+    group_end::kill_all(&groups.collect::<Vec<_>>());
     for leftover in leftovers() {
         match leftover {
             Leftover::Marked(assignment) => {
@@ -208,7 +214,7 @@ pub fn run(mut announced: impl Read, remove_sysv: &dyn Fn(&str)) {
             Leftover::ProcessGroup(leader, start) => {
                 kill_group(*leader, *start);
             }
-            Leftover::Group(path) => drop(memory_group::end(path)),
+            Leftover::Group(path) => drop(group_end::end(path)),
             Leftover::Directory(path) => drop(fs::remove_dir_all(path)),
             Leftover::SystemV(object) => remove_sysv(&object.to_string_lossy()),
             Leftover::Journal(_) => {}
@@ -275,6 +281,12 @@ fn undo_journals(folder: &Path, is_announced: &dyn Fn(&str) -> bool) {
     for pending in journals.iter().filter(|pending| is_announced(&pending.id())) {
         let _ = pending.undo();
     }
+}
+
+/// Returns what a killed owner of these would have sent.
+#[cfg(test)]
+pub(crate) fn announcement(leftovers: &[Leftover]) -> Vec<u8> {
+    leftovers.iter().flat_map(|leftover| Record::Leftover(leftover.clone()).encode()).collect()
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use std::{
 };
 
 /// Beginning of the names of groups that manycore creates.
-const PREFIX: &str = "manycore-";
+pub(crate) const PREFIX: &str = "manycore-";
 
 /// A group created by manycore, below the original group of a process.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl CpusetGroup {
         let entered = parent.flavour == HierarchyKind::Unified && group.is_dir();
         let make = || -> io::Result<()> {
             if parent.flavour == HierarchyKind::Unified {
-                enable(journal, &folder)?;
+                group_dir::enable(journal, &folder, CPUSET)?;
             }
             if !entered {
                 journal.record(&Change::ControlGroup { path: group.clone() })?;
@@ -124,18 +124,6 @@ impl CpusetGroup {
 /// Returns why no cpuset was found for a process.
 fn missing(pid: u32) -> GroupError {
     if tasks::is_alive(pid) { GroupError::NoCpuset } else { GroupError::Ended }
-}
-
-/// Enables cpusets for the children of a version 2 group. If another journal has recorded that it did so,
-/// this journal records it too: the last one to be undone disables it.
-fn enable(journal: &Journal, folder: &Path) -> io::Result<()> {
-    let path = folder.join("cgroup.subtree_control");
-    let change = Change::Controller { path: path.clone(), controller: CPUSET.to_owned() };
-    let enabled = group_dir::has_cpuset(&path.to_string_lossy());
-    if !enabled || journal.other_journals().iter().any(|other| other.changes.contains(&change)) {
-        journal.record(&change)?;
-    }
-    if enabled { Ok(()) } else { fs::write(path, format!("+{CPUSET}")) }
 }
 
 /// Makes a new group a threaded one if its parent contains processes, as the group of a service or a login

@@ -148,14 +148,13 @@ pub enum GroupError {
     /// The cpuset controller is not available to the group of the process.
     #[error("its control group has no cpuset controller")]
     NoCpuset,
-    /// No group above this process lets its children limit memory.
+    /// No group above this process lets its children use a controller.
     #[error(
-        "no parent control group of this process enables the memory controller for its children (+memory in \
-         cgroup.subtree_control)"
+        "no parent control group of this process enables the {0} controller for its children (cgroup.subtree_control)"
     )]
-    NoMemory,
-    /// The new group would escape the limit of the group of this process.
-    #[error("{0} has a memory limit, which would not apply to a group beside it")]
+    NoController(String),
+    /// The new group would escape a limit of the group of this process.
+    #[error("{0} has a limit, which would not apply to a group beside it")]
     Escapes(PathBuf),
     /// The kernel refused it.
     #[error("no {what} can be created in {}: {error}", .parent.display())]

@@ -1,5 +1,6 @@
-//! Directories of control groups: their processes, children and CPUs. Nothing here is recorded in a journal.
+//! Directories of control groups: their processes, children, CPUs and controllers.
 
+use crate::journal::{Change, Journal};
 use manycore_linux::tasks;
 use manycore_topology::{
     cgroup::{self, GroupFolder, HierarchyKind},
@@ -26,26 +27,61 @@ pub(crate) fn cpuset_group_of(tree: &SysTree, pid: u32) -> Option<GroupFolder> {
     let reaches = |folder: &GroupFolder| {
         folder.flavour == HierarchyKind::Named
             || folder.flavour == HierarchyKind::Unified
-                && has_cpuset(&format!("/{}/cgroup.controllers", folder.path))
+                && lists(&Path::new("/").join(&folder.path).join("cgroup.controllers"), CPUSET)
     };
     // The last directory of a hierarchy is the group itself; hierarchies follow each other.
     folders.into_iter().rfind(reaches)
 }
 
-/// Whether a file that lists controllers has `cpuset`.
-pub(crate) fn has_cpuset(path: &str) -> bool {
+/// Whether a file that lists controllers has this one.
+pub(crate) fn lists(path: &Path, controller: &str) -> bool {
     let text = fs::read_to_string(path).unwrap_or_default();
-    text.split_whitespace().any(|name| name == CPUSET)
+    text.split_whitespace().any(|name| name == controller)
 }
 
 /// Disables the controller for the children of a version 2 group, unless one of them uses it. Does nothing if
 /// it is not enabled; it may never have been.
 pub(crate) fn disable(path: &Path, controller: &str) -> io::Result<()> {
-    let Some(folder) = path.parent().filter(|_| has_cpuset(&path.to_string_lossy())) else { return Ok(()) };
-    let uses = |child: &PathBuf| {
-        fs::read_to_string(child.join("cpuset.cpus")).is_ok_and(|cpus| !cpus.trim().is_empty())
+    let Some(folder) = path.parent().filter(|_| lists(path, controller)) else { return Ok(()) };
+    if children(folder).iter().any(|child| uses(child, controller)) {
+        return Ok(());
+    }
+    fs::write(path, format!("-{controller}"))
+}
+
+/// Whether a group has settings of the controller that differ from those of a new group, or gives it to its own children.
+fn uses(group: &Path, controller: &str) -> bool {
+    let read = |file: &str| fs::read_to_string(group.join(file)).unwrap_or_default();
+    let differs = |file: &str, default: &str| {
+        let text = read(file);
+        !text.trim().is_empty() && !text.starts_with(default)
     };
-    if children(folder).iter().any(uses) { Ok(()) } else { fs::write(path, format!("-{controller}")) }
+    let is_set = match controller {
+        CPUSET => differs("cpuset.cpus", "\n"),
+        "cpu" => differs("cpu.max", "max") || differs("cpu.weight", "100\n"),
+        "memory" => {
+            let protected = differs("memory.min", "0\n") || differs("memory.low", "0\n");
+            differs("memory.max", "max") || differs("memory.high", "max") || protected
+        }
+        // Nothing is known of others, so they stay enabled.
+        _ => true,
+    };
+    is_set || lists(&group.join("cgroup.subtree_control"), controller)
+}
+
+/// Enables a controller for the children of a version 2 group. If another journal has recorded that it did so,
+/// this journal records it too: the last one to be undone disables it.
+///
+/// # Errors
+/// The journal or the file cannot be written.
+pub(crate) fn enable(journal: &Journal, folder: &Path, controller: &str) -> io::Result<()> {
+    let path = folder.join("cgroup.subtree_control");
+    let change = Change::Controller { path: path.clone(), controller: controller.to_owned() };
+    let enabled = lists(&path, controller);
+    if !enabled || journal.other_journals().iter().any(|other| other.changes.contains(&change)) {
+        journal.record(&change)?;
+    }
+    if enabled { Ok(()) } else { fs::write(path, format!("+{controller}")) }
 }
 
 pub(crate) fn children(folder: &Path) -> Vec<PathBuf> {
@@ -122,4 +158,34 @@ pub(crate) fn members_below(folder: &Path) -> BTreeSet<u32> {
         open.extend(children(&folder));
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_controller_stays_enabled_while_another_group_uses_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let control = folder.path().join("cgroup.subtree_control");
+        let disables = |controller: &str, child: &[(&str, &str)]| {
+            let group = folder.path().join("child");
+            fs::create_dir(&group).unwrap();
+            for (file, text) in child {
+                fs::write(group.join(file), text).unwrap();
+            }
+            fs::write(&control, "cpuset cpu memory\n").unwrap();
+            disable(&control, controller).unwrap();
+            fs::remove_dir_all(&group).unwrap();
+            fs::read_to_string(&control).unwrap() == format!("-{controller}")
+        };
+        assert!(disables("cpu", &[("cpu.max", "max 100000\n"), ("cpu.weight", "100\n")]));
+        assert!(!disables("cpu", &[("cpu.max", "50000 100000\n"), ("cpu.weight", "100\n")]));
+        assert!(!disables("cpu", &[("cgroup.subtree_control", "cpu\n")]));
+        assert!(disables("memory", &[("memory.max", "max\n"), ("memory.min", "0\n")]));
+        assert!(!disables("memory", &[("memory.max", "max\n"), ("memory.low", "4096\n")]));
+        assert!(disables("cpuset", &[("cpuset.cpus", "\n")]));
+        assert!(!disables("cpuset", &[("cpuset.cpus", "0-1\n")]));
+        assert!(!disables("io", &[]), "it is not enabled");
+    }
 }

@@ -84,17 +84,31 @@
 //! has removed meanwhile is an error.
 //!
 //! `memory_group` is a control group with a memory limit, for programs that may need more memory than there is.
+//!
+//! # Instances
+//!
+//! Instances of a service that is measured end with this program, unlike what `run` and `pin` place. `measured_group` is the
+//! control group of one: with limits, frozen while the instance is not needed, and killed as a whole. `container` and
+//! `domain` remove containers and virtual machines by the names that a journal has. `tool` runs the programs that manage
+//! them.
 #![deny(unsafe_code)]
 
 pub mod cleanup;
 pub mod command_group;
+pub mod container;
 pub mod cpuset;
+pub mod domain;
 pub mod error;
 mod group_dir;
+mod group_end;
+mod group_limits;
+mod group_place;
 pub mod journal;
+pub mod measured_group;
 pub mod memory_group;
 pub mod placement;
 pub mod scheduler;
 pub mod setting;
+pub mod tool;
 
 pub use error::{Error, GroupError, Result};

@@ -3,14 +3,10 @@
 //! limit, the kernel kills processes in the group and nowhere else.
 
 use crate::{
-    GroupError, group_dir,
+    GroupError, group_end, group_limits, group_place,
     journal::{Change, Journal},
 };
-use manycore_topology::{
-    cgroup::{self, GroupFolder, HierarchyKind},
-    sys_tree::SysTree,
-};
-use rustix::process::{Pid, Signal, kill_process};
+use manycore_topology::{cgroup::HierarchyKind, sys_tree::SysTree};
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -41,7 +37,7 @@ impl MemoryGroup {
         let make = || -> io::Result<()> {
             journal.record(&Change::ControlGroup { path: folder.clone() })?;
             fs::create_dir(&folder)?;
-            group.limit(limit)
+            group_limits::limit_memory(&folder, flavour, limit)
         };
         match make() {
             Ok(()) => Ok(group),
@@ -60,24 +56,6 @@ impl MemoryGroup {
     /// Returns the file through which processes enter the group, by writing their id (`0` for the writer).
     pub fn entrance(&self) -> PathBuf {
         self.folder.join("cgroup.procs")
-    }
-
-    /// Sets the limit for memory, and for memory and swap together.
-    fn limit(&self, bytes: u64) -> io::Result<()> {
-        let write = |file: &str, value: &str| fs::write(self.folder.join(file), value);
-        match self.flavour {
-            HierarchyKind::Unified => {
-                write("memory.max", &bytes.to_string())?;
-                // Absent without swap.
-                let _ = write("memory.swap.max", "0");
-            }
-            HierarchyKind::Named | HierarchyKind::Bare => {
-                write("memory.limit_in_bytes", &bytes.to_string())?;
-                // Absent if the kernel does not charge swap to groups.
-                let _ = write("memory.memsw.limit_in_bytes", &bytes.to_string());
-            }
-        }
-        Ok(())
     }
 
     /// Returns the memory charged to the group in bytes: memory of its processes, page cache of files they
@@ -122,33 +100,12 @@ impl MemoryGroup {
     /// # Errors
     /// The group cannot be removed.
     pub fn remove(&self) -> io::Result<()> {
-        end(&self.folder)
+        group_end::end(&self.folder).map(drop)
     }
 
     fn number(&self, file: &str) -> Option<u64> {
         fs::read_to_string(self.folder.join(file)).ok()?.trim().parse().ok()
     }
-}
-
-/// Kills all processes in the group `folder` and removes it.
-///
-/// # Errors
-/// The group cannot be removed.
-pub fn end(folder: &Path) -> io::Result<()> {
-    // Processes that are forked meanwhile are killed in the next round.
-    const ROUNDS: usize = 100;
-    for _ in 0..ROUNDS {
-        let text = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
-        let pids: Vec<Pid> = text.lines().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect();
-        if pids.is_empty() {
-            break;
-        }
-        for pid in pids {
-            let _ = kill_process(pid, Signal::KILL);
-        }
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
-    group_dir::remove(folder)
 }
 
 /// Returns the directory below which [`MemoryGroup::create`] would create a group. Nothing is created.
@@ -162,30 +119,11 @@ pub fn parent_of_own() -> Result<PathBuf, GroupError> {
 
 /// Returns the directory in which a group can be created.
 fn parent_group(tree: &SysTree) -> Result<(PathBuf, HierarchyKind), GroupError> {
-    let folders = cgroup::folders(tree, CONTROLLER);
-    let lists = |folder: &GroupFolder, file: &str| {
-        let text = tree.read(&format!("{}/{file}", folder.path)).unwrap_or_default();
-        text.split_whitespace().any(|name| name == CONTROLLER)
-    };
-    if let Some(own) = folders.iter().rfind(|folder| folder.flavour == HierarchyKind::Named) {
-        return Ok((Path::new("/").join(&own.path), own.flavour));
+    if let Some(own) = group_place::named(tree, CONTROLLER) {
+        return Ok((own, HierarchyKind::Named));
     }
-    let chain: Vec<&GroupFolder> =
-        folders.iter().filter(|folder| folder.flavour == HierarchyKind::Unified).collect();
-    for (index, folder) in chain.iter().enumerate().rev() {
-        let inner = chain.get(index + 1);
-        let escapes = inner.is_some_and(|inner| {
-            tree.read(&format!("{}/memory.max", inner.path)).is_some_and(|limit| limit.trim() != "max")
-        });
-        if escapes {
-            let inner = inner.map_or("", |inner| inner.path.as_str());
-            return Err(GroupError::Escapes(Path::new("/").join(inner)));
-        }
-        if lists(folder, "cgroup.subtree_control") {
-            return Ok((Path::new("/").join(&folder.path), HierarchyKind::Unified));
-        }
-    }
-    Err(GroupError::NoMemory)
+    let place = group_place::unified(tree, &[CONTROLLER], false)?;
+    Ok((place.above, HierarchyKind::Unified))
 }
 
 /// Returns the number after `name` in lines `name number`.

@@ -7,9 +7,10 @@
 //!
 //! The arguments are `redis` or a path, the rate of each instance, the largest count, and the command of an instance.
 
+use manycore_control::cleanup;
 use manycore_density::{
     bound::Bound,
-    instances::ServiceSpec,
+    instances::{Safeguard, ServiceSpec},
     session::{DensityEvent, DensityObserver, DensityRequest, Rate, measure},
     template::CommandTemplate,
 };
@@ -45,6 +46,10 @@ impl DensityObserver for Lines {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
+    if words == [cleanup::SUBCOMMAND] {
+        cleanup::run(std::io::stdin().lock(), &|_| {});
+        return Ok(());
+    }
     let [what, rate, most, command @ ..] = words.as_slice() else {
         return Err("arguments: redis or a path, the rate, the largest count, the command".into());
     };
@@ -58,7 +63,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let command = CommandTemplate::new(command.to_vec())?;
     let request = DensityRequest {
-        service: ServiceSpec { command, address: Ipv4Addr::LOCALHOST.into(), first_port: 7100 },
+        service: ServiceSpec {
+            safeguard: Some(Safeguard::own()),
+            ..ServiceSpec::new(command, Ipv4Addr::LOCALHOST.into(), 7100)
+        },
         template,
         connections: 8,
         rate,

@@ -1,5 +1,7 @@
 //! Why a density could not be measured.
 
+use crate::memory::MemoryShortage;
+use manycore_control::GroupError;
 use std::io;
 
 /// Why a density could not be measured.
@@ -46,6 +48,65 @@ pub enum Error {
         /// The last line that it printed.
         last: String,
     },
+    /// The command that shows whether an instance is ready does not succeed.
+    #[error("instance {index} is not ready within {seconds} s: {command} does not succeed{}", said(.last))]
+    NotReadyByCommand {
+        /// Number of the instance, from 0.
+        index: usize,
+        /// The command.
+        command: String,
+        /// How long it was waited for.
+        seconds: u64,
+        /// The last line that it printed.
+        last: String,
+    },
+    /// The command that prepares an instance failed.
+    #[error("instance {index} cannot be prepared: {command} failed ({status}){}", said(.last))]
+    Prepare {
+        /// Number of the instance, from 0.
+        index: usize,
+        /// The command.
+        command: String,
+        /// How it ended.
+        status: String,
+        /// The last line that it printed.
+        last: String,
+    },
+    /// A command for an instance cannot be run.
+    #[error("instance {index}: {command} cannot be run: {source}")]
+    Helper {
+        /// Number of the instance, from 0.
+        index: usize,
+        /// The command.
+        command: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// A program that manages instances is missing.
+    #[error("{0} is not installed, and the instances need it")]
+    MissingProgram(&'static str),
+    /// The program that manages instances cannot do what is needed.
+    #[error("instance {index} cannot be {what}: {source}")]
+    Manage {
+        /// Number of the instance, from 0.
+        index: usize,
+        /// What it should be: `paused`.
+        what: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+    /// The limits of instances cannot be set on this machine.
+    #[error("instances cannot be limited: {0}")]
+    Unlimited(GroupError),
+    /// The limits or the places of instances are invalid.
+    #[error("{0}")]
+    Limits(String),
+    /// The memory does not hold so many instances.
+    #[error(transparent)]
+    Memory(#[from] MemoryShortage),
+    /// The journal or the cleanup process.
+    #[error(transparent)]
+    Control(#[from] manycore_control::Error),
     /// Another program uses the port of an instance.
     #[error("port {port} of instance {index} is in use by another program: choose others with --ports")]
     PortInUse {
@@ -71,11 +132,21 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether a right, a file system or a program is missing, and not that the request is wrong.
+    pub fn is_missing(&self) -> bool {
+        matches!(self, Self::MissingProgram(_) | Self::Unlimited(_) | Self::Control(_))
+    }
+
     /// Whether it says that the machine cannot hold so many instances, and not that the request is wrong.
     pub(crate) fn is_of_count(&self) -> bool {
         matches!(
             self,
-            Self::Ended { .. } | Self::NotReady { .. } | Self::Load(manycore_load::Error::Connect { .. })
+            Self::Ended { .. }
+                | Self::NotReady { .. }
+                | Self::NotReadyByCommand { .. }
+                | Self::Prepare { .. }
+                | Self::Memory(_)
+                | Self::Load(manycore_load::Error::Connect { .. })
         )
     }
 }

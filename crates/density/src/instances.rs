@@ -1,91 +1,87 @@
-//! Instances of a service as processes: started when they are needed first, stopped while they are not.
+//! Instances of a service: started when they are needed first, paused while they are not, and ended with all that they have
+//! started.
+//!
+//! | part | what it is |
+//! |---|---|
+//! | `spec` | what instances are: commands, limits, places, readiness |
+//! | `custody` | the journal and the cleanup process, which end instances if this program cannot |
+//! | `running` | what each kind of instance can do |
+//! | `process`, `container`, `domain` | the kinds |
+//! | `ready` | readiness and preparation |
 
-use crate::{
-    Error, Result,
-    template::{CommandTemplate, InstanceValues},
+mod container;
+mod custody;
+mod domain;
+mod process;
+mod ready;
+mod running;
+mod spec;
+
+pub use manycore_control::container::ContainerEngine;
+pub use spec::{
+    ContainerNetwork, ContainerSpec, DomainSpec, DomainTemplate, InstanceKind, InstanceLimits, Readiness,
+    Safeguard, ServiceSpec,
 };
-use manycore_linux::child;
-use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::{Error, Result, memory, template::InstanceValues};
+use custody::Custody;
+use manycore_linux::process_memory;
+use running::{Running, Start};
 use std::{
-    io::{BufRead, BufReader},
-    net::{IpAddr, SocketAddr, TcpListener, TcpStream},
-    process::{Child, Command, Stdio},
-    sync::{Arc, Mutex, PoisonError, mpsc},
+    mem,
+    net::{SocketAddr, TcpListener},
     thread,
-    time::{Duration, Instant},
 };
 
-/// How long an instance may take until it accepts connections.
-const READY: Duration = Duration::from_secs(30);
-/// Pause between two attempts to connect.
-const RETRY: Duration = Duration::from_millis(5);
-/// An attempt to connect ends after this time.
-const CONNECT: Duration = Duration::from_secs(1);
-/// How long the last output of an instance that has ended is waited for.
-const LAST_WORDS: Duration = Duration::from_secs(1);
-
-/// How instances are started.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ServiceSpec {
-    /// The command.
-    pub command: CommandTemplate,
-    /// The address on which all serve.
-    pub address: IpAddr,
-    /// The port of the first; each further one has the next.
-    pub first_port: u16,
-}
-
-/// Running instances. They are killed, with all that they have started, when this is dropped. If this program is killed, the
-/// kernel kills them, but not what they have started.
+/// Running instances. They are ended, with all that they have started, when this is dropped. If this program is killed, the
+/// cleanup process ends them; `manycore undo` does so if that one was killed too. Without a safeguard, the kernel kills their
+/// processes, but not what those have started.
 #[derive(Debug)]
 pub struct Instances {
     spec: ServiceSpec,
     started: Vec<Instance>,
-    /// The first so many run; the others are stopped.
+    /// The first so many run; the others are paused.
     active: usize,
+    /// Begun with the first instance. Dropped after the instances.
+    custody: Option<Custody>,
 }
+
+/// How many instances are paused, resumed or ended at the same time: a program that manages containers takes 0.1 s for each.
+const AT_ONCE: usize = 8;
 
 #[derive(Debug)]
 struct Instance {
-    index: usize,
     server: SocketAddr,
-    child: Child,
-    /// The last line of its standard error.
-    said: Arc<Mutex<String>>,
-    /// Disconnected when its standard error has ended.
-    reading: mpsc::Receiver<()>,
+    running: Box<dyn Running>,
 }
 
 impl Instances {
     /// Prepares instances. None is started.
     pub fn new(spec: ServiceSpec) -> Self {
-        Self { spec, started: Vec::new(), active: 0 }
+        Self { spec, started: Vec::new(), active: 0, custody: None }
     }
 
-    /// Makes the first `count` instances run, and stops all others (SIGSTOP). Instances that are not there are started,
-    /// and waited for until they accept connections.
+    /// Makes the first `count` instances run, and pauses all others. Instances that are not there are started, waited for
+    /// until they are ready, and prepared.
     ///
     /// # Errors
-    /// [`Error::Start`], [`Error::PortInUse`], [`Error::NotReady`]; [`Error::Ended`] if one has ended by itself. The
-    /// instances that run stay.
+    /// [`Error::Limits`], [`Error::Template`], [`Error::Unlimited`] and [`Error::MissingProgram`] if there can be no such
+    /// instances; [`Error::Start`], [`Error::PortInUse`], [`Error::NotReady`], [`Error::Prepare`]; [`Error::Ended`] if one
+    /// has ended by itself. The instances that run stay.
     pub fn set_active(&mut self, count: usize) -> Result {
-        for instance in self.started.iter().take(count).skip(self.active) {
-            instance.signal(Signal::CONT)?;
-        }
+        let (active, there) = (self.active, self.started.len());
+        at_once(&mut self.started[active..count.clamp(active, there)], |running| running.resume())?;
         while self.started.len() < count {
-            let instance = Instance::start(&self.spec, self.started.len())?;
-            self.started.push(instance);
+            self.start()?;
         }
-        for instance in self.started.iter().take(self.active).skip(count) {
-            instance.signal(Signal::STOP)?;
-        }
+        at_once(&mut self.started[count.min(active)..active], |running| running.pause())?;
         self.active = count;
         self.check()
     }
 
     /// Removes the instances that have ended, and all behind them: they are started again when they are needed.
     pub fn remove_ended(&mut self) {
-        let first = self.started.iter_mut().position(|instance| instance.check().is_err());
+        let first = self.started.iter_mut().position(|instance| instance.running.check().is_err());
         if let Some(first) = first {
             self.started.truncate(first);
             self.active = self.active.min(first);
@@ -97,9 +93,9 @@ impl Instances {
         self.started.iter().take(self.active).map(|instance| instance.server).collect()
     }
 
-    /// Returns the process of each running instance.
-    pub fn processes(&self) -> Vec<u32> {
-        self.started.iter().take(self.active).map(|instance| instance.child.id()).collect()
+    /// Returns all processes of each running instance, its first one first.
+    pub fn processes(&self) -> Vec<Vec<u32>> {
+        self.started.iter().take(self.active).map(|instance| instance.running.processes()).collect()
     }
 
     /// Checks that all instances are there.
@@ -107,101 +103,91 @@ impl Instances {
     /// # Errors
     /// [`Error::Ended`] with the first that is not.
     pub fn check(&mut self) -> Result {
-        self.started.iter_mut().try_for_each(Instance::check)
+        self.started.iter_mut().try_for_each(|instance| instance.running.check())
     }
-}
 
-impl Instance {
-    fn start(spec: &ServiceSpec, index: usize) -> Result<Self> {
-        let port = u16::try_from(usize::from(spec.first_port) + index).map_err(|_| {
-            let first = spec.first_port;
-            Error::Template(format!(
-                "instance {index} has no port: ports begin with {first} and end with 65535"
-            ))
-        })?;
-        let server = SocketAddr::new(spec.address, port);
+    /// Checks that the memory holds `count` instances: as much for each as its limit, or as the first one has now. Does
+    /// nothing if neither is known.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] with the arithmetic.
+    pub fn check_memory(&self, count: usize) -> Result {
+        let used = |instance: &Instance| {
+            let of_processes =
+                || process_memory::read(&instance.running.processes().into_iter().collect()).pss_bytes;
+            instance.running.memory().or_else(of_processes).unwrap_or(0)
+        };
+        let measured = || self.started.first().map(used);
+        let each = self.spec.limits.memory.or_else(measured).filter(|&bytes| bytes > 0);
+        if let (Some(each), Some(free)) = (each, memory::available()) {
+            let ours: u64 = self.started.iter().map(used).sum();
+            memory::check(free.saturating_add(ours), each, count)?;
+        }
+        Ok(())
+    }
+
+    /// Ends all instances. Returns what could not be ended or removed, in words.
+    pub fn end(mut self) -> Option<String> {
+        self.end_all();
+        self.custody.take()?.end()
+    }
+
+    fn end_all(&mut self) {
+        let mut left = mem::take(&mut self.started);
+        let size = left.len().div_ceil(AT_ONCE).max(1);
+        thread::scope(|scope| {
+            while !left.is_empty() {
+                let some = left.split_off(left.len().saturating_sub(size));
+                scope.spawn(move || drop(some));
+            }
+        });
+    }
+
+    /// Starts the next instance.
+    fn start(&mut self) -> Result {
+        self.spec.check()?;
+        if let Some(safeguard) = self.spec.safeguard.as_ref().filter(|_| self.custody.is_none()) {
+            self.custody = Some(Custody::begin(safeguard)?);
+        }
+        let index = self.started.len();
+        let own = || format!("{}-{index}", std::process::id());
+        let name = self.custody.as_ref().map_or_else(own, |custody| custody.name(index));
+        let values = self.spec.values(index, format!("manycore-{name}"))?;
+        let server = SocketAddr::new(values.address, values.port);
         // A server that is there already would be measured in place of the instance.
         if TcpListener::bind(server).is_err_and(|error| error.kind() == std::io::ErrorKind::AddrInUse) {
-            return Err(Error::PortInUse { index, port });
+            return Err(Error::PortInUse { index, port: values.port });
         }
-        let values = InstanceValues { index, port, address: spec.address, cpus: String::new() };
-        let words = spec.command.words(&values);
-        let failed = |source| Error::Start { index, program: words[0].clone(), source };
-        let mut command = Command::new(&words[0]);
-        command.args(&words[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut child = child::spawn(&mut command).map_err(failed)?;
-        let said = Arc::new(Mutex::new(String::new()));
-        let (is_reading, reading) = mpsc::channel();
-        if let Some(output) = child.stderr.take() {
-            let said = Arc::clone(&said);
-            // It ends with the output.
-            let _reader = thread::spawn(move || {
-                keep_last(BufReader::new(output), &said);
-                drop(is_reading);
-            });
-        }
-        let mut instance = Self { index, server, child, said, reading };
-        instance.wait_until_ready()?;
-        Ok(instance)
+        let mut running = self.start_kind(&values)?;
+        ready::make_ready(running.as_mut(), &self.spec, &values)?;
+        self.started.push(Instance { server, running });
+        Ok(())
     }
 
-    fn wait_until_ready(&mut self) -> Result {
-        let end = Instant::now() + READY;
-        loop {
-            self.check()?;
-            if TcpStream::connect_timeout(&self.server, CONNECT).is_ok() {
-                return Ok(());
-            }
-            if Instant::now() > end {
-                let (index, port, seconds) = (self.index, self.server.port(), READY.as_secs());
-                return Err(Error::NotReady { index, port, seconds, last: self.last() });
-            }
-            // Nothing says when a program begins to listen; its end wakes this up.
-            let retry = Instant::now() + RETRY;
-            let waited = child::wait_until(&mut self.child, retry);
-            waited.map_err(|source| Error::System { what: "cannot wait for an instance", source })?;
-        }
-    }
-
-    fn check(&mut self) -> Result {
-        let status = self.child.try_wait();
-        match status.map_err(|source| Error::System { what: "cannot wait for an instance", source })? {
-            None => Ok(()),
-            Some(status) => {
-                // What it has started may hold its output open.
-                let _read = self.reading.recv_timeout(LAST_WORDS);
-                Err(Error::Ended { index: self.index, status: status.to_string(), last: self.last() })
-            }
-        }
-    }
-
-    fn signal(&self, signal: Signal) -> Result {
-        let group = Pid::from_child(&self.child);
-        match kill_process_group(group, signal) {
-            // It has ended; the check that follows says so.
-            Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
-            Err(error) => Err(Error::System { what: "cannot signal an instance", source: error.into() }),
-        }
-    }
-
-    fn last(&self) -> String {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn start_kind(&mut self, values: &InstanceValues) -> Result<Box<dyn Running>> {
+        let start = Start { spec: &self.spec, values, custody: self.custody.as_mut() };
+        Ok(match &self.spec.kind {
+            InstanceKind::Process(command) => Box::new(process::ProcessInstance::start(command, start)?),
+            InstanceKind::Container(spec) => Box::new(container::ContainerInstance::start(spec, &start)?),
+            InstanceKind::Domain(spec) => Box::new(domain::DomainInstance::start(spec, &start)?),
+        })
     }
 }
 
-impl Drop for Instance {
+impl Drop for Instances {
     fn drop(&mut self) {
-        child::kill(&mut self.child);
+        self.end_all();
     }
 }
 
-/// Keeps the last line of an output that is not empty. Reads to its end, so that the program is never blocked.
-fn keep_last(output: impl BufRead, said: &Mutex<String>) {
-    const LONGEST: usize = 500;
-    for line in output.split(b'\n').map_while(std::result::Result::ok) {
-        let text = String::from_utf8_lossy(&line[..line.len().min(LONGEST)]).trim().to_owned();
-        if !text.is_empty() {
-            *said.lock().unwrap_or_else(PoisonError::into_inner) = text;
-        }
-    }
+/// Does the same to several instances.
+fn at_once(instances: &mut [Instance], act: impl Fn(&mut dyn Running) -> Result + Sync) -> Result {
+    let size = instances.len().div_ceil(AT_ONCE).max(1);
+    let chunk =
+        |chunk: &mut [Instance]| chunk.iter_mut().try_for_each(|instance| act(instance.running.as_mut()));
+    thread::scope(|scope| {
+        let threads: Vec<_> = instances.chunks_mut(size).map(|some| scope.spawn(|| chunk(some))).collect();
+        // Nothing in it panics.
+        threads.into_iter().try_for_each(|thread| thread.join().unwrap_or(Ok(())))
+    })
 }

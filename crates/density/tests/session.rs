@@ -17,11 +17,11 @@ fn request(command: &str, test: u16) -> DensityRequest {
     let is_free = |port: &u16| (*port..port + 4).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok());
     let begin = 30_000 + test * 1000 + std::process::id() as u16 % 900;
     DensityRequest {
-        service: ServiceSpec {
-            command: CommandTemplate::new(words).unwrap(),
-            address: "127.0.0.1".parse().unwrap(),
-            first_port: (begin..begin + 90).step_by(4).find(is_free).unwrap(),
-        },
+        service: ServiceSpec::new(
+            CommandTemplate::new(words).unwrap(),
+            "127.0.0.1".parse().unwrap(),
+            (begin..begin + 90).step_by(4).find(is_free).unwrap(),
+        ),
         template: Template::http("localhost", "/", 1).unwrap(),
         connections: 2,
         rate: Rate::PerSecond(100.0),

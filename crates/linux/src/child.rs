@@ -135,6 +135,14 @@ pub fn enter_cgroup(command: &mut Command, file: File) {
     }
 }
 
+/// Does the same, but the program does not start if it cannot enter.
+pub fn must_enter_cgroup(command: &mut Command, file: File) {
+    // SAFETY: the closure makes a system call and allocates nothing.
+    unsafe {
+        command.pre_exec(move || rustix::io::write(&file, b"0").map(drop).map_err(io::Error::from));
+    }
+}
+
 /// Makes `command` the first process that the kernel kills when memory is exhausted (`oom_score_adj`, proc(5)). Also
 /// makes it enter a control group by writing to `entrance` (its `cgroup.procs`) before it executes the program.
 pub fn prefer_oom_kill(command: &mut Command, entrance: Option<File>) {

@@ -1,5 +1,6 @@
 //! The contents of a journal: a header, and the changes.
 
+use crate::container::ContainerEngine;
 use manycore_topology::CpuSet;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -90,11 +91,30 @@ pub enum Change {
         /// Its directory.
         path: PathBuf,
     },
+    /// The control group of an instance of a measured service is created. Its processes are killed when this is undone.
+    MeasuredGroup {
+        /// Its directory.
+        path: PathBuf,
+    },
+    /// A container is created for an instance of a measured service.
+    Container {
+        /// The program that manages it.
+        engine: ContainerEngine,
+        /// Its name.
+        name: String,
+    },
+    /// A transient virtual machine is created for an instance of a measured service.
+    Domain {
+        /// The connection of libvirt.
+        uri: String,
+        /// Its name.
+        name: String,
+    },
     /// A controller is enabled for the children of a version 2 group.
     Controller {
         /// `cgroup.subtree_control` of the group.
         path: PathBuf,
-        /// `cpuset`.
+        /// `cpuset`, `cpu` or `memory`.
         controller: String,
     },
     /// A group of cache and memory bandwidth control (`resctrl`) is created.

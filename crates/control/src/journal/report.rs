@@ -130,6 +130,13 @@ fn counts(changes: &[Change]) -> String {
         (count(|change| matches!(change, Change::Command { .. })), "command", "commands"),
         (count(|change| matches!(change, Change::Affinity { .. })), "affinity", "affinities"),
         (count(|change| matches!(change, Change::ControlGroup { .. })), "control group", "control groups"),
+        (
+            count(|change| matches!(change, Change::MeasuredGroup { .. })),
+            "control group of an instance",
+            "control groups of instances",
+        ),
+        (count(|change| matches!(change, Change::Container { .. })), "container", "containers"),
+        (count(|change| matches!(change, Change::Domain { .. })), "virtual machine", "virtual machines"),
         (count(|change| matches!(change, Change::ProcessMoved { .. })), "process moved", "processes moved"),
         (count(|change| matches!(change, Change::Setting { .. })), "setting", "settings"),
         (
@@ -188,6 +195,9 @@ fn restored(journal: &Pending, result: &UndoResult) -> String {
     let counted = [
         (result.tasks, "task", "tasks", "CPUs restored"),
         (result.processes_moved_back, "process", "processes", "moved back"),
+        (result.processes_killed, "process", "processes", "killed"),
+        (result.containers, "container", "containers", "removed"),
+        (result.domains, "virtual machine", "virtual machines", "ended"),
         (result.control_groups, "control group", "control groups", "removed"),
         (result.settings, "setting", "settings", "restored"),
         (result.schedulers, "program of a scheduler", "programs of schedulers", "ended"),

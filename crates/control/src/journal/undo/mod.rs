@@ -1,5 +1,6 @@
-//! Undoes the changes of a journal: first schedulers, then tasks and their control groups, then resctrl groups, then settings.
+//! Undoes the changes of a journal: first instances of measured services and schedulers, then tasks and their control groups, then resctrl groups, then settings.
 
+mod instances;
 mod limits;
 mod resctrl_groups;
 mod result;
@@ -61,6 +62,7 @@ impl Pending {
                 ));
                 return restored;
             }
+            instances::restore(self, &mut restored);
             schedulers::restore(self, &mut restored);
             scheduling_classes::restore(self, &mut restored);
             self.restore_tasks(&mut restored);

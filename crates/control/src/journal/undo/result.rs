@@ -14,6 +14,12 @@ pub struct UndoResult {
     pub processes_moved_back: usize,
     /// Number of control groups that were removed.
     pub control_groups: usize,
+    /// Number of processes of measured instances that were killed.
+    pub processes_killed: usize,
+    /// Number of containers of measured instances that were removed.
+    pub containers: usize,
+    /// Number of virtual machines of measured instances that were ended.
+    pub domains: usize,
     /// Number of kernel settings that were restored.
     pub settings: usize,
     /// Number of processes that kept a scheduler loaded and were ended.

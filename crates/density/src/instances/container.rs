@@ -1,0 +1,217 @@
+//! An instance that is a container of podman or docker.
+
+use super::{
+    running::{Running, Start, last_line, succeeded, wait_for_end, with_descendants},
+    spec::{ContainerNetwork, ContainerSpec, ServiceSpec},
+};
+use crate::{Error, Result, template::InstanceValues};
+use manycore_control::{
+    container::{self, ContainerEngine},
+    journal::Change,
+    tool,
+};
+use manycore_linux::pidfd::open_pidfd;
+use std::{
+    io,
+    os::fd::OwnedFd,
+    process::Stdio,
+    time::{Duration, Instant},
+};
+
+/// How long the start of a container may take: the engine may have to load the image from elsewhere.
+const START: Duration = Duration::from_mins(10);
+/// How long other subcommands of the engine may take.
+const LIMIT: Duration = Duration::from_mins(1);
+
+/// A running container.
+#[derive(Debug)]
+pub(super) struct ContainerInstance {
+    index: usize,
+    engine: ContainerEngine,
+    name: String,
+    /// Its first process.
+    pid: u32,
+    process: OwnedFd,
+}
+
+impl ContainerInstance {
+    pub(super) fn start(spec: &ContainerSpec, start: &Start<'_>) -> Result<Self> {
+        let (index, engine, name) = (start.values.index, spec.engine, start.values.name.clone());
+        if let Some(custody) = &start.custody {
+            custody.record(&Change::Container { engine, name: name.clone() })?;
+        }
+        let failed = |source: io::Error| match source.kind() {
+            io::ErrorKind::NotFound => Error::MissingProgram(engine.program()),
+            _ => Error::Start { index, program: engine.program().to_owned(), source },
+        };
+        // The first process is not known before the container runs, so this one is replaced.
+        let words = arguments(spec, start.spec, start.values);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let started = tool::change_instance(&mut engine.command(&words), &name, Stdio::null(), START);
+        let first = started.and_then(|done| succeeded(&done)).and_then(|()| first_process(engine, &name));
+        match first {
+            Ok(Some((pid, process))) => Ok(Self { index, engine, name, pid, process }),
+            Ok(None) => {
+                let error = ended(index, engine, &name);
+                let _ = container::remove(engine, &name);
+                Err(error)
+            }
+            Err(error) => {
+                // A container that cannot run was created nevertheless.
+                if error.kind() != io::ErrorKind::NotFound {
+                    let _ = container::remove(engine, &name);
+                }
+                Err(failed(error))
+            }
+        }
+    }
+
+    fn manage(&self, subcommand: &str, what: &'static str) -> Result {
+        let mut command = self.engine.command(&[subcommand, &self.name]);
+        let done = tool::change_instance(&mut command, &self.name, Stdio::null(), LIMIT);
+        done.and_then(|done| succeeded(&done)).map_err(|source| Error::Manage {
+            index: self.index,
+            what,
+            source,
+        })
+    }
+}
+
+impl Running for ContainerInstance {
+    fn pause(&mut self) -> Result {
+        self.check()?;
+        self.manage("pause", "paused")
+    }
+
+    fn resume(&mut self) -> Result {
+        self.check()?;
+        self.manage("unpause", "resumed")
+    }
+
+    fn check(&mut self) -> Result {
+        if wait_for_end(&self.process, Instant::now()) {
+            return Err(ended(self.index, self.engine, &self.name));
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self, until: Instant) -> Result {
+        wait_for_end(&self.process, until);
+        Ok(())
+    }
+
+    /// Daemons in a container become children of its first process.
+    fn processes(&self) -> Vec<u32> {
+        with_descendants(self.pid)
+    }
+}
+
+impl Drop for ContainerInstance {
+    fn drop(&mut self) {
+        // What is left of it is undone with the journal.
+        let _ = container::remove(self.engine, &self.name);
+    }
+}
+
+/// Returns the arguments that start the container of an instance.
+fn arguments(spec: &ContainerSpec, service: &ServiceSpec, values: &InstanceValues) -> Vec<String> {
+    // The removal of a container sends its stop signal first, and waits ten seconds for the end.
+    let mut words: Vec<String> =
+        ["run", "--detach", "--stop-signal", "KILL", "--name", &values.name].map(str::to_owned).to_vec();
+    let mut add = |option: &str, value: String| words.extend([option.to_owned(), value]);
+    add("--label", format!("manycore.instance={}", values.index));
+    match spec.network {
+        ContainerNetwork::Host => add("--network", "host".to_owned()),
+        ContainerNetwork::Publish(inner) => {
+            let address = match values.address {
+                std::net::IpAddr::V4(address) => address.to_string(),
+                std::net::IpAddr::V6(address) => format!("[{address}]"),
+            };
+            add("--publish", format!("{address}:{}:{inner}", values.port));
+        }
+    }
+    if let Some(cpus) = service.limits.cpus {
+        add("--cpus", cpus.to_string());
+    }
+    if let Some(bytes) = service.limits.memory {
+        add("--memory", bytes.to_string());
+    }
+    if !values.cpus.is_empty() {
+        add("--cpuset-cpus", values.cpus.clone());
+    }
+    words.extend(spec.options.words(values));
+    words.push(values.replace_in(&spec.image));
+    words.extend(spec.command.words(values));
+    words
+}
+
+/// Asks the engine something about a container. Empty if that fails.
+fn ask(engine: ContainerEngine, arguments: &[&str]) -> String {
+    let done = tool::run(&mut engine.command(arguments), Stdio::null(), LIMIT);
+    done.map(|done| last_line(&done)).unwrap_or_default()
+}
+
+/// Returns the first process of a container; absent if it has ended.
+fn first_process(engine: ContainerEngine, name: &str) -> io::Result<Option<(u32, OwnedFd)>> {
+    let pid = || ask(engine, &["container", "inspect", "--format", "{{.State.Pid}}", name]);
+    let first = pid();
+    let Ok(number) = first.parse::<u32>() else {
+        return Err(io::Error::other(format!("the process of container {name} is unknown: {first}")));
+    };
+    let Some(process) = Some(number).filter(|&pid| pid > 0).and_then(|pid| open_pidfd(pid).ok()) else {
+        return Ok(None);
+    };
+    // If it still runs, it is the process that was opened.
+    Ok((pid() == first).then_some((number, process)))
+}
+
+/// Returns how a container ended, with what it printed last.
+fn ended(index: usize, engine: ContainerEngine, name: &str) -> Error {
+    let status = ask(engine, &["container", "inspect", "--format", "{{.State.ExitCode}}", name]);
+    let last = ask(engine, &["logs", "--tail", "5", name]);
+    Error::Ended { index, status: format!("exit status: {status}"), last }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::template::CommandTemplate;
+
+    #[test]
+    fn a_container_gets_its_name_port_limits_and_cpus() {
+        let words = |text: &str| {
+            CommandTemplate::arguments(text.split_whitespace().map(str::to_owned).collect()).unwrap()
+        };
+        let spec = ContainerSpec {
+            engine: ContainerEngine::Podman,
+            image: "docker.io/redis".to_owned(),
+            options: words("--volume /srv/{index}:/data"),
+            command: words("redis-server --port 6379"),
+            network: ContainerNetwork::Publish(6379),
+        };
+        let mut service = ServiceSpec::new(words("unused"), "127.0.0.1".parse().unwrap(), 7000);
+        service.limits.cpus = Some(0.2);
+        service.limits.memory = Some(8 << 20);
+        service.places = vec!["2-3".parse().unwrap()];
+        let values = service.values(1, "manycore-density-9-1".to_owned()).unwrap();
+        assert_eq!(
+            arguments(&spec, &service, &values).join(" "),
+            "run --detach --stop-signal KILL --name manycore-density-9-1 --label manycore.instance=1 --publish \
+             127.0.0.1:7001:6379 --cpus 0.2 --memory 8388608 --cpuset-cpus 2-3 --volume /srv/1:/data docker.io/redis \
+             redis-server --port 6379"
+        );
+        let service = ServiceSpec::new(words("unused"), "::1".parse().unwrap(), 7000);
+        let values = service.values(0, "n".to_owned()).unwrap();
+        let host = ContainerSpec {
+            network: ContainerNetwork::Host,
+            command: words("server {port}"),
+            ..spec.clone()
+        };
+        let text = arguments(&host, &service, &values).join(" ");
+        assert!(
+            text.contains("--network host --volume /srv/0:/data") && text.ends_with("server 7000"),
+            "{text}"
+        );
+        assert!(arguments(&spec, &service, &values).contains(&"[::1]:7000:6379".to_owned()));
+    }
+}
