@@ -44,6 +44,7 @@ mod affinity;
 mod comparison;
 mod contention;
 mod deciding;
+mod density;
 pub mod differences;
 mod distribution;
 mod disturbance;
@@ -74,6 +75,7 @@ pub use comparison::{
     settling,
 };
 pub use contention::{ContentionPair, ContentionPoint, LoadContention, UnixBench};
+pub use density::{CountTail, Density, DensityAnswer, DensityDifference, InstanceCount, VariantDensity};
 pub use distribution::{Distribution, Shape, Statistic, TailQuantile, WorseRuns};
 pub use disturbance::{Disturbance, MAX_DISTURBANCE, MAX_THROTTLED};
 pub use findings::{Finding, FindingKind};
@@ -148,6 +150,9 @@ pub struct Evaluation {
     pub race: Vec<TuneCandidate>,
     /// A search for the best placement.
     pub tuning: Option<TuneResult>,
+    /// How many instances of a service fit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub density: Option<Density>,
     /// Limits of memory bandwidth, enforced and not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<LimitProof>,
@@ -197,6 +202,7 @@ impl Evaluation {
             requests: experiment(id::COMPARE).map(requests::evaluate).unwrap_or_default(),
             race: tuning::race(record),
             tuning: tuning::evaluate(record),
+            density: experiment(id::DENSITY).and_then(density::evaluate),
             limits: limits(record),
             light_processes: spawning::evaluate(record),
             clock,

@@ -80,6 +80,11 @@ pub(crate) fn evaluate(experiment: &Experiment) -> Vec<RequestDistribution> {
     all
 }
 
+/// Returns the merged distribution: latency, and share of the requests that took longer. Empty without requests.
+pub(crate) fn tail_of(parts: Vec<&RequestTimes>) -> Vec<(f64, f64)> {
+    Curve::new(parts).tail()
+}
+
 /// Returns the curve of each run with requests of this kind, by block.
 fn runs<'a>(
     experiment: &'a Experiment,

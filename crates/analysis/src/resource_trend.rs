@@ -179,28 +179,28 @@ impl Kind {
 pub fn next_step(name: &str) -> Option<&'static str> {
     Some(match Resource::from_name(name)? {
         Resource::RunDelay => {
-            "another placement (`--variant place=spread`), fewer instances for each CPU, or another scheduler \
-             (`manycore sched run`)"
+            "another placement ('--variant place=spread'), fewer instances for each CPU, or another scheduler \
+             ('manycore sched run')"
         }
         // The same requests take more CPU time where others use the core or the caches.
         Resource::CpuUse => {
-            "fewer instances that share a core or a cache (`--variant place=spread@core`, `spread@cluster`, `spread@llc`)"
+            "fewer instances that share a core or a cache ('--variant place=spread@core', 'spread@cluster', 'spread@llc')"
         }
-        Resource::Throttled => "a larger limit of CPU time for each instance (`--cpus`)",
-        Resource::SiblingsBusy => "a core for each instance (`--variant place=spread@core`)",
+        Resource::Throttled => "a larger limit of CPU time for each instance ('--cpu-limit')",
+        Resource::SiblingsBusy => "a core for each instance ('--variant place=spread@core')",
         Resource::InterruptTime | Resource::DeviceInterrupts => {
-            "interrupts on CPUs that no instance uses (`manycore irq place`)"
+            "interrupts on CPUs that no instance uses ('manycore irq place')"
         }
         Resource::Steal => {
             "fewer virtual CPUs for each CPU of the host, or CPUs of the host for this virtual machine alone"
         }
         Resource::MemoryPressure | Resource::MajorFaults => "more memory, or fewer instances that share it",
         Resource::SoftnetOverruns | Resource::TcpLosses => {
-            "the network: packets on more CPUs (`manycore irq place`), longer queues (`net.core.netdev_max_backlog`, \
-             `net.core.somaxconn`)"
+            "the network: packets on more CPUs ('manycore irq place'), longer queues ('net.core.netdev_max_backlog', \
+             'net.core.somaxconn')"
         }
         Resource::CacheOccupancy | Resource::MemoryBandwidth => {
-            "limits of cache and memory bandwidth for the other instances (`manycore qos set`)"
+            "limits of cache and memory bandwidth for the other instances ('manycore qos set')"
         }
         Resource::CpusBusy | Resource::CpuPressure => return None,
     })

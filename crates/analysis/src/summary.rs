@@ -59,7 +59,7 @@ pub struct SectionSummary {
 }
 
 /// The sections in the order of reports, each with its question.
-const QUESTIONS: [(&str, &str); 15] = [
+const QUESTIONS: [(&str, &str); 16] = [
     ("conditions", "Was the machine quiet?"),
     ("noise", "How much do two identical variants differ?"),
     ("scaling", "How does the work scale over workers?"),
@@ -73,6 +73,7 @@ const QUESTIONS: [(&str, &str); 15] = [
     ("contention", "How much work is lost when workers share something?"),
     ("comparison", "Which variant is better?"),
     ("tuning", "Which placement is best?"),
+    ("density", "How many instances fit?"),
     ("limits", "Are the limits enforced?"),
     ("spawn", "How many light processes fit?"),
 ];
@@ -125,6 +126,7 @@ pub fn summarize(record: &Record, evaluation: &Evaluation) -> Vec<SectionSummary
             "contention" => sharing::contention(record, evaluation),
             "comparison" => study::comparison(record, evaluation),
             "tuning" => study::tuning(evaluation),
+            "density" => study::density(evaluation),
             "limits" => study::limits(evaluation),
             "spawn" => study::spawn(evaluation),
             _ => None,
@@ -138,7 +140,9 @@ pub fn summarize(record: &Record, evaluation: &Evaluation) -> Vec<SectionSummary
             Some(SectionSummary { section, question, mark, line: text, next })
         })
         .collect();
-    summaries.sort_by_key(|summary| !["comparison", "tuning", "limits", "spawn"].contains(&summary.section));
+    summaries.sort_by_key(|summary| {
+        !["comparison", "tuning", "density", "limits", "spawn"].contains(&summary.section)
+    });
     summaries
 }
 

@@ -1,5 +1,6 @@
 //! The reasons for which a run fails, and their exit codes.
 
+mod density;
 mod irq;
 mod qos;
 mod sched;

@@ -7,9 +7,6 @@ use std::io;
 /// Why a density could not be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The bound is invalid.
-    #[error("{0}")]
-    Bound(String),
     /// The command of an instance is invalid.
     #[error("{0}")]
     Template(String),
@@ -108,16 +105,48 @@ pub enum Error {
     #[error(transparent)]
     Control(#[from] manycore_control::Error),
     /// Another program uses the port of an instance.
-    #[error("port {port} of instance {index} is in use by another program: choose others with --ports")]
+    #[error("port {port} of instance {index} is in use by another program")]
     PortInUse {
         /// Number of the instance, from 0.
         index: usize,
         /// The port.
         port: u16,
     },
+    /// The client of an instance failed.
+    #[error("the client of instance {index} ({program}) failed: {why}")]
+    Client {
+        /// Number of the instance, from 0.
+        index: usize,
+        /// Its program.
+        program: String,
+        /// Why.
+        why: String,
+    },
+    /// The client of the observed instance did not end.
+    #[error(
+        "the client of the observed instance has not ended after {seconds:.0} s: give it a number of requests or a time"
+    )]
+    ClientTooLong {
+        /// How long it was waited for.
+        seconds: f64,
+    },
+    /// The output of the client of the observed instance has no latencies.
+    #[error("the output of the client cannot be read by {reader}: {why}")]
+    ClientOutput {
+        /// The reader.
+        reader: String,
+        /// Why.
+        why: String,
+    },
+    /// The user interrupted the measurement.
+    #[error("interrupted")]
+    Interrupted,
     /// The lone instance cannot be measured.
     #[error("the lone instance cannot be measured: {0}")]
     Alone(String),
+    /// The kernel's counters cannot be read.
+    #[error(transparent)]
+    Resources(manycore_topology::Error),
     /// A load could not be generated.
     #[error(transparent)]
     Load(#[from] manycore_load::Error),
@@ -146,6 +175,7 @@ impl Error {
                 | Self::NotReadyByCommand { .. }
                 | Self::Prepare { .. }
                 | Self::Memory(_)
+                | Self::Client { .. }
                 | Self::Load(manycore_load::Error::Connect { .. })
         )
     }

@@ -2,18 +2,33 @@
 //!
 //! A sample is a pair of slices in random order: one in which only the observed instance runs and is loaded, and one in which
 //! all of a count do. The observed instance is the first one. Each instance has a load of its own, at the same rate in all
-//! slices.
+//! slices. Several variants have instances and a search of their own; their
+//! pairs alternate in random order.
 
 use crate::{
     Error, Result,
-    bound::{Bound, LatencyFigure},
     instances::{Instances, ServiceSpec},
-    search::{Density, Search, SearchOptions},
+    load::{InstanceLoad, SliceTimes},
+    slices::{Slice, SliceMeter},
 };
-use manycore_load::{Arrivals, LoadRequest, LoadResult, Template};
-use rand::{RngExt, SeedableRng};
-use rand_xoshiro::Xoshiro256PlusPlus;
-use std::{net::SocketAddr, thread, time::Duration};
+use manycore_experiment::{
+    Record,
+    engine::Rng,
+    interrupt,
+    record::{Experiment, Method, Sample, Treatment, factor, id, parameter, variant_label},
+    session::{Event, Listener, Session},
+    tail_bound::TailBound,
+};
+use manycore_linux::child;
+use manycore_stats::largest_count::{Search, SearchOptions};
+use manycore_topology::{CpuSet, Machine};
+use rand::{RngExt, seq::SliceRandom};
+use std::{collections::BTreeMap, time::Duration};
+
+/// Pairs in which the client was the limit, after which no larger count is measured.
+const MOST_LIMITED: usize = 3;
+/// Exit code of a sample at a count that failed.
+const FAILED: i32 = 1;
 
 /// How often each instance gets requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,221 +39,359 @@ pub enum Rate {
     ShareOfCapacity(f64),
 }
 
+/// Instances that are placed in one way.
+#[derive(Clone, Debug, Default)]
+pub struct DensityVariant {
+    /// The user's name for it.
+    pub name: Option<String>,
+    /// What it is: `place=close`.
+    pub description: String,
+    /// CPUs of the instances, in turn; those of this process if empty.
+    pub places: Vec<CpuSet>,
+}
+
 /// What to measure.
 #[derive(Clone, Debug)]
-pub struct DensityRequest {
-    /// The service.
+pub struct DensityOptions {
+    /// The service. Its places are those of the variants.
     pub service: ServiceSpec,
-    /// The request that each instance gets.
-    pub template: Template,
-    /// Connections to each instance.
-    pub connections: usize,
+    /// What the record calls it: its command.
+    pub subject: String,
+    /// The variants, the reference first; at least one.
+    pub variants: Vec<DensityVariant>,
+    /// The load of each instance.
+    pub load: InstanceLoad,
+    /// The request of that load, as text.
+    pub request: String,
+    /// CPUs of the loads; those of this process if empty.
+    pub load_cpus: CpuSet,
     /// How often each instance gets requests, with Poisson arrivals.
     pub rate: Rate,
     /// The bound of the observed instance.
-    pub bound: Bound,
+    pub bound: TailBound,
     /// The largest count.
     pub most: usize,
-    /// Pairs of slices, at most.
-    pub samples: usize,
-    /// Length of a slice.
-    pub slice: Duration,
-    /// Time at the begin of a slice that does not count.
-    pub settle: Duration,
+    /// Whether a smaller one is taken where the memory does not hold so many. Otherwise that is an error.
+    pub may_reduce: bool,
+    /// Pairs of slices of each variant, at most.
+    pub pairs: usize,
+    /// Lengths of a slice.
+    pub times: SliceTimes,
     /// Seed of the order of slices, and of the loads.
     pub seed: u64,
 }
 
-impl DensityRequest {
+impl DensityOptions {
     /// Returns the longest time that it takes, without starting instances.
     pub fn longest(&self) -> Duration {
-        let slices = 2 * self.samples as u32 + u32::from(matches!(self.rate, Rate::ShareOfCapacity(_)));
-        (self.slice + self.settle) * slices
+        self.pair_time() * (self.pairs * self.variants.len()) as u32
+    }
+
+    fn pair_time(&self) -> Duration {
+        (self.times.length + self.times.settle) * 2
+    }
+
+    fn search(&self, most: usize) -> Search {
+        Search::new(SearchOptions {
+            bound: self.bound.log_limit(),
+            first: self.bound.first_count(),
+            most,
+            samples: self.pairs,
+        })
     }
 }
 
-/// One slice: what the observed instance's load measured.
-#[derive(Clone, Debug)]
-pub struct Slice {
-    /// The number of instances that were loaded.
-    pub count: usize,
-    /// The load of the observed instance.
-    pub observed: LoadResult,
-    /// Requests of all other instances that failed.
-    pub failed: u64,
-}
-
-/// Something that is reported while a density is measured.
-#[derive(Clone, Debug)]
-pub enum DensityEvent<'a> {
-    /// The rate of each instance is decided.
-    Rate {
-        /// Requests per second.
-        per_second: f64,
-        /// Requests per second of a lone instance in a closed loop, if that was measured.
-        capacity: Option<f64>,
-    },
-    /// A pair of slices is measured.
-    Pair {
-        /// The lone instance.
-        alone: &'a Slice,
-        /// All of a count.
-        all: &'a Slice,
-        /// The search so far.
-        search: &'a Search,
-    },
-    /// A count failed: it is above the bound.
-    Failed {
-        /// The count.
-        count: usize,
-        /// Why.
-        why: String,
-    },
-}
-
-/// Receives what happens.
-pub trait DensityObserver {
-    /// Takes an event. Returns whether to go on.
-    fn event(&mut self, event: &DensityEvent<'_>) -> bool;
-}
-
-/// What was measured.
-#[derive(Clone, Debug)]
-pub struct DensityResult {
-    /// The answer.
-    pub density: Density,
-    /// What is known of each count.
-    pub search: Search,
-    /// Requests per second of each instance.
-    pub per_second: f64,
-    /// Whether the search ended by itself, and not because the observer ended it.
-    pub is_complete: bool,
-}
-
-/// Measures a density. All instances are gone at the end.
+/// Measures a density. All instances are gone at the end. Returns the record, and how the measurement ended.
 ///
 /// # Errors
-/// Those of starting instances and loads; [`Error::Alone`] if the lone instance already fails.
-pub fn measure(request: &DensityRequest, observer: &mut dyn DensityObserver) -> Result<DensityResult> {
-    let mut session = Session {
-        request,
-        instances: Instances::new(request.service.clone()),
-        random: Xoshiro256PlusPlus::seed_from_u64(request.seed),
-        per_second: 0.0,
-    };
-    let (per_second, capacity) = session.rate()?;
-    session.per_second = per_second;
-    let mut goes_on = observer.event(&DensityEvent::Rate { per_second, capacity });
-    let mut search = Search::new(SearchOptions {
-        bound: request.bound.log_limit(),
-        first: request.bound.first_count(),
-        most: request.most,
-        samples: request.samples,
-    });
-    while let Some(count) = search.next_count().filter(|_| goes_on) {
-        match session.pair(count)? {
-            Ok((alone, all)) => {
-                search.add(count, session.sample(&alone, &all)?);
-                goes_on = observer.event(&DensityEvent::Pair { alone: &alone, all: &all, search: &search });
-            }
-            Err(why) => {
-                search.fail(count);
-                goes_on = observer.event(&DensityEvent::Failed { count, why });
-            }
-        }
+/// Those of starting the first instance, and of its load. Later errors are in the result beside the record.
+pub fn run(
+    machine: Machine,
+    options: &DensityOptions,
+    listener: &mut dyn Listener,
+) -> Result<(Record, Result)> {
+    child::allow_many_files();
+    let mut session = Session::begin("density", machine, options.seed, 0.0, listener);
+    session.record.subject = options.subject.clone();
+    session.report(Event::Section("starting the first instance"));
+    let mut measurement = Measurement::begin(&session, options)?;
+    session.record.experiments.push(measurement.experiment(&session));
+    let ending = measurement.measure(&mut session);
+    for note in measurement.end() {
+        session.report(Event::Note(&note));
+        session.record.notes.push(note);
     }
-    let is_complete = search.next_count().is_none();
-    Ok(DensityResult { density: search.density(), search, per_second, is_complete })
+    let has_samples = session.record.experiments.iter().any(|experiment| !experiment.samples.is_empty());
+    if !has_samples {
+        session.record.experiments.clear();
+    }
+    let is_interrupted = matches!(ending, Err(Error::Interrupted));
+    Ok((session.end(is_interrupted), ending))
 }
 
-struct Session<'a> {
-    request: &'a DensityRequest,
+/// A variant while it is measured.
+struct Trial {
+    label: String,
     instances: Instances,
-    random: Xoshiro256PlusPlus,
-    /// Requests per second of each instance.
-    per_second: f64,
+    search: Search,
+    /// Pairs in which the client was the limit.
+    limited: usize,
+    /// Index of the treatment of each count.
+    treatments: BTreeMap<usize, usize>,
 }
 
-impl Session<'_> {
-    /// Returns the requests per second of each instance, and the capacity of one if that was measured.
-    fn rate(&mut self) -> Result<(f64, Option<f64>)> {
-        match self.request.rate {
-            Rate::PerSecond(rate) => Ok((rate, None)),
+struct Measurement<'a> {
+    options: &'a DensityOptions,
+    /// The largest count.
+    most: usize,
+    meter: SliceMeter,
+    trials: Vec<Trial>,
+    /// Requests per second of each instance, and what a lone instance serves in a closed loop.
+    rate: (f64, Option<f64>),
+    /// Number of pairs so far, of all variants.
+    pairs: usize,
+}
+
+impl<'a> Measurement<'a> {
+    /// Starts the first instance of the first variant, and finds the rate.
+    fn begin(session: &Session, options: &'a DensityOptions) -> Result<Self> {
+        let trial = |(index, variant): (usize, &DensityVariant)| {
+            let first_port = options.service.first_port.saturating_add((index * options.most) as u16);
+            let spec = ServiceSpec { first_port, places: variant.places.clone(), ..options.service.clone() };
+            Trial {
+                label: variant_label(index),
+                instances: Instances::new(spec),
+                search: options.search(options.most),
+                limited: 0,
+                treatments: BTreeMap::new(),
+            }
+        };
+        let mut trials: Vec<Trial> = options.variants.iter().enumerate().map(trial).collect();
+        let first = trials.first_mut().ok_or_else(|| Error::Alone("there is no variant".to_owned()))?;
+        first.instances.set_active(1)?;
+        let most = most(&first.instances, options)?;
+        let rate = match options.rate {
+            Rate::PerSecond(rate) => (rate, None),
             Rate::ShareOfCapacity(share) => {
-                self.instances.set_active(1)?;
-                let load = self.load(self.instances.servers()[0], Arrivals::Closed);
-                let capacity = manycore_load::run(&load)?.rate();
-                Ok((share * capacity, Some(capacity)))
+                let server = first.instances.servers()[0];
+                let capacity = options.load.capacity(server, options.times, &options.load_cpus)?;
+                (share * capacity.unwrap_or_default(), capacity)
             }
-        }
-    }
-
-    fn load(&mut self, address: SocketAddr, arrivals: Arrivals) -> LoadRequest {
-        LoadRequest {
-            address,
-            template: self.request.template.clone(),
-            connections: self.request.connections,
-            arrivals,
-            warm_up: self.request.settle,
-            duration: self.request.slice,
-            seed: self.random.random(),
-        }
-    }
-
-    /// Measures the lone instance and a count of them, in random order. The inner error says why the count failed.
-    fn pair(&mut self, count: usize) -> Result<Result<(Slice, Slice), String>> {
-        let alone_first: bool = self.random.random();
-        let before = if alone_first { Some(self.alone()?) } else { None };
-        let all = match self.slice(count) {
-            Ok(all) => all,
-            Err(error) if error.is_of_count() && count > 1 => {
-                self.instances.remove_ended();
-                return Ok(Err(error.to_string()));
-            }
-            Err(error) => return Err(error),
         };
-        let alone = before.map_or_else(|| self.alone(), Ok)?;
-        if all.observed.failed + all.failed > 0 && count > 1 {
-            let why = all.observed.first_failure.as_deref().unwrap_or("those of other instances");
-            return Ok(Err(format!("{} requests failed: {why}", all.observed.failed + all.failed)));
+        for trial in &mut trials {
+            trial.search = options.search(most);
         }
-        Ok(Ok((alone, all)))
+        let meter = SliceMeter::new(session, options.variants[0].places.first())?;
+        Ok(Self { options, most, meter, trials, rate, pairs: 0 })
     }
 
-    fn alone(&mut self) -> Result<Slice> {
-        let slice = self.slice(1)?;
-        match &slice.observed.first_failure {
-            Some(why) => Err(Error::Alone(why.clone())),
-            None => Ok(slice),
+    /// Returns the experiment without samples.
+    fn experiment(&self, session: &Session) -> Experiment {
+        let options = self.options;
+        let mut parameters = BTreeMap::from([
+            (parameter::BOUND, options.bound.to_string()),
+            (parameter::MOST_INSTANCES, self.most.to_string()),
+            (parameter::PAIRS, options.pairs.to_string()),
+            (parameter::REQUEST, options.request.clone()),
+            (parameter::RATE, format!("{:.1}", self.rate.0)),
+            (parameter::SERVICE, session.record.subject.clone()),
+        ]);
+        parameters.extend(self.rate.1.map(|capacity| (parameter::CAPACITY, format!("{capacity:.1}"))));
+        parameters.extend(options.load.parameters());
+        if !options.load_cpus.is_empty() {
+            parameters.insert(parameter::LOAD_CPUS, options.load_cpus.to_string());
+        }
+        Experiment {
+            id: id::DENSITY.to_owned(),
+            method: Method::Slices {
+                slice_ns: options.times.length.as_nanos() as u64,
+                settle_ns: options.times.settle.as_nanos() as u64,
+            },
+            unit: "requests".to_owned(),
+            parameters: parameters.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            metrics: self.meter.metrics(options.bound.figure),
+            treatments: Vec::new(),
+            samples: Vec::new(),
         }
     }
 
-    /// Loads the first `count` instances, each by a thread.
-    fn slice(&mut self, count: usize) -> Result<Slice> {
-        self.instances.set_active(count)?;
-        let arrivals = Arrivals::Poisson { per_second: self.per_second };
-        let servers = self.instances.servers();
-        let loads: Vec<LoadRequest> = servers.into_iter().map(|server| self.load(server, arrivals)).collect();
-        let results: Vec<_> = thread::scope(|scope| {
-            let threads: Vec<_> =
-                loads.iter().map(|load| scope.spawn(move || manycore_load::run(load))).collect();
-            threads.into_iter().map(thread::ScopedJoinHandle::join).collect()
+    /// Ends all instances. Returns what could not be ended.
+    fn end(self) -> Vec<String> {
+        self.trials.into_iter().filter_map(|trial| trial.instances.end()).collect()
+    }
+
+    /// Measures pairs, one of each variant in turn, until all searches have ended.
+    fn measure(&mut self, session: &mut Session) -> Result {
+        loop {
+            let mut open: Vec<usize> =
+                (0..self.trials.len()).filter(|&index| self.trials[index].next_count().is_some()).collect();
+            if open.is_empty() {
+                return Ok(());
+            }
+            open.shuffle(&mut session.rng);
+            for index in open {
+                self.report_progress(session, index);
+                self.pair(session, index)?;
+                session.report_measured();
+            }
+        }
+    }
+
+    fn report_progress(&self, session: &mut Session, index: usize) {
+        let trial = &self.trials[index];
+        let Some(count) = trial.next_count() else { return };
+        let name = if self.trials.len() > 1 { format!("{}: ", trial.label) } else { String::new() };
+        let answer = trial.search.answer();
+        let high = answer.high.map_or_else(|| "more".to_owned(), |high| high.to_string());
+        session.report(Event::Section(&format!(
+            "{name}{count} instances at once; so far {} to {high} fit",
+            answer.low
+        )));
+        let left: usize = self.trials.iter().map(|trial| self.options.pairs - trial.search.samples()).sum();
+        session.report(Event::Remaining(self.options.pair_time() * left as u32));
+    }
+
+    /// Measures a pair of the variant at `index` at its next count.
+    fn pair(&mut self, session: &mut Session, index: usize) -> Result {
+        let Some(count) = self.trials[index].next_count() else { return Ok(()) };
+        let counts = if count > 1 { vec![1, count] } else { vec![1] };
+        let mut slices: Vec<(usize, Slice)> = Vec::new();
+        let order = in_random_order(counts, &mut session.rng);
+        for count in order {
+            interrupt_check()?;
+            match self.slice(session, index, count) {
+                Ok(slice) => slices.push((count, slice)),
+                Err(error) if error.is_of_count() && count > 1 => {
+                    self.trials[index].instances.remove_ended();
+                    return self.failed(session, index, count, &error.to_string());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let failure = slices.iter().find_map(|(count, slice)| Some((*count, slice.failure()?)));
+        match failure {
+            Some((1, why)) => return Err(Error::Alone(why)),
+            Some((count, why)) => return self.failed(session, index, count, &why),
+            None => {}
+        }
+        if slices.iter().any(|(_, slice)| slice.is_client_limited()) {
+            return self.limited(session, index, count);
+        }
+        let figure = |wanted: usize| {
+            let slice = slices.iter().find(|(count, _)| *count == wanted);
+            slice.map_or(0.0, |(_, slice)| slice.observed.figure_ms)
+        };
+        let sample = self.options.bound.sample(figure(1), figure(count));
+        let sample = sample.ok_or_else(|| {
+            Error::Alone("no request was answered in a slice: take a higher rate or longer slices".to_owned())
+        })?;
+        self.trials[index].search.add(count, sample);
+        let block = self.pairs;
+        for (count, slice) in slices {
+            self.keep(session, index, count, Sample { block, ..slice.sample });
+        }
+        self.pairs += 1;
+        Ok(())
+    }
+
+    /// Notes that a count failed: it is above the bound.
+    fn failed(&mut self, session: &mut Session, index: usize, count: usize, why: &str) -> Result {
+        self.trials[index].search.fail(count);
+        let name =
+            if self.trials.len() > 1 { format!("{}: ", self.trials[index].label) } else { String::new() };
+        let note = format!("{name}{count} instances count as above the bound: {why}");
+        session.report(Event::Note(&note));
+        session.record.notes.push(note);
+        let metrics = session.record.experiments[0].metrics.len();
+        let sample = Sample {
+            block: self.pairs,
+            wall_ns: 1,
+            values: vec![0.0; metrics],
+            exit_codes: vec![FAILED],
+            ..Sample::default()
+        };
+        self.keep(session, index, count, sample);
+        self.pairs += 1;
+        Ok(())
+    }
+
+    /// Notes that the client and not an instance was the limit: the pair does not count.
+    fn limited(&mut self, session: &mut Session, index: usize, count: usize) -> Result {
+        let trial = &mut self.trials[index];
+        trial.limited += 1;
+        if trial.limited == MOST_LIMITED {
+            let note = format!(
+                "The load generator used a whole CPU in {MOST_LIMITED} pairs, last with {count} instances: these pairs do \
+                 not count, and the search ended. Take a lower --rate."
+            );
+            session.report(Event::Note(&note));
+            session.record.notes.push(note);
+        }
+        Ok(())
+    }
+
+    /// Keeps a sample in the record.
+    fn keep(&mut self, session: &mut Session, index: usize, count: usize, sample: Sample) {
+        let experiment = &mut session.record.experiments[0];
+        let trial = &mut self.trials[index];
+        let treatment = *trial.treatments.entry(count).or_insert_with(|| {
+            experiment.treatments.push(treatment(&self.options.variants[index], &trial.label, count));
+            experiment.treatments.len() - 1
         });
-        // An instance that ended is the reason for failures of its load.
-        self.instances.check()?;
-        let results = results.into_iter().map(|result| result.unwrap_or(Err(manycore_load::Error::Panicked)));
-        let mut results = results.collect::<Result<Vec<LoadResult>, _>>()?.into_iter();
-        let observed = results.next().ok_or(Error::Alone("there is no instance".to_owned()))?;
-        Ok(Slice { count, observed, failed: results.map(|result| result.failed).sum() })
+        experiment.samples.push(Sample { treatment, ..sample });
     }
 
-    /// Returns the sample of a pair.
-    fn sample(&self, alone: &Slice, all: &Slice) -> Result<f64> {
-        let of = |slice: &Slice| match self.request.bound.figure {
-            LatencyFigure::Mean => slice.observed.latency.mean(),
-            LatencyFigure::Quantile(q) => slice.observed.latency_ns(q) as f64,
+    /// Loads the first `count` instances of a variant; those of all others are stopped.
+    fn slice(&mut self, session: &mut Session, index: usize, count: usize) -> Result<Slice> {
+        for (other, trial) in self.trials.iter_mut().enumerate() {
+            trial.instances.set_active(if other == index { count } else { 0 })?;
+        }
+        let instances = &mut self.trials[index].instances;
+        let servers = instances.servers();
+        let options = self.options;
+        let load = |rng: &mut Rng| {
+            let (times, figure) = (options.times, options.bound.figure);
+            options.load.run(&servers, self.rate.0, times, figure, &options.load_cpus, rng)
         };
-        let sample = self.request.bound.sample(of(alone), of(all));
-        sample.ok_or_else(|| Error::Alone("it got no request in a slice: take longer slices".to_owned()))
+        let slice = self.meter.measure(session, instances, load);
+        // An instance that ended is the reason for failures of its load.
+        instances.check()?;
+        slice
     }
+}
+
+impl Trial {
+    /// Returns the count that is measured next; `None` at the end.
+    fn next_count(&self) -> Option<usize> {
+        self.search.next_count().filter(|_| self.limited < MOST_LIMITED)
+    }
+}
+
+/// Returns the largest count that is measured: as many as the memory holds, where that may be fewer.
+fn most(instances: &Instances, options: &DensityOptions) -> Result<usize> {
+    let variants = options.variants.len();
+    match instances.check_memory(options.most * variants) {
+        Err(Error::Memory(shortage)) if options.may_reduce => Ok((shortage.most / variants).max(1)),
+        checked => checked.map(|()| options.most),
+    }
+}
+
+fn treatment(variant: &DensityVariant, label: &str, count: usize) -> Treatment {
+    let mut factors = BTreeMap::from([(factor::VARIANT.to_owned(), label.to_owned())]);
+    factors.extend(variant.name.clone().map(|name| (factor::NAME.to_owned(), name)));
+    if !variant.description.is_empty() {
+        factors.insert(factor::COMMAND.to_owned(), variant.description.clone());
+    }
+    Treatment { name: format!("{label}: {count}"), workers: count, factors, latency: None }
+}
+
+fn in_random_order(mut counts: Vec<usize>, rng: &mut Rng) -> Vec<usize> {
+    if rng.random() {
+        counts.reverse();
+    }
+    counts
+}
+
+fn interrupt_check() -> Result {
+    if interrupt::requested() { Err(Error::Interrupted) } else { Ok(()) }
 }

@@ -1,7 +1,8 @@
 //! Commands of instances, with what differs between instances.
 
 use crate::{Error, Result};
-use std::net::IpAddr;
+use manycore_text::command_line::format_command;
+use std::{fmt, net::IpAddr};
 
 /// What differs between instances.
 const NAMES: [&str; 5] = ["index", "port", "address", "cpus", "name"];
@@ -78,9 +79,21 @@ impl CommandTemplate {
         self.words.iter().flat_map(|word| names(word)).any(|one| one == name)
     }
 
+    /// Returns its first word; empty if it has none.
+    pub fn program(&self) -> &str {
+        self.words.first().map_or("", String::as_str)
+    }
+
     /// Returns the words of an instance's command.
     pub fn words(&self, values: &InstanceValues) -> Vec<String> {
         self.words.iter().map(|word| values.replace_in(word)).collect()
+    }
+}
+
+impl fmt::Display for CommandTemplate {
+    /// Writes the command as it is typed in a shell.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&format_command(&self.words))
     }
 }
 

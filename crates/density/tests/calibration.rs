@@ -4,7 +4,7 @@
 //! `cargo test -p manycore-density --test calibration -- --nocapture` prints the tables.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
-use manycore_density::search::{Density, Search, SearchOptions};
+use manycore_stats::largest_count::{LargestCount, Search, SearchOptions};
 use manycore_testkit::hosts::InstanceHost;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -84,8 +84,8 @@ struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, truth: usize, density: Density, samples: usize, counts: usize) {
-        let Density { estimate, low, high } = density;
+    fn add(&mut self, truth: usize, density: LargestCount, samples: usize, counts: usize) {
+        let LargestCount { estimate, low, high } = density;
         self.held += usize::from(low <= truth && high.is_none_or(|high| truth <= high));
         let error = estimate.map_or(0, |estimate| estimate.abs_diff(truth));
         // One instance more or less is no error.
@@ -132,7 +132,7 @@ fn on_curves(noise: f64, limit: usize) -> Tally {
     for seed in 0..HOSTS {
         let mut host = CurveHost::new(noise, seed as u64);
         let found = search(limit, |count| host.sample(count));
-        tally.add(host.truth(), found.density(), found.samples(), found.visits().len());
+        tally.add(host.truth(), found.answer(), found.samples(), found.visits().len());
     }
     tally
 }
@@ -163,7 +163,7 @@ fn the_interval_holds_the_truth_on_hosts_with_queues() {
         let mut host = InstanceHost::new(cpus, load, 0.6 * random.random::<f64>(), bandwidth, seed);
         let truth = host.true_density(FACTOR, MOST);
         let found = search(60, |count| (host.p99(count) / host.p99(1)).ln());
-        tally.add(truth, found.density(), found.samples(), found.visits().len());
+        tally.add(truth, found.answer(), found.samples(), found.visits().len());
     }
     print("search, queues, up to 60 samples", &tally);
     assert!(tally.held() >= 0.95);
@@ -196,6 +196,6 @@ fn the_usual_ways_answer_too_low_and_do_not_say_how_wrong_they_may_be() {
 }
 
 /// A way that says one number.
-fn exactly(density: usize) -> Density {
-    Density { estimate: Some(density), low: density, high: Some(density) }
+fn exactly(density: usize) -> LargestCount {
+    LargestCount { estimate: Some(density), low: density, high: Some(density) }
 }

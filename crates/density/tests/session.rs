@@ -1,35 +1,46 @@
 //! The density of real services.
-#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
 use manycore_density::{
     Error,
-    bound::Bound,
     instances::ServiceSpec,
-    search::{Density, Position},
-    session::{DensityEvent, DensityObserver, DensityRequest, Rate, measure},
+    load::{InstanceLoad, SliceTimes},
+    session::{DensityOptions, DensityVariant, Rate, run},
     template::CommandTemplate,
 };
+use manycore_experiment::{
+    Record,
+    record::{Experiment, Sample, id, parameter},
+    session::Event,
+};
 use manycore_load::Template;
-use std::{net::TcpListener, time::Duration};
+use manycore_topology::{CpuSet, Machine, SysTree};
+use std::{net::TcpListener, path::Path, time::Duration};
 
-fn request(command: &str, test: u16) -> DensityRequest {
+fn options(command: &str, test: u16) -> DensityOptions {
     let words = ["sh", "-c", command].map(str::to_owned).to_vec();
-    let is_free = |port: &u16| (*port..port + 4).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok());
+    let is_free = |port: &u16| (*port..port + 8).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok());
     let begin = 30_000 + test * 1000 + std::process::id() as u16 % 900;
-    DensityRequest {
+    DensityOptions {
         service: ServiceSpec::new(
             CommandTemplate::new(words).unwrap(),
             "127.0.0.1".parse().unwrap(),
-            (begin..begin + 90).step_by(4).find(is_free).unwrap(),
+            (begin..begin + 90).step_by(8).find(is_free).unwrap(),
         ),
-        template: Template::http("localhost", "/", 1).unwrap(),
-        connections: 2,
+        subject: command.to_owned(),
+        variants: vec![DensityVariant::default()],
+        load: InstanceLoad::Generator {
+            template: Template::http("localhost", "/", 1).unwrap(),
+            connections: 2,
+        },
+        request: "GET /".to_owned(),
+        load_cpus: CpuSet::new(),
         rate: Rate::PerSecond(100.0),
-        bound: Bound::default(),
+        bound: "p99 < +10%".parse().unwrap(),
         most: 4,
-        samples: 3,
-        slice: Duration::from_millis(300),
-        settle: Duration::from_millis(100),
+        may_reduce: false,
+        pairs: 3,
+        times: SliceTimes { length: Duration::from_millis(300), settle: Duration::from_millis(100) },
         seed: 1,
     }
 }
@@ -41,70 +52,96 @@ const SERVER: &str = concat!(
     "/tests' && exec python3 -m http.server --bind 127.0.0.1 {port}"
 );
 
-/// Keeps what happens as words, and ends after a number of events.
-struct Log {
-    lines: Vec<String>,
-    most: usize,
+fn machine() -> Machine {
+    manycore_topology::read(&SysTree::open(Path::new("/")).unwrap()).unwrap()
 }
 
-impl DensityObserver for Log {
-    fn event(&mut self, event: &DensityEvent<'_>) -> bool {
-        self.lines.push(match event {
-            DensityEvent::Rate { per_second, capacity } => {
-                assert!(capacity.is_none_or(|capacity| *per_second == 0.5 * capacity && capacity > 1.0));
-                "rate".to_owned()
-            }
-            DensityEvent::Pair { alone, all, search } => {
-                assert_eq!((alone.count, alone.observed.failed, all.failed), (1, 0, 0));
-                assert!(alone.observed.answered > 10 && all.observed.answered > 10);
-                format!("{} at {}", search.samples(), all.count)
-            }
-            DensityEvent::Failed { count, why } => format!("failed at {count}: {why}"),
-        });
-        self.lines.len() < self.most
-    }
+/// Measures, and returns the record, how it ended, and the notes.
+fn measure(options: &DensityOptions) -> Result<(Record, manycore_density::Result, Vec<String>), Error> {
+    let mut notes = Vec::new();
+    let mut listener = |event: Event| {
+        if let Event::Note(text) = event {
+            notes.push(text.to_owned());
+        }
+    };
+    let (record, ending) = run(machine(), options, &mut listener)?;
+    record.check().unwrap();
+    Ok((record, ending, notes))
 }
 
-fn log() -> Log {
-    Log { lines: Vec::new(), most: 100 }
+fn experiment(record: &Record) -> &Experiment {
+    record.experiment(id::DENSITY).unwrap()
+}
+
+fn workers(experiment: &Experiment, sample: &Sample) -> usize {
+    experiment.treatments[sample.treatment].workers
 }
 
 #[test]
-fn pairs_are_measured_until_the_samples_are_used_up() {
-    let mut log = log();
-    let result = measure(&request(SERVER, 0), &mut log).unwrap();
-    assert_eq!(log.lines, ["rate", "1 at 2", "2 at 2", "3 at 2"]);
-    assert_eq!((result.search.visits()[&2].samples.len(), result.per_second), (3, 100.0));
-    assert!(result.is_complete);
+fn pairs_are_measured_until_they_are_used_up() {
+    let (record, ending, notes) = measure(&options(SERVER, 0)).unwrap();
+    assert!(ending.is_ok() && notes.is_empty(), "{notes:?}");
+    let experiment = experiment(&record);
+    assert_eq!(experiment.samples.len(), 6);
+    for pair in experiment.samples.chunks(2) {
+        let mut counts = [workers(experiment, &pair[0]), workers(experiment, &pair[1])];
+        counts.sort_unstable();
+        assert_eq!((counts, pair[0].block), ([1, 2], pair[1].block));
+    }
+    for sample in &experiment.samples {
+        assert!(sample.values[0] > 0.0 && sample.requests[0].count > 10, "{sample:?}");
+        assert!((sample.requests[0].quantile(0.99) / sample.values[0] - 1.0).abs() < 0.02);
+    }
+    assert_eq!(experiment.parameters[parameter::RATE], "100.0");
 }
 
 #[test]
 fn an_instance_that_cannot_run_beside_the_others_is_the_limit() {
-    let request = request(&format!("[ {{index}} -lt 2 ] || {{ echo no room >&2; exit 3; }}; {SERVER}"), 1);
-    let request = DensityRequest { bound: "p50 < 60s".parse().unwrap(), samples: 60, ..request };
-    let mut log = log();
-    let result = measure(&request, &mut log).unwrap();
-    let failed: Vec<&String> = log.lines.iter().filter(|line| line.starts_with("failed")).collect();
-    let why = "instance 2 has ended (exit status: 3), having printed: no room";
-    assert_eq!(failed, [&format!("failed at 4: {why}"), &format!("failed at 3: {why}")]);
-    assert_eq!(result.density, Density { estimate: Some(2), low: 2, high: Some(2) });
-    assert_eq!(result.search.visits()[&4].position, Position::Above);
+    let command = format!("[ {{index}} -lt 2 ] || {{ echo no room >&2; exit 3; }}; {SERVER}");
+    let options = DensityOptions { bound: "p50 < 60s".parse().unwrap(), pairs: 60, ..options(&command, 1) };
+    let (record, ending, notes) = measure(&options).unwrap();
+    assert!(ending.is_ok());
+    let why = "count as above the bound: instance 2 has ended (exit status: 3), having printed: no room";
+    assert_eq!(notes, [format!("4 instances {why}"), format!("3 instances {why}")]);
+    assert_eq!(record.notes, notes);
+    let experiment = experiment(&record);
+    let failed = experiment.samples.iter().filter(|sample| experiment.is_failure(sample));
+    assert_eq!(failed.map(|sample| workers(experiment, sample)).collect::<Vec<_>>(), [4, 3]);
+    // With an absolute bound, the lone instance is a count like any other.
+    assert_eq!(experiment.samples.iter().map(|sample| workers(experiment, sample)).min(), Some(1));
 }
 
 #[test]
-fn the_rate_can_be_a_share_of_the_capacity_and_the_observer_can_end_it() {
-    let mut log = Log { most: 2, ..log() };
-    let request = DensityRequest { rate: Rate::ShareOfCapacity(0.5), ..request(SERVER, 2) };
-    let result = measure(&request, &mut log).unwrap();
-    assert_eq!((log.lines, result.is_complete), (vec!["rate".to_owned(), "1 at 2".to_owned()], false));
+fn variants_alternate_and_the_rate_can_be_a_share_of_the_capacity() {
+    let variant = |name: &str| DensityVariant { name: Some(name.to_owned()), ..DensityVariant::default() };
+    let options = DensityOptions {
+        rate: Rate::ShareOfCapacity(0.5),
+        variants: vec![variant("one"), variant("other")],
+        most: 2,
+        pairs: 2,
+        ..options(SERVER, 2)
+    };
+    let (record, ending, _) = measure(&options).unwrap();
+    assert!(ending.is_ok());
+    let experiment = experiment(&record);
+    let number = |name: &str| experiment.parameters[name].parse::<f64>().unwrap();
+    assert!((number(parameter::RATE) / number(parameter::CAPACITY) - 0.5).abs() < 0.01);
+    let titles: Vec<&str> =
+        experiment.samples.chunks(2).map(|pair| experiment.treatments[pair[0].treatment].title()).collect();
+    assert_eq!(titles.len(), 4);
+    assert!(titles.chunks(2).all(|round| round.contains(&"one") && round.contains(&"other")), "{titles:?}");
 }
 
 #[test]
 fn a_lone_instance_that_fails_is_an_error() {
-    let mut missing = request(SERVER, 3);
-    missing.template = Template::http("localhost", "/missing", 1).unwrap();
-    let error = measure(&missing, &mut log()).unwrap_err();
-    assert!(matches!(&error, Error::Alone(why) if why.contains("404")), "{error}");
-    let error = measure(&request("exit 1; {port}", 4), &mut log()).unwrap_err();
+    let mut missing = options(SERVER, 3);
+    missing.load = InstanceLoad::Generator {
+        template: Template::http("localhost", "/missing", 1).unwrap(),
+        connections: 1,
+    };
+    let (record, ending, _) = measure(&missing).unwrap();
+    assert!(matches!(&ending, Err(Error::Alone(why)) if why.contains("404")), "{ending:?}");
+    assert!(record.experiments.is_empty());
+    let error = measure(&options("exit 1; {port}", 4)).unwrap_err();
     assert!(matches!(error, Error::Ended { index: 0, .. }), "{error}");
 }

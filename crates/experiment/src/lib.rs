@@ -149,6 +149,7 @@ pub mod sampling;
 pub mod session;
 pub mod spawning;
 pub mod speed;
+pub mod tail_bound;
 pub mod worker;
 pub mod worker_pool;
 

@@ -17,7 +17,7 @@ pub use check::InvalidRecord;
 pub use description::SAME_NAME;
 pub use gate::{GateDecision, GateOutcome};
 pub use requests::{MAX_POINTS, RequestTimes};
-pub use resource::Resource;
+pub use resource::{CLIENT_PART, Resource};
 pub use variant::variant_label;
 
 use crate::spawning::RuntimeRuns;

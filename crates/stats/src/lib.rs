@@ -61,6 +61,10 @@
 //! for two. Several comparisons that must hold jointly are corrected with Holm's procedure, starting from the level
 //! of the analysis.
 //!
+//! # The largest count within a bound
+//!
+//! [`largest_count`] searches for the largest count at which a noisy figure that grows with the count is within a bound.
+//!
 //! # Scaling law
 //!
 //! The Universal Scalability Law is fitted from five worker counts on, up to the number of CPUs, because
@@ -70,6 +74,7 @@
 #![warn(missing_debug_implementations)]
 
 pub mod histogram;
+pub mod largest_count;
 pub mod sessions;
 pub mod verdict;
 

@@ -35,8 +35,9 @@ pub mod variant;
 
 use budget::{Rounds, budget};
 pub use budget::{analyses_by, analyses_for, min_pairs, min_pairs_by};
-pub use command_line::{format_command, split_command, with_workers};
+pub use command_line::{split_command, with_workers};
 pub use error::{Error, Result};
+pub use manycore_text::command_line::format_command;
 
 use life::IgnoredFailures;
 use manycore_control::setting::SettingSwitch;

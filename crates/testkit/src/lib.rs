@@ -7,6 +7,7 @@
 
 mod contention;
 mod core_latency;
+mod density;
 mod experiments;
 pub mod files;
 pub mod hosts;

@@ -4,6 +4,7 @@
 mod comparison;
 mod conditions;
 mod contention;
+mod density;
 mod distribution;
 mod failures;
 mod latency;
@@ -18,6 +19,7 @@ mod tuning;
 
 pub(crate) use comparison::{find as comparison_finding, question as comparison_question};
 pub(crate) use contention::widest_point;
+pub(crate) use density::{answer as density_answer, difference_text as density_difference};
 pub(crate) use limits::find as limit_finding;
 pub(crate) use placement::program as program_name;
 pub(crate) use scaling::{GOOD_EFFICIENCY, most_telling_point, on_placement};
@@ -53,7 +55,7 @@ pub struct Finding {
     /// The kind of finding.
     pub kind: FindingKind,
     /// Its topic: `comparison`, `conditions`, `failures`, `scaling`, `modes`, `matrix`, `affinity`,
-    /// `latency`, `limits`, `stream`, `sysbench`, `contention`, `tuning`, `spawn`.
+    /// `latency`, `limits`, `stream`, `sysbench`, `contention`, `tuning`, `density`, `spawn`.
     pub topic: &'static str,
     /// The finding, in one sentence or a few.
     pub text: String,
@@ -93,6 +95,7 @@ pub(crate) fn find(record: &Record, evaluation: &Evaluation) -> Vec<Finding> {
     evaluated.extend(comparison::unfinished_race(record, evaluation.comparison.as_ref()));
     evaluated.extend(distribution::find(&evaluation.distributions));
     evaluated.extend(evaluation.tuning.as_ref().map(tuning::find));
+    evaluated.extend(evaluation.density.iter().flat_map(density::find));
     let mut findings: Vec<Finding> = load::find(record).into_iter().collect();
     findings.extend(conditions::find(record));
     findings.extend(failures::find(record));

@@ -19,13 +19,14 @@ pub(crate) fn experiment_ids(topic: &str) -> Option<&'static [&'static str]> {
         "contention" => &[id::CONTENTION],
         "comparison" => &[id::COMPARE],
         "tuning" => &[id::TUNE],
+        "density" => &[id::DENSITY],
         _ => return None,
     })
 }
 
 /// Topics whose answers come from pairs of runs in random order: what disturbs A disturbs B as well, and the interval
 /// shows by how much. Such an answer holds under the conditions in which it was measured.
-const FROM_PAIRS: [&str; 2] = ["comparison", "tuning"];
+const FROM_PAIRS: [&str; 3] = ["comparison", "tuning", "density"];
 
 /// Returns what exceeded the limits of advice while a topic was measured.
 fn exceeded(topic: &str, record: &Record) -> Vec<String> {

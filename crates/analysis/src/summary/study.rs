@@ -2,7 +2,7 @@
 
 use super::{Line, SummaryMark, next, ratio};
 use crate::{
-    Comparison, Evaluation, LightProcesses, VariantComparison, findings,
+    Comparison, DensityAnswer, Evaluation, LightProcesses, VariantComparison, findings,
     limits::{LimitProof, LimitResult},
 };
 use manycore_experiment::{
@@ -55,6 +55,27 @@ pub(super) fn tuning(evaluation: &Evaluation) -> Option<Line> {
         None if undecided => Line::new(SummaryMark::Neutral, text),
         None => Line::new(SummaryMark::Good, text),
     })
+}
+
+pub(super) fn density(evaluation: &Evaluation) -> Option<Line> {
+    let density = evaluation.density.as_ref()?;
+    let mut differences = density.differences.iter();
+    let first = density.variants.first()?;
+    let sentences: Vec<String> = density
+        .differences
+        .iter()
+        .map(|difference| findings::density_difference(&first.label, difference))
+        .chain(density.variants.iter().map(|variant| findings::density_answer(density, variant)))
+        .collect();
+    let is_open = density.variants.iter().any(|variant| !variant.is_complete)
+        || differences.any(|difference| difference.answer == DensityAnswer::Inconclusive);
+    let is_above_alone = density.variants.iter().any(|variant| variant.answer.high == Some(0));
+    let mark = match () {
+        () if is_above_alone => SummaryMark::Attention,
+        () if is_open => SummaryMark::Neutral,
+        () => SummaryMark::Good,
+    };
+    Some(Line::new(mark, sentences.join(" ")))
 }
 
 pub(super) fn limits(evaluation: &Evaluation) -> Option<Line> {

@@ -7,6 +7,7 @@
 mod audit;
 mod bench;
 mod config;
+mod density;
 mod estimator;
 mod falseshare;
 mod gate;
@@ -14,6 +15,7 @@ pub mod help;
 mod irq;
 mod life;
 mod measure;
+mod option_file;
 mod place;
 mod plan;
 mod qos;
@@ -28,6 +30,7 @@ mod vm;
 pub use audit::Audit;
 pub use bench::Bench;
 pub use config::Config;
+pub use density::{ContainerProgram, DensityArgs, KindArgs};
 pub use estimator::EstimatorArgs;
 pub use falseshare::{EngineChoice, Falseshare};
 pub use gate::{ExportArgs, GateArgs, InconclusiveChoice};
@@ -114,6 +117,18 @@ impl Cli {
     /// Other errors are printed by clap, which ends the program.
     pub fn from_words(words: &[OsString]) -> Result<Self, Failure> {
         let (mut parsed, subcommand) = Self::parse_by(Self::command, words)?;
+        if let Self { subcommand: Subcommand::Density(args), .. } = &parsed {
+            let program = Self::command();
+            let known = program.find_subcommand(&subcommand).unwrap_or(&program);
+            let expanded = match (&args.spec, &args.preset) {
+                (Some(path), _) => Some(option_file::expand(words, known, path)?),
+                (None, Some(name)) => Some(option_file::expand_preset(words, known, name)?),
+                (None, None) => None,
+            };
+            if let Some(words) = expanded {
+                return Self::from_words(&words);
+            }
+        }
         if !settings::are_used_by(&subcommand) {
             return Ok(parsed);
         }
@@ -182,6 +197,7 @@ pub enum Subcommand {
     Qos(Qos),
     Falseshare(Falseshare),
     Spawn(Spawn),
+    Density(Box<DensityArgs>),
     Vm(Vm),
     Guard(Guard),
     Undo(Undo),

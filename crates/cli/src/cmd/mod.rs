@@ -7,6 +7,7 @@ mod compare;
 mod complete;
 mod completions;
 mod config;
+mod density;
 mod doctor;
 mod eval;
 mod falseshare;
@@ -47,6 +48,7 @@ pub fn run(cli: Cli) -> Outcome {
         Subcommand::Eval(args) => eval::run(&args, terminal),
         Subcommand::Bench(args) => bench::run(&args, terminal),
         Subcommand::Compare(args) => compare::run(&args, terminal),
+        Subcommand::Density(args) => density::run(&args, terminal),
         Subcommand::Config(args) => config::run(&args),
         Subcommand::Complete(args) => {
             complete::run(&args);

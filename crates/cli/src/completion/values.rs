@@ -44,7 +44,7 @@ const KINDS: [(ValueKind, &[&str]); 14] = [
         ValueKind::File,
         &[
             "machine", "plan", "html", "svg", "save", "from", "xml", "trace", "history", "events", "rules",
-            "file", "input",
+            "file", "input", "spec",
         ],
     ),
     (ValueKind::Directory, &["out", "results", "root", "resctrl", "csv", "scratch", "unixbench_dir"]),
@@ -92,6 +92,8 @@ pub(super) fn values(path: &[&str], argument: &Arg, current: &str, names: &dyn N
 fn kind(path: &[&str], id: &str) -> Option<ValueKind> {
     match (path, id) {
         (["vm", "plan"], "domain") => Some(ValueKind::File),
+        (["density"], "variant") => Some(ValueKind::Placement),
+        (["density"], "domain") => Some(ValueKind::File),
         (["qos", "clear"], "names") => Some(ValueKind::Group),
         (["undo"], "names") => Some(ValueKind::Change),
         (["qos", "set"], "name") => None,

@@ -1,13 +1,14 @@
 //! The options that may have a user's default.
 
 /// The subcommands with settings, and no others.
-pub const SUBCOMMANDS: [&str; 19] = [
+pub const SUBCOMMANDS: [&str; 20] = [
     "eval",
     "bench",
     "compare",
     "scale",
     "tune",
     "spawn",
+    "density",
     "topo",
     "audit",
     "falseshare",

@@ -44,6 +44,11 @@ pub const TUNE: &str = "tune-";
 pub const QOS: &str = "qos-";
 /// The finalists of a search against today's behaviour, with the factor `command`, which runs a finalist.
 pub const TUNE_CONFIRM: &str = "tune-confirm";
+/// How many instances of a service fit: each treatment is a number of instances (its workers) of a variant. A block is a pair
+/// of slices: the lone instance, and all of a count; one of a single instance has one slice. A sample with
+/// exit codes is a count that failed. The first metric is the figure of the bound in ms; parameters as [`super::parameter`]
+/// says.
+pub const DENSITY: &str = "density";
 
 /// Minimum size of an array in multiples of the last-level caches, as STREAM's run rules require.
 pub const TIMES_CACHES: u64 = 4;

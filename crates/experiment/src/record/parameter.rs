@@ -31,3 +31,21 @@ pub const ESTIMATOR: &str = "by";
 pub const LOAD_GENERATOR: &str = "load_generator";
 /// When that program sends its next request: a `metric::LoadModel` as `closed` or `open`.
 pub const LOAD_MODEL: &str = "load_model";
+/// The bound of the latency of the observed instance: a [`crate::tail_bound::TailBound`] in its written form.
+pub const BOUND: &str = "bound";
+/// The largest number of instances that is measured.
+pub const MOST_INSTANCES: &str = "most_instances";
+/// Pairs of slices of a variant, at most.
+pub const PAIRS: &str = "pairs";
+/// The request that an instance gets: `GET key:{random}`.
+pub const REQUEST: &str = "request";
+/// Requests per second of each instance.
+pub const RATE: &str = "requests_per_second";
+/// Requests per second that a lone instance served in a closed loop, where that was measured.
+pub const CAPACITY: &str = "capacity_per_second";
+/// Connections to each instance.
+pub const CONNECTIONS: &str = "connections";
+/// CPUs that an instance may use at most, where that is limited: `0.2`.
+pub const INSTANCE_CPUS: &str = "instance_cpus";
+/// Memory that an instance may use at most, in bytes, where that is limited.
+pub const INSTANCE_MEMORY: &str = "instance_memory_bytes";

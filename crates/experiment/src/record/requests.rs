@@ -62,6 +62,14 @@ impl RequestTimes {
         Ok(Self { name: name.to_owned(), unit: unit.to_owned(), count, points: thinned(kept) })
     }
 
+    /// Returns the smallest latency of the points that at least the share `q` of the requests do not exceed.
+    pub fn quantile(&self, q: f64) -> f64 {
+        // Printed numbers of requests are rounded.
+        let wanted = q.clamp(0.0, 1.0) * self.count as f64 - 0.5;
+        let reached = self.points.iter().find(|point| point.1 as f64 >= wanted).or(self.points.last());
+        reached.map_or(0.0, |point| point.0)
+    }
+
     /// Checks what a record that was read may not contain.
     pub(super) fn check(&self) -> Result<(), String> {
         let ascend = self.points.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 < pair[1].1);
@@ -103,6 +111,16 @@ mod tests {
         let times = RequestTimes::new("get", "ms", 100.0, points).unwrap();
         assert_eq!(times.points, [(1.0, 50), (2.0, 90), (4.0, 100)]);
         assert_eq!(times.check(), Ok(()));
+    }
+
+    #[test]
+    fn a_quantile_is_the_first_point_that_reaches_it() {
+        let times = RequestTimes::new("get", "ms", 1000.0, vec![(1.0, 500.0), (2.0, 990.0), (9.0, 1000.0)]);
+        let times = times.unwrap();
+        assert_eq!(
+            [0.0, 0.5, 0.51, 0.99, 0.999, 1.0].map(|q| times.quantile(q)),
+            [1.0, 1.0, 2.0, 2.0, 9.0, 9.0]
+        );
     }
 
     #[test]

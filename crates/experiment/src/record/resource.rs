@@ -39,6 +39,9 @@ pub enum Resource {
     MemoryBandwidth,
 }
 
+/// Name of the metric with the part of the latency that is the client's own, in percent.
+pub const CLIENT_PART: &str = "client part";
+
 /// Each resource with its name and its unit, in the order in which they are shown.
 const ALL: [(Resource, &str, &str); 15] = [
     (Resource::RunDelay, "run delay", "ms/s"),

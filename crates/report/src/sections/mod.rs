@@ -4,6 +4,7 @@ mod affinity;
 pub mod comparison;
 pub mod conditions;
 mod contention;
+mod density;
 pub mod differences;
 pub mod distribution;
 mod latency;
@@ -47,7 +48,7 @@ type SideBySideTables = fn(&[NamedEvaluation]) -> Vec<Table>;
 /// Id, title, how to read it, and the functions that return its tables.
 type SectionSpec = (&'static str, &'static str, &'static str, SingleTables, SideBySideTables);
 
-const SECTIONS: [SectionSpec; 17] = [
+const SECTIONS: [SectionSpec; 18] = [
     (
         "differences",
         "What differs",
@@ -159,6 +160,15 @@ const SECTIONS: [SectionSpec; 17] = [
         tuning::side_by_side,
     ),
     (
+        "density",
+        "Density",
+        "Pairs of slices in random order: one in which only the observed instance is loaded, and one in which all of a count \
+         are. The answer is the largest number of instances within the bound; its interval goes from the largest count that is \
+         proven to be within it to the one below the smallest that is proven to be above it.",
+        density::single,
+        density::side_by_side,
+    ),
+    (
         "limits",
         "Limits of memory bandwidth",
         "A load on memory ran with the limit and without, interleaved. For a minimum or a priority, other processes \
@@ -177,7 +187,8 @@ const SECTIONS: [SectionSpec; 17] = [
 ];
 
 /// Sections that evaluations do not have.
-const NOT_IN_EVAL: [&str; 6] = ["differences", "comparison", "baseline", "tuning", "limits", "spawn"];
+const NOT_IN_EVAL: [&str; 7] =
+    ["differences", "comparison", "baseline", "tuning", "density", "limits", "spawn"];
 
 /// Returns the sections that have tables; for evaluations, also those that were left out.
 pub fn sections(all: &[NamedEvaluation]) -> Vec<Section> {

@@ -5,7 +5,7 @@ use clap::{Command, builder::StyledStr};
 
 /// Groups of subcommands, in the order in which they are shown. Subcommands that are in none are shown last.
 const GROUPS: [(&str, &[&str]); 4] = [
-    ("Measure:", &["eval", "bench", "compare", "scale", "tune", "spawn"]),
+    ("Measure:", &["eval", "bench", "compare", "scale", "tune", "spawn", "density"]),
     ("Look:", &["topo", "audit", "falseshare", "report", "doctor"]),
     ("Place:", &["plan", "run", "pin", "irq", "sched", "undo"]),
     ("Isolate:", &["qos", "vm", "guard"]),

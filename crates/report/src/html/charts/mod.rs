@@ -3,6 +3,7 @@
 mod bars;
 mod comparison;
 mod contention;
+mod density;
 mod latency;
 mod maps;
 mod requests;
@@ -44,6 +45,7 @@ pub fn figures(id: &str, all: &[NamedEvaluation]) -> Vec<ChartFigure> {
         "noise" | "tuning" | "limits" => strips::figures(id, all),
         "latency" => latency::figures(all),
         "stream" => stream::figures(all),
+        "density" => density::figures(all),
         "spawn" => spawning::figures(all),
         _ => Vec::new(),
     }

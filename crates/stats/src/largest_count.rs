@@ -10,9 +10,11 @@
 //!
 //! The interval of the density follows from the decisions: from the largest count that is within the bound to the one below
 //! the smallest count that is above it. It is honest however early the search ends, and it assumes no curve. The estimate
-//! is where a non-decreasing fit of all means crosses the bound. `tests/calibration.rs` has its errors on invented hosts.
+//! is where a non-decreasing fit of all means crosses the bound. The tests of the crate `manycore-density` measure its errors on
+//! invented hosts.
 
-use manycore_stats::{isotonic_fit, mean, student_quantile};
+use crate::{isotonic_fit, mean, student_quantile};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Samples at a count from which it may be decided.
@@ -22,7 +24,7 @@ const MOST_SAMPLES: usize = 15;
 /// Degrees of freedom of the noise from which a count may be decided.
 const LEAST_FREEDOM: usize = 5;
 /// Tail of the interval of a mean on each side. It is looked at after each sample, at each count: this level makes the
-/// answer hold in 95 of 100 searches (`tests/calibration.rs`).
+/// answer hold in 95 of 100 searches (`crates/density/tests/calibration.rs`).
 const TAIL: f64 = 0.005;
 /// The search ends when the range is narrower than this factor.
 const PRECISION: f64 = 1.03;
@@ -41,7 +43,9 @@ pub struct SearchOptions {
 }
 
 /// Where a count is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum Position {
     /// The metric is within the bound.
     Within,
@@ -60,10 +64,11 @@ pub struct Visit {
     pub position: Position,
 }
 
-/// The answer of a search, whether it has ended or not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Density {
-    /// The most likely density; `None` if no count is known to be above the bound.
+/// The answer of a search, whether it has ended or not: the largest count that is within the bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LargestCount {
+    /// The most likely count; `None` if no count is known to be above the bound.
     pub estimate: Option<usize>,
     /// Lower end of the interval.
     pub low: usize,
@@ -120,10 +125,10 @@ impl Search {
     }
 
     /// Returns the answer so far.
-    pub fn density(&self) -> Density {
+    pub fn answer(&self) -> LargestCount {
         let (low, above) = self.range();
         let estimate = above.map(|above| (self.crossing() as usize).clamp(low, above - 1));
-        Density { estimate, low, high: above.map(|above| above - 1) }
+        LargestCount { estimate, low, high: above.map(|above| above - 1) }
     }
 
     fn visit(&mut self, count: usize) -> &mut Visit {
@@ -138,22 +143,23 @@ impl Search {
         (of(Position::Within).max().unwrap_or(self.options.first - 1), of(Position::Above).min())
     }
 
+    /// Returns the interval of the mean of a count's samples that decides where the count is. `None` with too few samples.
+    pub fn interval(&self, count: usize) -> Option<(f64, f64)> {
+        let samples = &self.visits.get(&count)?.samples;
+        let (variance, freedom) = self.noise();
+        if samples.len() < LEAST_SAMPLES || freedom < LEAST_FREEDOM {
+            return None;
+        }
+        let half = student_quantile(TAIL, freedom as f64) * (variance / samples.len() as f64).sqrt();
+        mean(samples).map(|mean| (mean - half, mean + half))
+    }
+
     /// Decides a count by all samples so far.
     fn decide(&self, count: usize) -> Position {
-        let Some(visit) = self.visits.get(&count) else { return Position::Undecided };
-        let n = visit.samples.len();
-        let (variance, freedom) = self.noise();
-        let Some(mean) = mean(&visit.samples).filter(|_| n >= LEAST_SAMPLES && freedom >= LEAST_FREEDOM)
-        else {
-            return Position::Undecided;
-        };
-        let half = student_quantile(TAIL, freedom as f64) * (variance / n as f64).sqrt();
-        if mean + half <= self.options.bound {
-            Position::Within
-        } else if mean - half > self.options.bound {
-            Position::Above
-        } else {
-            Position::Undecided
+        match self.interval(count) {
+            Some((_, high)) if high <= self.options.bound => Position::Within,
+            Some((low, _)) if low > self.options.bound => Position::Above,
+            _ => Position::Undecided,
         }
     }
 
@@ -243,7 +249,7 @@ mod tests {
     fn a_step_is_found_exactly() {
         let mut noise = wobble(0.001);
         let found = search(options(2, 64), |count| if count <= 20 { noise() } else { 0.5 + noise() });
-        assert_eq!(found.density(), Density { estimate: Some(20), low: 20, high: Some(20) });
+        assert_eq!(found.answer(), LargestCount { estimate: Some(20), low: 20, high: Some(20) });
         let visited: Vec<usize> = found.visits().keys().copied().collect();
         assert_eq!(visited, [2, 4, 8, 16, 19, 20, 21, 23, 32]);
     }
@@ -252,16 +258,16 @@ mod tests {
     fn a_limit_that_is_not_reached_has_no_upper_end() {
         let mut noise = wobble(0.001);
         let found = search(options(2, 48), |_| noise());
-        assert_eq!(found.density(), Density { estimate: None, low: 48, high: None });
+        assert_eq!(found.answer(), LargestCount { estimate: None, low: 48, high: None });
     }
 
     #[test]
     fn a_first_count_above_the_bound_leaves_the_ones_below() {
         let mut noise = wobble(0.001);
         let found = search(options(2, 48), |_| 0.3 + noise());
-        assert_eq!(found.density(), Density { estimate: Some(1), low: 1, high: Some(1) });
+        assert_eq!(found.answer(), LargestCount { estimate: Some(1), low: 1, high: Some(1) });
         let none = search(options(1, 48), |_| 0.3 + noise());
-        assert_eq!(none.density(), Density { estimate: Some(0), low: 0, high: Some(0) });
+        assert_eq!(none.answer(), LargestCount { estimate: Some(0), low: 0, high: Some(0) });
     }
 
     #[test]
@@ -269,7 +275,7 @@ mod tests {
         let mut noise = wobble(0.05);
         let at = |count: usize| if (10..=20).contains(&count) { 0.1 } else { 0.1 * (count as f64 / 15.0) };
         let found = search(options(2, 64), |count| at(count) + noise());
-        let Density { estimate, low, high } = found.density();
+        let LargestCount { estimate, low, high } = found.answer();
         assert!(low < 10 && high.is_some_and(|high| high >= 20), "{low} {high:?}");
         assert!(estimate.is_some_and(|estimate| (low..=high.unwrap()).contains(&estimate)));
     }
@@ -281,13 +287,13 @@ mod tests {
         while let Some(count) = search.next_count() {
             if count > 11 { search.fail(count) } else { search.add(count, noise()) }
         }
-        assert_eq!(search.density(), Density { estimate: Some(11), low: 11, high: Some(11) });
+        assert_eq!(search.answer(), LargestCount { estimate: Some(11), low: 11, high: Some(11) });
     }
 
     #[test]
     fn without_samples_nothing_is_known() {
         let none = Search::new(SearchOptions { samples: 0, ..options(2, 64) });
-        assert_eq!((none.next_count(), none.density().low, none.density().high), (None, 1, None));
+        assert_eq!((none.next_count(), none.answer().low, none.answer().high), (None, 1, None));
         assert_eq!(Search::new(options(2, 1)).next_count(), None);
     }
 
@@ -302,7 +308,7 @@ mod tests {
             prop_assert!(found.samples() <= limit);
             prop_assert!(found.visits().keys().all(|&count| count >= first && count <= most));
             prop_assert!(found.visits().values().all(|visit| visit.samples.len() <= MOST_SAMPLES));
-            let Density { estimate, low, high } = found.density();
+            let LargestCount { estimate, low, high } = found.answer();
             prop_assert_eq!(estimate.is_some(), high.is_some());
             if let (Some(estimate), Some(high)) = (estimate, high) {
                 prop_assert!(low <= estimate && estimate <= high);

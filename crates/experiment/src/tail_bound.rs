@@ -1,6 +1,5 @@
 //! The bound of a tail: `p99 < +10%`, or `p99.9 < 2ms`.
 
-use crate::{Error, Result};
 use std::{fmt, str::FromStr, time::Duration};
 
 /// A figure of a distribution of latencies.
@@ -23,29 +22,35 @@ pub enum Limit {
 
 /// A bound of a tail.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Bound {
+pub struct TailBound {
     /// The figure of the observed instance.
     pub figure: LatencyFigure,
     /// How large it may be.
     pub limit: Limit,
 }
 
-impl Default for Bound {
+/// Why a text is no bound.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is no bound: write 'p99 < +10%', 'p99.9 < 2ms' or 'mean < +5%'")]
+pub struct InvalidTailBound(String);
+
+impl Default for TailBound {
     /// `p99 < +10%`.
     fn default() -> Self {
         Self { figure: LatencyFigure::Quantile(0.99), limit: Limit::Relative(1.1) }
     }
 }
 
-impl Bound {
-    /// Returns the sample of a pair of slices for [`Search::add`](crate::search::Search::add): the logarithm of the figure at
-    /// a count over that of the lone instance, or over an absolute limit. `None` if a figure is not above 0.
-    pub fn sample(&self, alone_ns: f64, at_count_ns: f64) -> Option<f64> {
+impl TailBound {
+    /// Returns the sample of a pair of slices for [`Search::add`](manycore_stats::largest_count::Search::add): the logarithm
+    /// of the figure at a count over that of the lone instance, or over an absolute limit. Both figures are in milliseconds.
+    /// `None` if one that is needed is not above 0.
+    pub fn sample(&self, alone: f64, at_count: f64) -> Option<f64> {
         let reference = match self.limit {
-            Limit::Relative(_) => alone_ns,
-            Limit::Absolute(limit) => limit.as_nanos() as f64,
+            Limit::Relative(_) => alone,
+            Limit::Absolute(limit) => limit.as_secs_f64() * 1e3,
         };
-        (reference > 0.0 && at_count_ns > 0.0).then(|| (at_count_ns / reference).ln())
+        (reference > 0.0 && at_count > 0.0).then(|| (at_count / reference).ln())
     }
 
     /// Returns the largest sample that is within the bound.
@@ -53,6 +58,14 @@ impl Bound {
         match self.limit {
             Limit::Relative(factor) => factor.ln(),
             Limit::Absolute(_) => 0.0,
+        }
+    }
+
+    /// Returns the limit in milliseconds, where it is absolute.
+    pub fn limit_ms(&self) -> Option<f64> {
+        match self.limit {
+            Limit::Relative(_) => None,
+            Limit::Absolute(limit) => Some(limit.as_secs_f64() * 1e3),
         }
     }
 
@@ -65,13 +78,11 @@ impl Bound {
     }
 }
 
-impl FromStr for Bound {
-    type Err = Error;
+impl FromStr for TailBound {
+    type Err = InvalidTailBound;
 
-    fn from_str(text: &str) -> Result<Self> {
-        let wrong = || {
-            Error::Bound(format!("'{text}' is no bound: write 'p99 < +10%', 'p99.9 < 2ms' or 'mean < +5%'"))
-        };
+    fn from_str(text: &str) -> Result<Self, InvalidTailBound> {
+        let wrong = || InvalidTailBound(text.to_owned());
         let (figure, limit) = text.split_once('<').ok_or_else(wrong)?;
         let figure = figure_of(figure.trim()).ok_or_else(wrong)?;
         let limit = limit_of(limit.trim()).ok_or_else(wrong)?;
@@ -105,17 +116,25 @@ fn plain_number(text: &str) -> Option<f64> {
     text.parse().ok().filter(|_| is_plain)
 }
 
-impl fmt::Display for Bound {
+/// Rounds to a part in a million: 0.999 × 100 is not 99.9.
+fn plain(number: f64) -> f64 {
+    (number * 1e6).round() / 1e6
+}
+
+impl fmt::Display for LatencyFigure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Rounded to a part in a million: 0.999 × 100 is not 99.9.
-        let plain = |number: f64| (number * 1e6).round() / 1e6;
-        match self.figure {
-            LatencyFigure::Mean => f.write_str("mean")?,
-            LatencyFigure::Quantile(q) => write!(f, "p{}", plain(q * 100.0))?,
+        match self {
+            Self::Mean => f.write_str("mean"),
+            Self::Quantile(q) => write!(f, "p{}", plain(q * 100.0)),
         }
+    }
+}
+
+impl fmt::Display for TailBound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.limit {
-            Limit::Relative(factor) => write!(f, " < +{}%", plain((factor - 1.0) * 100.0)),
-            Limit::Absolute(limit) => write!(f, " < {}ms", plain(limit.as_secs_f64() * 1e3)),
+            Limit::Relative(factor) => write!(f, "{} < +{}%", self.figure, plain((factor - 1.0) * 100.0)),
+            Limit::Absolute(limit) => write!(f, "{} < {}ms", self.figure, plain(limit.as_secs_f64() * 1e3)),
         }
     }
 }
@@ -126,21 +145,25 @@ mod tests {
 
     #[test]
     fn bounds_are_read_and_written() {
-        let quantile = |q, limit| Bound { figure: LatencyFigure::Quantile(q), limit };
+        let quantile = |q, limit| TailBound { figure: LatencyFigure::Quantile(q), limit };
         let cases = [
             ("p99 < +10%", quantile(0.99, Limit::Relative(1.1)), "p99 < +10%"),
             ("p99.9<2ms", quantile(0.999, Limit::Absolute(Duration::from_millis(2))), "p99.9 < 2ms"),
             (" p50 <  + 2.5 %", quantile(0.5, Limit::Relative(1.025)), "p50 < +2.5%"),
             ("p99 < 150us", quantile(0.99, Limit::Absolute(Duration::from_micros(150))), "p99 < 0.15ms"),
             ("p99 < 1s", quantile(0.99, Limit::Absolute(Duration::from_secs(1))), "p99 < 1000ms"),
-            ("mean < +5%", Bound { figure: LatencyFigure::Mean, limit: Limit::Relative(1.05) }, "mean < +5%"),
+            (
+                "mean < +5%",
+                TailBound { figure: LatencyFigure::Mean, limit: Limit::Relative(1.05) },
+                "mean < +5%",
+            ),
         ];
         for (text, bound, written) in cases {
-            assert_eq!(text.parse::<Bound>().unwrap(), bound, "{text}");
+            assert_eq!(text.parse::<TailBound>().unwrap(), bound, "{text}");
             assert_eq!(bound.to_string(), written);
-            assert_eq!(written.parse::<Bound>().unwrap(), bound);
+            assert_eq!(written.parse::<TailBound>().unwrap(), bound);
         }
-        assert_eq!(Bound::default().to_string(), "p99 < +10%");
+        assert_eq!(TailBound::default().to_string(), "p99 < +10%");
     }
 
     #[test]
@@ -162,19 +185,19 @@ mod tests {
             "max < +10%",
             "p99 < 2h",
         ] {
-            let error = text.parse::<Bound>().unwrap_err().to_string();
+            let error = text.parse::<TailBound>().unwrap_err().to_string();
             assert!(error.contains("is no bound: write 'p99 < +10%'"), "{text}: {error}");
         }
     }
 
     #[test]
     fn samples_are_relative_to_the_lone_instance_or_to_the_limit() {
-        let relative = Bound::default();
-        assert_eq!((relative.sample(2e6, 2e6), relative.first_count()), (Some(0.0), 2));
-        assert!((relative.sample(1e6, 1.1e6).unwrap() - relative.log_limit()).abs() < 1e-12);
-        let absolute: Bound = "p99 < 2ms".parse().unwrap();
+        let relative = TailBound::default();
+        assert_eq!((relative.sample(2.0, 2.0), relative.first_count()), (Some(0.0), 2));
+        assert!((relative.sample(1.0, 1.1).unwrap() - relative.log_limit()).abs() < 1e-12);
+        let absolute: TailBound = "p99 < 2ms".parse().unwrap();
         assert_eq!(
-            (absolute.sample(1.0, 2e6), absolute.log_limit(), absolute.first_count()),
+            (absolute.sample(1.0, 2.0), absolute.log_limit(), absolute.first_count()),
             (Some(0.0), 0.0, 1)
         );
         assert_eq!((relative.sample(0.0, 1.0), absolute.sample(1.0, 0.0)), (None, None));

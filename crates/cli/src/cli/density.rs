@@ -1,0 +1,192 @@
+//! The subcommand `density`.
+
+use super::{
+    Results,
+    option_file::PRESETS,
+    value::{duration, share, size},
+};
+use clap::{Args, ValueEnum, builder::PossibleValuesParser};
+use manycore_density::session::Rate;
+use manycore_experiment::{metric::MetricReader, tail_bound::TailBound};
+use manycore_topology::CpuSet;
+use std::{net::IpAddr, path::PathBuf, time::Duration};
+
+/// How many instances of a service fit?
+///
+/// Starts instances of a service, loads each of them, and searches for the largest number at which the latency of the first
+/// one is within a bound.
+#[derive(Debug, Args)]
+#[command(
+    args_override_self = true,
+    after_help = "\
+Examples:
+  manycore density --service 'redis-server --port {port} --save \"\"' --load 'redis:GET key:{random}' --max 32
+  manycore density --service 'redis-server --port {port} --save \"\"' --load 'redis:GET key:{random}' --rate 2000/s \\
+      --cpu-limit 0.2 --memory-limit 64M    each in a control group with limits (as root)
+  manycore density --service 'python3 -m http.server --bind {address} {port}' --load http:/ --bound 'p99 < 20ms'
+  manycore density --service './server --port {port}' --load 'wrk2 -t1 -c8 -d5s -R500 --latency http://{address}:{port}/'
+  manycore density --service './server --port {port}' --load http:/ --variant free --variant close    which placement holds more
+  manycore density --container docker.io/library/redis --publish 6379 --cpu-limit 2 --load 'redis:GET key:{random}'    containers
+  manycore density --preset redis-document --max 8    the client of the published measurement: a closed loop
+  manycore density host.toml    the same options from a file
+
+In commands, {port}, {address}, {index}, {cpus} and {name} stand for the instance's own. --load redis:WORDS sends a redis command, \
+http:PATH a GET request: in an open loop, at a fixed rate with Poisson arrivals, and a latency counts from the intended start. \
+{random} in them is a random number. Any other --load is a command that is started for each instance, and whose output is \
+read as by compare --metric; closed-loop clients such as redis-benchmark hide the time that requests wait.
+
+A bound is FIGURE < LIMIT: mean or pN, and +N% (over a lone instance, which is measured again in each pair) or a time. Each \
+count is measured until an interval shows on which side of the bound it is. The answer is the largest number that fits, with \
+an interval. An instance or a request that fails is above the bound.
+
+A file has the options as keys of TOML: service = \"...\", max = 32. Options of the command line come after those of the file. \
+Ctrl-C ends after the current slice and saves the results so far."
+)]
+pub struct DensityArgs {
+    /// Read options from this TOML file
+    #[arg(value_name = "SPEC.TOML")]
+    pub spec: Option<PathBuf>,
+    /// Use the instances and the load of a published measurement
+    #[arg(long, value_name = "NAME", value_parser = presets(), conflicts_with = "spec")]
+    pub preset: Option<String>,
+    /// Command of an instance, with {port}; started without a shell. With --container, its command in the container
+    #[arg(long, value_name = "COMMAND", required_unless_present_any = ["spec", "preset", "container", "domain"])]
+    pub service: Option<String>,
+    #[command(flatten)]
+    pub kind: KindArgs,
+    /// Load of an instance: redis:WORDS, http:PATH, or the command of a client with {port}
+    #[arg(long, value_name = "LOAD", required_unless_present_any = ["spec", "preset"])]
+    pub load: Option<String>,
+    /// Reader of a client's output [default: by the name of its program]
+    #[arg(long, value_name = "METRIC")]
+    pub metric: Option<MetricReader>,
+    /// Bound of the latency of the first instance
+    #[arg(long, value_name = "BOUND", default_value = "p99 < +10%")]
+    pub bound: TailBound,
+    /// Largest number of instances to measure [default: 16 for each usable CPU]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=20_000))]
+    pub max: Option<u32>,
+    /// Requests to each instance: a number per second (500/s), or a share of what a lone instance serves in a closed loop
+    #[arg(long, value_name = "RATE", default_value = "60%", value_parser = rate)]
+    pub rate: Rate,
+    /// Connections to each instance
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub connections: u32,
+    /// Random numbers are below this
+    #[arg(long, value_name = "N", default_value_t = 10_000_000)]
+    pub random: u64,
+    /// CPUs that an instance may use at most, such as 0.5 (needs control groups)
+    #[arg(long, value_name = "CPUS", value_parser = cpus)]
+    pub cpu_limit: Option<f64>,
+    /// Memory that an instance may use at most (needs control groups)
+    #[arg(long, value_name = "MEMORY", value_parser = size)]
+    pub memory_limit: Option<u64>,
+    /// A placement of the instances to compare: PLACE or NAME=PLACE; may be repeated [default: free]
+    #[arg(long, value_name = "VARIANT")]
+    pub variant: Vec<String>,
+    /// CPUs of the loads; that of the first instance has the first CPU alone
+    #[arg(long, value_name = "LIST")]
+    pub load_cpus: Option<CpuSet>,
+    /// Address on which instances serve
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    pub address: IpAddr,
+    /// Port of the first instance; each further one has the next
+    #[arg(long, value_name = "PORT", default_value_t = 7100, value_parser = clap::value_parser!(u16).range(1..))]
+    pub ports: u16,
+    /// An instance is ready when this command succeeds [default: when it accepts connections]
+    #[arg(long, value_name = "COMMAND")]
+    pub ready: Option<String>,
+    /// Time that an instance may take until it is ready
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
+    pub ready_limit: Duration,
+    /// Run this command once for each instance that is ready: it loads the data
+    #[arg(long, value_name = "COMMAND")]
+    pub prepare: Option<String>,
+    /// Pairs of slices to measure at most, of each variant
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub pairs: u32,
+    /// Length of a slice
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration)]
+    pub slice: Duration,
+    /// Time before each slice, under the same load, that does not count
+    #[arg(long, value_name = "DURATION", default_value = "300ms", value_parser = duration)]
+    pub settle: Duration,
+    /// Seed of all random orders [default: from the clock]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    #[command(flatten)]
+    pub results: Results,
+}
+
+/// Instances that are no processes.
+#[derive(Debug, Args)]
+pub struct KindArgs {
+    /// Instances are containers of this image
+    #[arg(long, value_name = "IMAGE", conflicts_with = "domain")]
+    pub container: Option<String>,
+    /// Program that runs containers
+    #[arg(long, value_enum, default_value_t = ContainerProgram::Podman, requires = "container")]
+    pub engine: ContainerProgram,
+    /// Options of 'podman run' before the image, such as '--volume /data:/data'
+    #[arg(long, value_name = "OPTIONS", requires = "container", allow_hyphen_values = true)]
+    pub run_options: Option<String>,
+    /// Port on which the service in a container listens; it is published as {port} [default: the container has the network
+    /// of the host]
+    #[arg(long, value_name = "PORT", requires = "container", value_parser = clap::value_parser!(u16).range(1..))]
+    pub publish: Option<u16>,
+    /// Instances are virtual machines of libvirt with this XML, which has <name>{name}</name>
+    #[arg(long, value_name = "FILE", conflicts_with = "service")]
+    pub domain: Option<PathBuf>,
+    /// Connection to libvirt
+    #[arg(long, value_name = "URI", default_value = "qemu:///system", requires = "domain")]
+    pub connect: String,
+}
+
+/// A program that runs containers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ContainerProgram {
+    /// Podman.
+    Podman,
+    /// Docker.
+    Docker,
+}
+
+fn presets() -> PossibleValuesParser {
+    PRESETS.map(|(name, _)| name).into()
+}
+
+/// Parses `500/s`, `500` or `60%`.
+fn rate(text: &str) -> Result<Rate, String> {
+    if text.trim_end().ends_with('%') {
+        return share(text).map(Rate::ShareOfCapacity);
+    }
+    let number = text.trim().trim_end_matches("/s").trim().parse::<f64>().ok();
+    number.filter(|rate| *rate > 0.0 && *rate <= 1e7).map(Rate::PerSecond).ok_or_else(|| {
+        "expected requests per second such as 500/s, or a share of the capacity such as 60%".to_owned()
+    })
+}
+
+/// Parses a number of CPUs above 0.
+fn cpus(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|cpus| (0.01..=8192.0).contains(cpus));
+    number.ok_or_else(|| "expected a number of CPUs from 0.01 such as 0.5 or 2".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_absolute_or_shares() {
+        assert_eq!(
+            [rate("500/s"), rate("500"), rate(" 2.5 /s")].map(Result::unwrap),
+            [Rate::PerSecond(500.0), Rate::PerSecond(500.0), Rate::PerSecond(2.5)]
+        );
+        assert_eq!(rate("60%"), Ok(Rate::ShareOfCapacity(0.6)));
+        for wrong in ["", "0", "-1/s", "100%", "fast", "inf", "nan/s", "1e9"] {
+            assert!(rate(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(cpus("0.2"), Ok(0.2));
+        assert!(["0", "x", "-1", "nan", "1e9"].into_iter().all(|text| cpus(text).is_err()));
+    }
+}

@@ -1,0 +1,26 @@
+//! The failures of `density`.
+
+use super::Failure;
+use manycore_density::Error;
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Template(_) | Error::Limits(_) => Self::input(error),
+            Error::Memory(_) => Self::input(format!("{error}: give a smaller --max, or --memory-limit")),
+            Error::Control(cause) => cause.into(),
+            Error::Unlimited(_) | Error::MissingProgram(_) => Self::missing(error),
+            Error::PortInUse { .. } => Self::input(format!("{error}: choose others with --ports")),
+            Error::Load(manycore_load::Error::Request(_)) => Self::input(error),
+            Error::System { .. } | Error::Resources(_) => Self::missing(error),
+            Error::Interrupted => Self::Interrupted(error.to_string()),
+            error => Self::Measured(error.to_string()),
+        }
+    }
+}
+
+impl From<manycore_load::Error> for Failure {
+    fn from(error: manycore_load::Error) -> Self {
+        Error::Load(error).into()
+    }
+}

@@ -1,0 +1,203 @@
+//! The load of each instance during a slice: the generator of this program, or a client that is started for each instance.
+
+use crate::{
+    Error, Result,
+    clients::{self, ClientLoad},
+};
+use manycore_experiment::{
+    metric::LoadModel,
+    record::{RequestTimes, parameter},
+    tail_bound::LatencyFigure,
+};
+use manycore_linux::affinity;
+use manycore_load::{Arrivals, LoadRequest, LoadResult, Template};
+use manycore_topology::CpuSet;
+use rand::{Rng, RngExt};
+use std::{net::SocketAddr, thread, time::Duration};
+
+/// Nanoseconds of a millisecond.
+const MS: f64 = 1e6;
+/// Share of a CPU from which the thread of a load is the limit of its rate.
+const CLIENT_LIMIT: f64 = 0.95;
+
+/// How instances are loaded.
+#[derive(Clone, Debug)]
+pub enum InstanceLoad {
+    /// The generator of this program, in an open loop.
+    Generator {
+        /// The request.
+        template: Template,
+        /// Connections to each instance.
+        connections: usize,
+    },
+    /// A client for each instance.
+    Clients(ClientLoad),
+}
+
+/// What is measured in a slice.
+#[derive(Clone, Copy, Debug)]
+pub struct SliceTimes {
+    /// Its length.
+    pub length: Duration,
+    /// Time before it, under the same load, that does not count.
+    pub settle: Duration,
+}
+
+/// What a load of an instance measured.
+#[derive(Clone, Debug, Default)]
+pub struct LoadOutcome {
+    /// The figure of the bound in ms; 0 without requests.
+    pub figure_ms: f64,
+    /// The latencies in ms, where they are known.
+    pub requests: Option<RequestTimes>,
+    /// Replies without an error per second.
+    pub rate: f64,
+    /// Requests that failed.
+    pub failed: u64,
+    /// The first failure.
+    pub first_failure: Option<String>,
+    /// Share of the latency that is the client's own, where it is known.
+    pub own_share: Option<f64>,
+    /// CPU time of the client, as a number of CPUs.
+    pub client_cpus: Option<f64>,
+}
+
+impl LoadOutcome {
+    /// Whether the client, and not the instance, limits the rate: its thread has used a whole CPU.
+    pub fn is_client_limited(&self) -> bool {
+        self.client_cpus.is_some_and(|cpus| cpus > CLIENT_LIMIT) && self.own_share.is_some()
+    }
+
+    fn new(result: &LoadResult, figure: LatencyFigure) -> Self {
+        let ns = match figure {
+            LatencyFigure::Mean => result.latency.mean(),
+            LatencyFigure::Quantile(q) => result.latency_ns(q) as f64,
+        };
+        Self {
+            figure_ms: ns / MS,
+            requests: request_times(result),
+            rate: result.rate(),
+            failed: result.failed,
+            first_failure: result.first_failure.clone(),
+            own_share: Some(result.own_share()),
+            client_cpus: Some(result.cpu.as_secs_f64() / result.elapsed.as_secs_f64()),
+        }
+    }
+}
+
+/// Returns the latencies as points of their distribution. `None` without requests.
+fn request_times(result: &LoadResult) -> Option<RequestTimes> {
+    let mut sum = 0;
+    let points = result.latency.iter_recorded().map(|bucket| {
+        sum += bucket.count_since_last_iteration();
+        (bucket.value_iterated_to() as f64 / MS, sum as f64)
+    });
+    RequestTimes::new("", "ms", result.latency.len() as f64, points.collect()).ok()
+}
+
+impl InstanceLoad {
+    /// Returns what describes it in a record.
+    pub(crate) fn parameters(&self) -> Vec<(&'static str, String)> {
+        match self {
+            Self::Generator { connections, .. } => vec![
+                (parameter::CONNECTIONS, connections.to_string()),
+                (parameter::LOAD_GENERATOR, "manycore".to_owned()),
+                (parameter::LOAD_MODEL, LoadModel::Open.name().to_owned()),
+            ],
+            Self::Clients(load) => {
+                let model = load.model().map(|model| (parameter::LOAD_MODEL, model.name().to_owned()));
+                model.into_iter().chain([(parameter::LOAD_GENERATOR, load.program().to_owned())]).collect()
+            }
+        }
+    }
+
+    /// Loads all instances at the same time. The first one is the observed one. Its load is bound to the first of
+    /// `cpus`, and the others to the rest; nothing is bound if there are none.
+    ///
+    /// # Errors
+    /// [`Error::Load`]: a server does not accept connections; those of clients.
+    pub fn run(
+        &self,
+        servers: &[SocketAddr],
+        per_second: f64,
+        times: SliceTimes,
+        figure: LatencyFigure,
+        cpus: &CpuSet,
+        random: &mut impl Rng,
+    ) -> Result<Vec<LoadOutcome>> {
+        let arrivals = Arrivals::Poisson { per_second };
+        match self {
+            Self::Generator { template, connections } => {
+                let request = |address: &SocketAddr| LoadRequest {
+                    address: *address,
+                    template: template.clone(),
+                    connections: *connections,
+                    arrivals,
+                    warm_up: times.settle,
+                    duration: times.length,
+                    seed: random.random(),
+                };
+                let requests: Vec<LoadRequest> = servers.iter().map(request).collect();
+                let results = generate(&requests, cpus)?;
+                Ok(results.iter().map(|result| LoadOutcome::new(result, figure)).collect())
+            }
+            Self::Clients(load) => clients::run(load, servers, times, figure, cpus),
+        }
+    }
+
+    /// Returns the requests per second that one instance serves in a closed loop. `None` for clients, which have a rate of
+    /// their own.
+    ///
+    /// # Errors
+    /// [`Error::Load`].
+    pub fn capacity(&self, server: SocketAddr, times: SliceTimes, cpus: &CpuSet) -> Result<Option<f64>> {
+        let Self::Generator { template, connections } = self else { return Ok(None) };
+        let request = LoadRequest {
+            address: server,
+            template: template.clone(),
+            connections: *connections,
+            arrivals: Arrivals::Closed,
+            warm_up: times.settle,
+            duration: times.length,
+            seed: 0,
+        };
+        Ok(generate(&[request], cpus)?.first().map(LoadResult::rate))
+    }
+}
+
+/// Returns the CPUs of a load.
+pub(crate) fn cpus_of(index: usize, cpus: &CpuSet) -> Option<CpuSet> {
+    let (first, rest) = (cpus.first()?, cpus.iter().skip(1).collect::<CpuSet>());
+    Some(if index > 0 && !rest.is_empty() { rest } else { std::iter::once(first).collect() })
+}
+
+/// Runs each load in a thread.
+fn generate(requests: &[LoadRequest], cpus: &CpuSet) -> Result<Vec<LoadResult>> {
+    let one = |(index, request): (usize, &LoadRequest)| {
+        if let Some(own) = cpus_of(index, cpus) {
+            affinity::restrict(0, &own)
+                .map_err(|source| Error::System { what: "cannot bind a load to its CPU", source })?;
+        }
+        Ok(manycore_load::run(request)?)
+    };
+    let one = &one;
+    thread::scope(|scope| {
+        let threads: Vec<_> =
+            requests.iter().enumerate().map(|load| scope.spawn(move || one(load))).collect();
+        let results = threads.into_iter().map(thread::ScopedJoinHandle::join);
+        results.map(|result| result.unwrap_or(Err(manycore_load::Error::Panicked.into()))).collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_observed_load_has_a_cpu_of_its_own() {
+        let of = |index, list: &str| cpus_of(index, &list.parse().unwrap()).map(|cpus| cpus.to_string());
+        assert_eq!([of(0, "4-6"), of(1, "4-6"), of(9, "4-6")].map(Option::unwrap), ["4", "5-6", "5-6"]);
+        assert_eq!([of(0, "3"), of(1, "3")].map(Option::unwrap), ["3", "3"]);
+        assert_eq!(of(0, ""), None);
+    }
+}

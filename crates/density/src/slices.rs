@@ -1,0 +1,127 @@
+//! One slice: the loads of all instances, and what the machine counted around them.
+
+use crate::{
+    Error, Result,
+    instances::Instances,
+    load::LoadOutcome,
+    resources::{ResourceReader, ResourceSnapshot},
+};
+use manycore_experiment::{
+    counters::CounterReader,
+    engine::Rng,
+    record::{CLIENT_PART, CounterDelta, Direction, Metric, Sample},
+    session::Session,
+    tail_bound::LatencyFigure,
+};
+use manycore_linux::{clock, tasks};
+use manycore_topology::CpuSet;
+use std::{path::Path, rc::Rc};
+
+/// What was measured in a slice.
+#[derive(Clone, Debug)]
+pub struct Slice {
+    /// What the load of the observed instance measured.
+    pub observed: LoadOutcome,
+    /// The others.
+    others: Vec<LoadOutcome>,
+    /// The sample for the record, without block and treatment.
+    pub sample: Sample,
+}
+
+impl Slice {
+    /// Returns why the slice does not count, if requests failed.
+    pub fn failure(&self) -> Option<String> {
+        let all = || std::iter::once(&self.observed).chain(&self.others);
+        let failed: u64 = all().map(|outcome| outcome.failed).sum();
+        let first =
+            all().find_map(|outcome| outcome.first_failure.as_deref()).unwrap_or("the reason is unknown");
+        (failed > 0).then(|| format!("{failed} requests failed, the first one with: {first}"))
+    }
+
+    /// Whether a client, and not its instance, limited its rate.
+    pub fn is_client_limited(&self) -> bool {
+        std::iter::once(&self.observed).chain(&self.others).any(LoadOutcome::is_client_limited)
+    }
+}
+
+/// Measures slices.
+#[derive(Debug)]
+pub struct SliceMeter {
+    counters: Rc<CounterReader>,
+    resources: ResourceReader,
+    origin_ns: u64,
+}
+
+impl SliceMeter {
+    /// `cpus` are those to which the observed instance is bound, if it is.
+    ///
+    /// # Errors
+    /// [`Error::Resources`]: the kernel's files cannot be read.
+    pub fn new(session: &Session, cpus: Option<&CpuSet>) -> Result<Self> {
+        let resources = ResourceReader::new(session.machine(), cpus, Path::new("/"));
+        Ok(Self {
+            counters: Rc::clone(&session.counter_reader),
+            resources: resources.map_err(Error::Resources)?,
+            origin_ns: session.origin_ns,
+        })
+    }
+
+    /// Returns the metrics of each sample, the figure of the bound first.
+    pub fn metrics(&self, figure: LatencyFigure) -> Vec<Metric> {
+        let metric =
+            |name: &str, unit: &str, better| Metric { name: name.to_owned(), unit: unit.to_owned(), better };
+        let mut metrics = vec![
+            metric(&figure.to_string(), "ms", Direction::Lower),
+            metric("replies", "requests/s", Direction::Higher),
+            metric(CLIENT_PART, "%", Direction::Lower),
+            metric("client CPU", "CPUs", Direction::Lower),
+        ];
+        metrics.extend(self.resources.metrics());
+        metrics
+    }
+
+    /// Runs `load` on the running instances, and reads the kernel's counters around it.
+    ///
+    /// # Errors
+    /// Those of `load`.
+    pub fn measure(
+        &self,
+        session: &mut Session,
+        instances: &Instances,
+        load: impl FnOnce(&mut Rng) -> Result<Vec<LoadOutcome>>,
+    ) -> Result<Slice> {
+        let processes = instances.processes();
+        let snapshot = || -> ResourceSnapshot { self.resources.snapshot(&processes[0], None) };
+        let cpu_ns = || -> u64 {
+            let all = processes.iter().flatten().copied().chain([std::process::id()]);
+            all.filter_map(|pid| Some(tasks::usage(pid)?.cpu_ns)).sum()
+        };
+        let (start, cpu_before) = (clock::now_ns(), cpu_ns());
+        let counters = self.counters.snapshot(&[], start);
+        let before = snapshot();
+        let outcomes = load(&mut session.rng);
+        let after = snapshot();
+        let end = clock::now_ns();
+        let counted = self.counters.delta(&counters, &self.counters.snapshot(&[], end));
+        let mut outcomes = outcomes?.into_iter();
+        let observed = outcomes.next().unwrap_or_default();
+        let mut values = vec![
+            observed.figure_ms,
+            observed.rate,
+            100.0 * observed.own_share.unwrap_or_default(),
+            observed.client_cpus.unwrap_or_default(),
+        ];
+        values.extend(self.resources.values(&before, &after));
+        let wall_ns = end - start;
+        let sample = Sample {
+            start_ns: start - self.origin_ns,
+            wall_ns,
+            work: observed.rate * wall_ns as f64 / 1e9,
+            values,
+            requests: observed.requests.clone().into_iter().collect(),
+            counters: CounterDelta { cpu_ns: Some(cpu_ns().saturating_sub(cpu_before)), ..counted },
+            ..Sample::default()
+        };
+        Ok(Slice { observed, others: outcomes.collect(), sample })
+    }
+}

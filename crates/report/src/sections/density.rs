@@ -1,0 +1,153 @@
+//! How many instances fit: the answer of each variant, what was measured at each count, and the resources.
+
+use crate::sections::{NamedEvaluation, Table, compare};
+use manycore_analysis::{Density, InstanceCount, ResourceTrend, VariantDensity};
+use manycore_render::{
+    figure::{ABSENT, interval, number, optional},
+    table::Align,
+};
+use manycore_stats::largest_count::{LargestCount, Position};
+
+/// What the document behind this measurement reports, for its redis containers on two hosts.
+const PUBLISHED: &str = "Published for containers with redis of 2 CPUs and 8 GB each, at most 10 % above the p99 of one that runs \
+                         alone, on two virtual machines with 320 CPUs: 28 before any tuning, 48 on an AMD host, and more than \
+                         60 after all steps. Each of these was one run for each count with a client in a closed loop.";
+
+pub(super) fn single(named: &NamedEvaluation) -> Vec<Table> {
+    let Some(density) = &named.evaluation.density else { return Vec::new() };
+    let mut tables = vec![answers(density)];
+    tables.extend(density.variants.iter().map(|variant| counts(density, variant)));
+    let moving = density.variants.iter().map(|variant| resources(density, variant));
+    tables.extend(moving.filter(|table| !table.rows.is_empty()));
+    tables
+}
+
+pub(super) fn side_by_side(all: &[NamedEvaluation]) -> Vec<Table> {
+    let of = |named: &NamedEvaluation| -> Vec<(String, String)> {
+        let variants = named.evaluation.density.iter().flat_map(|density| &density.variants);
+        variants.map(|variant| (title(variant), answer(variant.answer))).collect()
+    };
+    vec![compare("Instances within the bound", ("variant", Align::Left), all, String::clone, of)]
+}
+
+fn title(variant: &VariantDensity) -> String {
+    match variant.description.as_str() {
+        "" => variant.label.clone(),
+        what => format!("{} ({what})", variant.label),
+    }
+}
+
+/// `11 (10 to 12)`, `64 or more`.
+fn answer(answer: LargestCount) -> String {
+    match (answer.estimate, answer.high) {
+        (Some(estimate), Some(high)) => format!("{estimate} ({} to {high})", answer.low),
+        _ => format!("{} or more", answer.low),
+    }
+}
+
+fn answers(density: &Density) -> Table {
+    let figure = format!("{} alone, in ms", density.figure);
+    let head = ["instances", "95 % interval", &figure, "95 % interval", "pairs", "counts"];
+    let mut table =
+        Table::numeric(format!("Instances with {}", density.bound), ("variant", Align::Left), &head);
+    table.rows = density
+        .variants
+        .iter()
+        .map(|variant| {
+            let LargestCount { estimate, low, high } = variant.answer;
+            let high = high.map_or_else(|| "no limit reached".to_owned(), |high| high.to_string());
+            let alone = variant.alone_ms;
+            vec![
+                title(variant),
+                estimate.map_or_else(|| ABSENT.to_owned(), |estimate| estimate.to_string()),
+                format!("{low} to {high}"),
+                optional(alone.map(|alone| alone.median), number),
+                alone.map_or_else(|| ABSENT.to_owned(), |alone| interval(&alone, number)),
+                variant.pairs.to_string(),
+                variant.counts.len().to_string(),
+            ]
+        })
+        .collect();
+    table.notes.push(format!(
+        "Each instance gets {} requests/s{}.",
+        number(density.rate),
+        density.capacity.map_or_else(String::new, |capacity| format!(
+            ", {:.0} % of what one serves alone in a closed loop",
+            100.0 * density.rate / capacity
+        ))
+    ));
+    table.notes.push(PUBLISHED.to_owned());
+    table
+}
+
+/// Returns what was measured at each count of a variant.
+fn counts(density: &Density, variant: &VariantDensity) -> Table {
+    let name = if density.variants.len() > 1 { format!("{}: ", variant.label) } else { String::new() };
+    let figure = format!("{}, ms", density.figure);
+    let over = if density.limit_ms.is_some() { "over the limit" } else { "over alone" };
+    let mut table = Table::numeric(
+        format!("{name}{} by number of instances", density.figure),
+        ("instances", Align::Right),
+        &[&figure, "95 % interval", over, "99 % interval", "pairs", "is"],
+    );
+    table.verdict_column = Some(6);
+    table.rows = variant.counts.iter().map(count_row).collect();
+    let path: Vec<String> = variant.path.iter().map(ToString::to_string).collect();
+    table.notes.push(format!(
+        "The ratio is the geometric mean over pairs with a lone instance; its interval decides, with the noise of all counts. \
+         Measured in this order: {}.",
+        path.join(", ")
+    ));
+    table
+}
+
+fn count_row(count: &InstanceCount) -> Vec<String> {
+    let ends = |ends: Option<(f64, f64)>| {
+        ends.map_or_else(|| ABSENT.to_owned(), |(low, high)| format!("{low:.3} to {high:.3}"))
+    };
+    let position = match count.position {
+        _ if count.has_failed => "failed",
+        Position::Within => "within",
+        Position::Above => "above",
+        Position::Undecided => "undecided",
+    };
+    vec![
+        count.count.to_string(),
+        optional(count.figure_ms.map(|figure| figure.median), number),
+        count.figure_ms.map_or_else(|| ABSENT.to_owned(), |figure| interval(&figure, number)),
+        optional(count.ratio, |ratio| format!("{ratio:.3}")),
+        ends(count.interval),
+        count.pairs.to_string(),
+        position.to_owned(),
+    ]
+}
+
+/// Returns the resources over the counts: those that have moved.
+fn resources(density: &Density, variant: &VariantDensity) -> Table {
+    let name = if density.variants.len() > 1 { format!("{}: ", variant.label) } else { String::new() };
+    let mut table = Table::numeric(
+        format!("{name}Resources that move with the number of instances"),
+        ("resource", Align::Left),
+        &["unit", "alone", "at the most instances", "moves from", "correlation", "p"],
+    );
+    let row = |trend: &ResourceTrend| {
+        let last = trend.at_each_count.last().map(|change| trend.alone + change.mean);
+        vec![
+            trend.name.clone(),
+            trend.unit.clone(),
+            number(trend.alone),
+            optional(last, number),
+            trend.first_move.map_or_else(|| ABSENT.to_owned(), |count| count.to_string()),
+            optional(trend.correlation, |rho| format!("{rho:+.2}")),
+            optional(trend.correlation_p, |p| format!("{p:.4}")),
+        ]
+    };
+    table.rows =
+        variant.resources.resources.iter().filter(|trend| trend.first_move.is_some()).map(row).collect();
+    table.notes.push(format!(
+        "Correlation of ranks with {} over the counts. What rises with the number of instances correlates with a latency that \
+         rises with it: that is no proof of a cause.",
+        density.figure
+    ));
+    table
+}
