@@ -59,7 +59,8 @@ impl MeasuredGroup {
     /// `announce` and recorded in `journal` before it exists.
     ///
     /// # Errors
-    /// Why a group with these limits cannot be created. What was created until then is removed.
+    /// Why a group with these limits cannot be created. What was created until then is removed; a group of this name that
+    /// exists is left alone.
     pub fn create(
         journal: &Journal,
         announce: &mut dyn FnMut(&Path) -> io::Result<()>,
@@ -67,6 +68,14 @@ impl MeasuredGroup {
         limits: &GroupLimits,
     ) -> Result<Self, GroupError> {
         let planned = plan(&SysTree::open(Path::new("/"))?, &format!("{PREFIX}{name}"), limits)?;
+        let failed = |part: &GroupPart, error: io::Error| {
+            let parent = part.folder.parent().unwrap_or(&part.folder).to_owned();
+            GroupError::Create { what: "control group", parent, error }
+        };
+        // It is another program's, as in another process namespace, and must not be ended by our journal.
+        if let Some(part) = planned.iter().find(|part| part.folder.exists()) {
+            return Err(failed(part, io::ErrorKind::AlreadyExists.into()));
+        }
         let mut group = Self { parts: Vec::new() };
         for part in planned {
             let made = announce(&part.folder).and_then(|()| part.create(journal, limits));
@@ -77,8 +86,7 @@ impl MeasuredGroup {
                 Err(error) => {
                     let _ = group_end::remove(&part.folder);
                     let _ = group.remove();
-                    let parent = part.folder.parent().unwrap_or(&part.folder).to_owned();
-                    return Err(GroupError::Create { what: "control group", parent, error });
+                    return Err(failed(&part, error));
                 }
             }
         }
