@@ -153,7 +153,6 @@ fn a_group_of_version_2_is_frozen_and_ended() {
         folder: Path::new("/").join(own.path).join(format!("{PREFIX}{}-v2", journal.id())),
         flavour: HierarchyKind::Unified,
         controllers: Vec::new(),
-        to_enable: Vec::new(),
     };
     if let Err(error) = part.create(&journal, &GroupLimits::default()) {
         return eprintln!("SKIPPED: no group can be created here: {error}");
