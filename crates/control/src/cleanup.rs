@@ -234,7 +234,7 @@ pub fn run(mut announced: impl Read, remove_sysv: &dyn Fn(&str)) {
 }
 
 /// Kills all processes with `assignment` in their environment. Returns their number.
-pub(crate) fn kill_marked(assignment: &str) -> usize {
+pub fn kill_marked(assignment: &str) -> usize {
     kill_all(&|pid| tasks::has_environment(pid, assignment))
 }
 

@@ -7,15 +7,6 @@ use manycore_topology::{
 };
 use std::path::{Path, PathBuf};
 
-/// A group of version 2 whose children can have limits.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct UnifiedPlace {
-    /// Its directory.
-    pub above: PathBuf,
-    /// Controllers that have to be enabled for its children first.
-    pub to_enable: Vec<&'static str>,
-}
-
 /// Returns our own group in the hierarchy of version 1 that has `controller`.
 pub(crate) fn named(tree: &SysTree, controller: &str) -> Option<PathBuf> {
     let folders = cgroup::folders(tree, controller);
@@ -25,7 +16,7 @@ pub(crate) fn named(tree: &SysTree, controller: &str) -> Option<PathBuf> {
 
 /// Returns the innermost of our groups of version 2 that enables all `controllers` for its children. A group with processes
 /// cannot do that, so it is usually above ours. If there is none, and `enables` is true, it is the group at the mount point,
-/// if it has the controllers.
+/// if it has the controllers: they have to be enabled there.
 ///
 /// # Errors
 /// [`GroupError::NoController`]; [`GroupError::Escapes`] if a group beside ours would escape a limit of ours.
@@ -33,7 +24,7 @@ pub(crate) fn unified(
     tree: &SysTree,
     controllers: &[&'static str],
     enables: bool,
-) -> Result<UnifiedPlace, GroupError> {
+) -> Result<PathBuf, GroupError> {
     // No hierarchy of version 1 has a controller with an empty name.
     let chain = cgroup::folders(tree, "");
     for (index, folder) in chain.iter().enumerate().rev() {
@@ -41,19 +32,15 @@ pub(crate) fn unified(
             return Err(GroupError::Escapes(absolute(&inner.path)));
         }
         if missing(tree, folder, "cgroup.subtree_control", controllers).is_empty() {
-            return Ok(UnifiedPlace { above: absolute(&folder.path), to_enable: Vec::new() });
+            return Ok(absolute(&folder.path));
         }
     }
     let first = chain
         .first()
         .filter(|first| enables && missing(tree, first, "cgroup.controllers", controllers).is_empty());
-    match first {
-        Some(first) => Ok(UnifiedPlace {
-            above: absolute(&first.path),
-            to_enable: missing(tree, first, "cgroup.subtree_control", controllers),
-        }),
-        None => Err(GroupError::NoController(controllers.join(" and "))),
-    }
+    first
+        .map(|first| absolute(&first.path))
+        .ok_or_else(|| GroupError::NoController(controllers.join(" and ")))
 }
 
 /// Whether a group of version 2 enables a controller for its children.
@@ -113,7 +100,7 @@ mod tests {
             ];
             tree(&[&UNIFIED[..], &given, more].concat())
         };
-        let found = |tree: &SysTree| unified(tree, &["cpu", "memory"], false).map(|place| place.above);
+        let found = |tree: &SysTree| unified(tree, &["cpu", "memory"], false);
         assert_eq!(found(&slice("cpu memory pids", &[])).unwrap(), Path::new("/cg/user.slice"));
         assert_eq!(found(&slice("memory", &[])).unwrap(), Path::new("/cg"));
         let limited = slice("memory", &[("cg/user.slice/cpu.max", "50000 100000\n")]);
@@ -129,8 +116,7 @@ mod tests {
         let given =
             [("cg/cgroup.controllers", "cpuset cpu memory"), ("cg/cgroup.subtree_control", "memory\n")];
         let tree = tree(&[&UNIFIED[..], &given].concat());
-        let place = unified(&tree, &["cpu", "memory"], true).unwrap();
-        assert_eq!(place, UnifiedPlace { above: "/cg".into(), to_enable: vec!["cpu"] });
+        assert_eq!(unified(&tree, &["cpu", "memory"], true).unwrap(), Path::new("/cg"));
         let error = unified(&tree, &["cpu", "memory"], false).unwrap_err().to_string();
         assert!(error.contains("cpu and memory"), "{error}");
         assert!(unified(&tree, &["hugetlb"], true).is_err());

@@ -50,8 +50,6 @@ struct GroupPart {
     flavour: HierarchyKind,
     /// The controllers that it is for.
     controllers: Vec<&'static str>,
-    /// Those that have to be enabled for the children of the parent group.
-    to_enable: Vec<&'static str>,
 }
 
 impl MeasuredGroup {
@@ -59,7 +57,8 @@ impl MeasuredGroup {
     /// `announce` and recorded in `journal` before it exists.
     ///
     /// # Errors
-    /// Why a group with these limits cannot be created. What was created until then is removed.
+    /// Why a group with these limits cannot be created. What was created until then is removed; a group of this name that
+    /// exists is left alone.
     pub fn create(
         journal: &Journal,
         announce: &mut dyn FnMut(&Path) -> io::Result<()>,
@@ -67,6 +66,14 @@ impl MeasuredGroup {
         limits: &GroupLimits,
     ) -> Result<Self, GroupError> {
         let planned = plan(&SysTree::open(Path::new("/"))?, &format!("{PREFIX}{name}"), limits)?;
+        let failed = |part: &GroupPart, error: io::Error| {
+            let parent = part.folder.parent().unwrap_or(&part.folder).to_owned();
+            GroupError::Create { what: "control group", parent, error }
+        };
+        // It is another program's, as in another process namespace, and must not be ended by our journal.
+        if let Some(part) = planned.iter().find(|part| part.folder.exists()) {
+            return Err(failed(part, io::ErrorKind::AlreadyExists.into()));
+        }
         let mut group = Self { parts: Vec::new() };
         for part in planned {
             let made = announce(&part.folder).and_then(|()| part.create(journal, limits));
@@ -77,8 +84,7 @@ impl MeasuredGroup {
                 Err(error) => {
                     let _ = group_end::remove(&part.folder);
                     let _ = group.remove();
-                    let parent = part.folder.parent().unwrap_or(&part.folder).to_owned();
-                    return Err(GroupError::Create { what: "control group", parent, error });
+                    return Err(failed(&part, error));
                 }
             }
         }
@@ -216,22 +222,21 @@ fn plan(tree: &SysTree, name: &str, limits: &GroupLimits) -> Result<Vec<GroupPar
             None => of_unified.push(controller),
         }
     }
-    let unified = |above: PathBuf, controllers, to_enable| GroupPart {
+    let unified = |above: PathBuf, controllers| GroupPart {
         folder: above.join(name),
         flavour: HierarchyKind::Unified,
         controllers,
-        to_enable,
     };
     if !of_unified.is_empty() {
-        let place = group_place::unified(tree, &of_unified, true)?;
-        if !limits.places.is_empty() && group_place::enables(tree, &place.above, CPUSET) {
+        let above = group_place::unified(tree, &of_unified, true)?;
+        if !limits.places.is_empty() && group_place::enables(tree, &above, CPUSET) {
             of_unified.push(CPUSET);
         }
-        parts.push(unified(place.above, of_unified, place.to_enable));
+        parts.push(unified(above, of_unified));
     } else if let Some(above) = group_place::named(tree, "freezer") {
         add(&mut parts, above.join(name), "freezer");
     } else if let Some(own) = cgroup::own_unified(tree) {
-        parts.push(unified(Path::new("/").join(own.path), Vec::new(), Vec::new()));
+        parts.push(unified(Path::new("/").join(own.path), Vec::new()));
     } else if parts.is_empty() {
         return Err(GroupError::NotMounted);
     }
@@ -245,20 +250,17 @@ fn plan(tree: &SysTree, name: &str, limits: &GroupLimits) -> Result<Vec<GroupPar
 fn add(parts: &mut Vec<GroupPart>, folder: PathBuf, controller: &'static str) {
     match parts.iter_mut().find(|part| part.folder == folder) {
         Some(part) => part.controllers.push(controller),
-        None => parts.push(GroupPart {
-            folder,
-            flavour: HierarchyKind::Named,
-            controllers: vec![controller],
-            to_enable: Vec::new(),
-        }),
+        None => {
+            parts.push(GroupPart { folder, flavour: HierarchyKind::Named, controllers: vec![controller] })
+        }
     }
 }
 
 impl GroupPart {
     fn create(&self, journal: &Journal, limits: &GroupLimits) -> io::Result<()> {
         let (folder, flavour) = (&self.folder, self.flavour);
-        if let Some(above) = folder.parent() {
-            self.to_enable.iter().try_for_each(|name| group_dir::enable(journal, above, name))?;
+        if let Some(above) = folder.parent().filter(|_| flavour == HierarchyKind::Unified) {
+            self.controllers.iter().try_for_each(|name| group_dir::enable(journal, above, name))?;
         }
         journal.record(&Change::MeasuredGroup { path: folder.clone() })?;
         fs::create_dir(folder)?;

@@ -122,8 +122,7 @@ fn parent_group(tree: &SysTree) -> Result<(PathBuf, HierarchyKind), GroupError> 
     if let Some(own) = group_place::named(tree, CONTROLLER) {
         return Ok((own, HierarchyKind::Named));
     }
-    let place = group_place::unified(tree, &[CONTROLLER], false)?;
-    Ok((place.above, HierarchyKind::Unified))
+    Ok((group_place::unified(tree, &[CONTROLLER], false)?, HierarchyKind::Unified))
 }
 
 /// Returns the number after `name` in lines `name number`.

@@ -71,7 +71,7 @@ pub fn change_instance(
     let end = Instant::now() + limit;
     // Unlike a pipe, a file is there for a program that survives its reader.
     let errors = File::from(memfd_create("errors", MemfdFlags::CLOEXEC)?);
-    command.env(CHANGES, name).process_group(0);
+    command.env(INSTANCE_VARIABLE, name).process_group(0);
     command.stdin(input).stdout(Stdio::null()).stderr(errors.try_clone()?);
     let started = child::spawn_detached(command, &StartPlacement::default());
     let mut program = started.map_err(|error| cannot_start(command, &error))?;
@@ -87,8 +87,8 @@ pub fn change_instance(
 }
 
 /// Environment variable of a program that changes an instance, with the name of the instance. The engines do not pass it on to
-/// what they start.
-const CHANGES: &str = "MANYCORE_INSTANCE";
+/// what they start. Also that of an instance without a control group, and all that it starts.
+pub const INSTANCE_VARIABLE: &str = "MANYCORE_INSTANCE";
 
 /// Number of bytes of standard error in which the last line is searched.
 const LONGEST_ERRORS: usize = 16 << 10;
@@ -97,7 +97,7 @@ const LONGEST_ERRORS: usize = 16 << 10;
 /// user count: others could make us wait.
 pub(crate) fn wait_for_changes(names: &BTreeSet<&str>) {
     let deadline = Instant::now() + LIMIT;
-    let marks: Vec<String> = names.iter().map(|name| format!("{CHANGES}={name}")).collect();
+    let marks: Vec<String> = names.iter().map(|name| format!("{INSTANCE_VARIABLE}={name}")).collect();
     let is_one = |pid: u32| {
         let is_ours = tasks::users(pid).is_some_and(|users| users == [geteuid().as_raw(); 2]);
         is_ours && marks.iter().any(|mark| tasks::has_environment(pid, mark))
@@ -190,9 +190,9 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         // It ends when its input does.
         let mut slow = shell("read line");
-        let mut slow = slow.env(CHANGES, &name).stdin(Stdio::piped()).spawn().unwrap();
+        let mut slow = slow.env(INSTANCE_VARIABLE, &name).stdin(Stdio::piped()).spawn().unwrap();
         let input = slow.stdin.take();
-        while !tasks::has_environment(slow.id(), &format!("{CHANGES}={name}")) {
+        while !tasks::has_environment(slow.id(), &format!("{INSTANCE_VARIABLE}={name}")) {
             std::thread::yield_now();
         }
         let waiting = std::thread::spawn(move || wait_for_changes(&[name.as_str()].into()));

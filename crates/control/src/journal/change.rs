@@ -96,6 +96,12 @@ pub enum Change {
         /// Its directory.
         path: PathBuf,
     },
+    /// An instance of a measured service is started without a control group. All processes with `mark` in their environment
+    /// are killed when this is undone.
+    MarkedInstance {
+        /// `NAME=VALUE` in the environment of all processes that it starts.
+        mark: String,
+    },
     /// A container is created for an instance of a measured service.
     Container {
         /// The program that manages it.

@@ -135,6 +135,11 @@ fn counts(changes: &[Change]) -> String {
             "control group of an instance",
             "control groups of instances",
         ),
+        (
+            count(|change| matches!(change, Change::MarkedInstance { .. })),
+            "instance without a control group",
+            "instances without a control group",
+        ),
         (count(|change| matches!(change, Change::Container { .. })), "container", "containers"),
         (count(|change| matches!(change, Change::Domain { .. })), "virtual machine", "virtual machines"),
         (count(|change| matches!(change, Change::ProcessMoved { .. })), "process moved", "processes moved"),

@@ -153,7 +153,6 @@ fn a_group_of_version_2_is_frozen_and_ended() {
         folder: Path::new("/").join(own.path).join(format!("{PREFIX}{}-v2", journal.id())),
         flavour: HierarchyKind::Unified,
         controllers: Vec::new(),
-        to_enable: Vec::new(),
     };
     if let Err(error) = part.create(&journal, &GroupLimits::default()) {
         return eprintln!("SKIPPED: no group can be created here: {error}");
@@ -232,6 +231,29 @@ fn the_cleanup_process_ends_a_group_that_is_frozen_in_another_hierarchy() {
     cleanup::run(cleanup::announcement(&leftovers).as_slice(), &|_| {});
     assert!(!daemon.is_alive() && group.folders().into_iter().all(|folder| !folder.exists()));
     journal.discard();
+}
+
+/// Regression test: two programs with the same process id, as in two process namespaces, ended each other's instances.
+#[test]
+fn a_group_of_the_same_name_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some((journal, group)) = group(folder.path(), &GroupLimits::default()) else { return };
+    let daemon = Daemon::start(&group);
+    let other = tempfile::tempdir().unwrap();
+    let others = Journal::begin(other.path(), "test", "an instance", false).unwrap();
+    let name =
+        group.folders()[0].file_name().unwrap().to_str().unwrap().strip_prefix(PREFIX).unwrap().to_owned();
+    let mut announced = 0;
+    let mut announce = |_: &Path| {
+        announced += 1;
+        Ok(())
+    };
+    let error = MeasuredGroup::create(&others, &mut announce, &name, &GroupLimits::default()).unwrap_err();
+    let GroupError::Create { error, .. } = error else { panic!("{error}") };
+    assert_eq!((error.kind(), announced), (io::ErrorKind::AlreadyExists, 0));
+    assert_eq!(others.undo().unwrap(), UndoResult::default());
+    assert!(daemon.is_alive());
+    assert!(journal.undo().unwrap().failed.is_empty() && !daemon.is_alive());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! An instance that is a container of podman or docker.
 
 use super::{
-    running::{Running, Start, last_line, succeeded, wait_for_end, with_descendants},
+    running::{Running, Start, exists_already, last_line, succeeded, wait_for_end, with_descendants},
     spec::{ContainerNetwork, ContainerSpec, ServiceSpec},
 };
 use crate::{Error, Result, template::InstanceValues};
@@ -37,13 +37,17 @@ pub(super) struct ContainerInstance {
 impl ContainerInstance {
     pub(super) fn start(spec: &ContainerSpec, start: &Start<'_>) -> Result<Self> {
         let (index, engine, name) = (start.values.index, spec.engine, start.values.name.clone());
-        if let Some(custody) = &start.custody {
-            custody.record(&Change::Container { engine, name: name.clone() })?;
-        }
         let failed = |source: io::Error| match source.kind() {
             io::ErrorKind::NotFound => Error::MissingProgram(engine.program()),
             _ => Error::Start { index, program: engine.program().to_owned(), source },
         };
+        // It is another program's, as in another process namespace, and must not be removed by our journal.
+        if container::exists(engine, &name).map_err(failed)? {
+            return Err(failed(exists_already(&name)));
+        }
+        if let Some(custody) = &start.custody {
+            custody.record(&Change::Container { engine, name: name.clone() })?;
+        }
         // The first process is not known before the container runs, so this one is replaced.
         let words = arguments(spec, start.spec, start.values);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();

@@ -62,7 +62,13 @@ impl Custody {
         MeasuredGroup::create(journal, &mut announce, &name, &limits)
     }
 
-    /// Lets the cleanup process end the process group of a process without a control group.
+    /// Lets undo and the cleanup process end all processes with this assignment in their environment.
+    pub(super) fn add_mark(&mut self, mark: &str) -> Result {
+        self.record(&Change::MarkedInstance { mark: mark.to_owned() })?;
+        Ok(self.cleanup.add(Leftover::Marked(mark.into()))?)
+    }
+
+    /// Lets the cleanup process end a process group, also if its processes have changed their environments.
     pub(super) fn add_process_group(&mut self, leader: u32) -> Result {
         if let Some(start) = tasks::start_time(leader) {
             self.cleanup.add(Leftover::ProcessGroup(leader, start))?;

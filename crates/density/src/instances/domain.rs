@@ -1,7 +1,7 @@
 //! An instance that is a virtual machine of libvirt.
 
 use super::{
-    running::{Running, Start, succeeded, wait_for_end, with_descendants},
+    running::{Running, Start, exists_already, succeeded, wait_for_end, with_descendants},
     spec::DomainSpec,
 };
 use crate::{Error, Result};
@@ -42,6 +42,14 @@ pub(super) struct DomainInstance {
 impl DomainInstance {
     pub(super) fn start(spec: &DomainSpec, start: &Start<'_>) -> Result<Self> {
         let (index, uri, name) = (start.values.index, spec.uri.clone(), start.values.name.clone());
+        let failed = |source: io::Error| match source.kind() {
+            io::ErrorKind::NotFound => Error::MissingProgram(PROGRAM),
+            _ => Error::Start { index, program: format!("{PROGRAM} create"), source },
+        };
+        // It is another program's, as in another process namespace, and must not be ended by our journal.
+        if domain::is_active(&uri, &name).map_err(failed)? {
+            return Err(failed(exists_already(&name)));
+        }
         if let Some(custody) = &start.custody {
             custody.record(&Change::Domain { uri: uri.clone(), name: name.clone() })?;
         }
@@ -50,8 +58,7 @@ impl DomainInstance {
         let created = xml.and_then(|xml| tool::change_instance(&mut create, &name, xml.into(), LIMIT));
         match created.and_then(|done| succeeded(&done)) {
             Ok(()) => Ok(Self { index, emulator: emulator(&name), uri, name }),
-            Err(source) if source.kind() == io::ErrorKind::NotFound => Err(Error::MissingProgram(PROGRAM)),
-            Err(source) => Err(Error::Start { index, program: format!("{PROGRAM} create"), source }),
+            Err(source) => Err(failed(source)),
         }
     }
 

@@ -2,12 +2,12 @@
 
 use super::running::{Running, Start, ordered, with_descendants};
 use crate::{Error, Result, template::CommandTemplate};
-use manycore_control::measured_group::MeasuredGroup;
+use manycore_control::{cleanup::kill_marked, measured_group::MeasuredGroup, tool::INSTANCE_VARIABLE};
 use manycore_linux::child::{self, StartPlacement};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::{
     io::{self, BufRead, BufReader},
-    process::{Child, Command, ExitStatus, Stdio},
+    process::{Child, ChildStderr, Command, ExitStatus, Stdio},
     sync::{Arc, Mutex, PoisonError, mpsc},
     thread,
     time::{Duration, Instant},
@@ -22,6 +22,8 @@ pub(super) struct ProcessInstance {
     index: usize,
     child: Child,
     group: Option<MeasuredGroup>,
+    /// What is in the environment of its processes if it has no control group.
+    mark: Option<String>,
     /// The last line of its standard error.
     said: Arc<Mutex<String>>,
     /// Disconnected when its standard error has ended.
@@ -29,7 +31,8 @@ pub(super) struct ProcessInstance {
 }
 
 impl ProcessInstance {
-    /// Starts `command`. Without limits and without the right to create control groups, it gets a process group only.
+    /// Starts `command`. Without limits and without the right to create control groups, it gets a process group only: daemons
+    /// that have left it are found by their environment at the end.
     pub(super) fn start(command: &CommandTemplate, mut start: Start<'_>) -> Result<Self> {
         let index = start.values.index;
         let words = command.words(start.values);
@@ -41,6 +44,13 @@ impl ProcessInstance {
         };
         let mut program = Command::new(&words[0]);
         program.args(&words[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut mark = None;
+        if let Some(custody) = start.custody.as_deref_mut().filter(|_| group.is_none()) {
+            let assignment = format!("{INSTANCE_VARIABLE}={}", start.values.name);
+            custody.add_mark(&assignment)?;
+            program.env(INSTANCE_VARIABLE, &start.values.name);
+            mark = Some(assignment);
+        }
         let placement =
             StartPlacement { cpus: start.spec.place(index).cloned(), ..StartPlacement::default() };
         let held = group.as_ref().map_or(Ok(()), |group| group.hold(&mut program));
@@ -50,17 +60,8 @@ impl ProcessInstance {
             let _ = group.as_ref().map(MeasuredGroup::remove);
             failed(error)
         })?;
-        let said = Arc::new(Mutex::new(String::new()));
-        let (is_reading, reading) = mpsc::channel();
-        if let Some(output) = child.stderr.take() {
-            let said = Arc::clone(&said);
-            // It ends with the output.
-            let _reader = thread::spawn(move || {
-                keep_last(BufReader::new(output), &said);
-                drop(is_reading);
-            });
-        }
-        let instance = Self { index, child, group, said, reading };
+        let (said, reading) = keep_reading(child.stderr.take());
+        let instance = Self { index, child, group, mark, said, reading };
         if let Some(custody) = start.custody.filter(|_| instance.group.is_none()) {
             custody.add_process_group(instance.child.id())?;
         }
@@ -139,7 +140,24 @@ impl Drop for ProcessInstance {
         // Frozen processes end only when their group thaws. What is left of it is undone with the journal.
         let _ = self.group.as_ref().map(MeasuredGroup::remove);
         child::kill(&mut self.child);
+        if let Some(mark) = &self.mark {
+            kill_marked(mark);
+        }
     }
+}
+
+/// Reads an output in a thread that ends with it. Returns its last line so far, and what is disconnected at its end.
+fn keep_reading(output: Option<ChildStderr>) -> (Arc<Mutex<String>>, mpsc::Receiver<()>) {
+    let said = Arc::new(Mutex::new(String::new()));
+    let (is_reading, reading) = mpsc::channel();
+    if let Some(output) = output {
+        let said = Arc::clone(&said);
+        let _reader = thread::spawn(move || {
+            keep_last(BufReader::new(output), &said);
+            drop(is_reading);
+        });
+    }
+    (said, reading)
 }
 
 /// Keeps the last line of an output that is not empty. Reads to its end, so that the program is never blocked, and keeps

@@ -80,3 +80,8 @@ pub(super) fn last_line(done: &ToolOutput) -> String {
 pub(super) fn succeeded(done: &ToolOutput) -> io::Result<()> {
     if done.status.success() { Ok(()) } else { Err(io::Error::other(last_line(done))) }
 }
+
+/// An instance of another program has the name of ours.
+pub(super) fn exists_already(name: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::AlreadyExists, format!("{name} exists already"))
+}

@@ -5,7 +5,13 @@ use manycore_density::{
     instances::{Safeguard, ServiceSpec},
     template::CommandTemplate,
 };
-use std::{fs, net::TcpListener, path::Path, thread};
+use std::{
+    fs,
+    net::TcpListener,
+    path::Path,
+    sync::{Mutex, MutexGuard, PoisonError},
+    thread,
+};
 
 pub const SERVER: [&str; 6] = ["python3", "-m", "http.server", "--bind", "{address}", "{port}"];
 
@@ -35,6 +41,13 @@ pub fn ports(count: u16, test: u16) -> u16 {
         |port: &u16| (*port..port + count).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok());
     let begin = 12_000 + test * 1000 + std::process::id() as u16 % 900;
     (begin..begin + 90).step_by(3).find(is_free).unwrap()
+}
+
+/// Returns when no other test of this process has instances with a journal. Journals are named after the process, and control
+/// groups after journals.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A journal in this directory, and a cleanup process that does nothing.

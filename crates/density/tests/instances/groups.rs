@@ -1,6 +1,8 @@
 //! Processes in control groups of their own.
 
-use super::common::{DAEMON, SERVER, group_file, is_alive, is_paused, journals, safeguard, service, until};
+use super::common::{
+    DAEMON, SERVER, alone, group_file, is_alive, is_paused, journals, safeguard, service, until,
+};
 use manycore_density::{
     Error,
     instances::{InstanceLimits, Instances, ServiceSpec},
@@ -16,6 +18,7 @@ fn hidden(processes: &[u32]) -> Option<u32> {
 
 #[test]
 fn daemons_of_an_instance_are_paused_and_ended_with_it() {
+    let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let spec = ServiceSpec { safeguard: Some(safeguard(folder.path())), ..service(&DAEMON, 2, 10) };
     let mut instances = Instances::new(spec);
@@ -40,6 +43,7 @@ fn daemons_of_an_instance_are_paused_and_ended_with_it() {
 
 #[test]
 fn a_service_that_goes_into_the_background_has_not_ended() {
+    let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let command = ["sh", "-c", "setsid python3 -m http.server --bind {address} {port} >/dev/null 2>&1 &"];
     let spec = ServiceSpec { safeguard: Some(safeguard(folder.path())), ..service(&command, 1, 11) };
@@ -61,6 +65,7 @@ fn a_service_that_goes_into_the_background_has_not_ended() {
 
 #[test]
 fn limits_are_in_force() {
+    let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     // Two busy loops beside the server.
     let busy =
@@ -104,6 +109,7 @@ fn limits_are_in_force() {
 /// A service whose memory does not suffice is ended by the kernel, and is named.
 #[test]
 fn an_instance_that_needs_more_than_its_memory_ends() {
+    let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let spec = ServiceSpec {
         safeguard: Some(safeguard(folder.path())),

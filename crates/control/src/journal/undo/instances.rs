@@ -2,6 +2,7 @@
 
 use super::UndoResult;
 use crate::{
+    cleanup::kill_marked,
     container,
     cpuset::PREFIX,
     domain, group_end,
@@ -36,6 +37,9 @@ pub(super) fn restore(pending: &Pending, restored: &mut UndoResult) {
             Change::Container { engine, name } if seen.insert((engine.program(), name.as_str())) => {
                 let removed = container::remove(*engine, name);
                 restored.containers += count(removed, "container", name, &mut restored.failed);
+            }
+            Change::MarkedInstance { mark } if seen.insert(("", mark.as_str())) => {
+                restored.processes_killed += kill_marked(mark);
             }
             _ => {}
         }
@@ -74,5 +78,47 @@ fn count(ended: io::Result<bool>, what: &str, name: &str, failed: &mut Vec<Strin
             failed.push(format!("cannot remove {what} {name}: {error}"));
             0
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::{self, Journal};
+    use manycore_linux::tasks;
+    use std::process::Command;
+
+    #[test]
+    fn marked_instances_are_killed() {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = Journal::begin(folder.path(), "test", "an instance", false).unwrap();
+        let name = format!("manycore-{}-0", journal.id());
+        let mark = format!("{}={name}", tool::INSTANCE_VARIABLE);
+        journal.record(&Change::MarkedInstance { mark: mark.clone() }).unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", "setsid sleep 1000 & wait"]).env(tool::INSTANCE_VARIABLE, &name);
+        let mut shell = command.spawn().unwrap();
+        while tasks::all().into_iter().filter(|&pid| tasks::has_environment(pid, &mark)).count() < 2 {
+            std::thread::yield_now();
+        }
+        let restored = journal.undo().unwrap();
+        assert!(restored.failed.is_empty() && restored.processes_killed >= 2, "{restored:?}");
+        assert!(!shell.wait().unwrap().success());
+        assert!(journal::pending(folder.path()).unwrap().0.is_empty());
+    }
+
+    #[test]
+    fn an_instance_that_cannot_be_ended_keeps_its_journal() {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = Journal::begin(folder.path(), "test", "an instance", false).unwrap();
+        let uri = "test:///no/such/file".to_owned();
+        let domain = Change::Domain { uri, name: "manycore-test-0".to_owned() };
+        // It was started again.
+        journal.record(&domain).unwrap();
+        journal.record(&domain).unwrap();
+        let restored = journal.undo().unwrap();
+        assert_eq!((restored.domains, restored.failed.len()), (0, 1), "{restored:?}");
+        assert!(restored.failed[0].starts_with("cannot remove virtual machine manycore-test-0: virsh "));
+        assert_eq!(journal::pending(folder.path()).unwrap().0.len(), 1);
     }
 }
