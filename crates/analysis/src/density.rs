@@ -35,6 +35,8 @@ pub struct Density {
     pub limit_ms: Option<f64>,
     /// The largest number of instances that was to be measured.
     pub most: usize,
+    /// The largest number of pairs of a variant.
+    pub most_pairs: usize,
     /// Requests per second of each instance.
     pub rate: f64,
     /// Requests per second that a lone instance served in a closed loop, where that was measured.
@@ -108,6 +110,14 @@ pub struct InstanceCount {
     pub interval: Option<(f64, f64)>,
 }
 
+impl Density {
+    /// Whether the search of a variant could have gone on with more pairs.
+    pub fn is_open(&self, variant: &VariantDensity) -> bool {
+        let LargestCount { low, high, .. } = variant.answer;
+        variant.pairs >= self.most_pairs && high.is_none_or(|high| high > low) && low < self.most
+    }
+}
+
 /// Returns the density of each variant; `None` where the record has no valid bound.
 pub(crate) fn evaluate(experiment: &Experiment) -> Option<Density> {
     let parameter = |name: &str| experiment.parameters.get(name);
@@ -136,6 +146,7 @@ pub(crate) fn evaluate(experiment: &Experiment) -> Option<Density> {
         ratio_limit: options.bound.exp(),
         limit_ms: bound.limit_ms(),
         most: options.most,
+        most_pairs: options.samples,
         rate: number(parameter::RATE).unwrap_or_default(),
         capacity: number(parameter::CAPACITY),
         differences: differences.unwrap_or_default(),

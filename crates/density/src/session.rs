@@ -242,11 +242,11 @@ impl<'a> Measurement<'a> {
         let Some(count) = trial.next_count() else { return };
         let name = if self.trials.len() > 1 { format!("{}: ", trial.label) } else { String::new() };
         let answer = trial.search.answer();
-        let high = answer.high.map_or_else(|| "more".to_owned(), |high| high.to_string());
-        session.report(Event::Section(&format!(
-            "{name}{count} instances at once; so far {} to {high} fit",
-            answer.low
-        )));
+        let fit = match answer.high {
+            Some(high) => format!("{} to {high}", answer.low),
+            None => format!("{} or more", answer.low),
+        };
+        session.report(Event::Section(&format!("{name}{count} instances at once ({fit} fit so far)")));
         let left: usize = self.trials.iter().map(|trial| self.options.pairs - trial.search.samples()).sum();
         session.report(Event::Remaining(self.options.pair_time() * left as u32));
     }

@@ -6,7 +6,7 @@ use manycore_experiment::{
     record::{CounterDelta, Record},
     spawning::Work,
 };
-use manycore_testkit::{SlowCause, SyntheticMachine};
+use manycore_testkit::{SlowCause, SyntheticMachine, hosts::InstanceHost};
 use std::process::ExitCode;
 
 /// Returns what an older version, or an interrupted run, would have left: some sections, and no counters.
@@ -34,7 +34,7 @@ fn main() -> ExitCode {
         },
         _ => {
             eprintln!(
-                "synthetic guest|server|chiplets|giant|giant-chiplets [idle|spin|io|bench|compare|service|tune|prove|part]"
+                "synthetic guest|server|chiplets|giant|giant-chiplets [idle|spin|io|bench|compare|service|tune|density|prove|part]"
             );
             return ExitCode::from(2);
         }
@@ -46,6 +46,9 @@ fn main() -> ExitCode {
         Some("bench") => world.bench("counter"),
         Some("compare") => world.compare(1.06),
         Some("service") => world.compare_service(0.7),
+        Some("density") => {
+            world.density([16, 64].map(|cpus| InstanceHost::new(cpus, 0.5, 0.3, 1e9, 7)).to_vec())
+        }
         Some("tune") => world.tune(1.12),
         Some("prove") => world.prove(0.3),
         Some("part") => partial(world.record()),

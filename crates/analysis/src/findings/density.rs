@@ -91,10 +91,10 @@ fn client_part(density: &Density, variant: &VariantDensity) -> Option<Finding> {
 pub(crate) fn answer(density: &Density, variant: &VariantDensity) -> String {
     let name = prefix(density, variant);
     let text = answer_text(density, variant.answer);
-    let open = if variant.is_complete {
-        ""
-    } else {
-        " The search was not finished: more pairs narrow the interval."
+    let open = match () {
+        () if !variant.is_complete => " The search was not finished: more pairs narrow the interval.",
+        () if density.is_open(variant) => " All pairs were used: more (--pairs) narrow the interval.",
+        () => "",
     };
     format!("{name}{text}{open}")
 }

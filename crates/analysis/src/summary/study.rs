@@ -67,7 +67,10 @@ pub(super) fn density(evaluation: &Evaluation) -> Option<Line> {
         .map(|difference| findings::density_difference(&first.label, difference))
         .chain(density.variants.iter().map(|variant| findings::density_answer(density, variant)))
         .collect();
-    let is_open = density.variants.iter().any(|variant| !variant.is_complete)
+    let is_open = density
+        .variants
+        .iter()
+        .any(|variant| !variant.is_complete || variant.answer.high.is_none() && density.is_open(variant))
         || differences.any(|difference| difference.answer == DensityAnswer::Inconclusive);
     let is_above_alone = density.variants.iter().any(|variant| variant.answer.high == Some(0));
     let mark = match () {

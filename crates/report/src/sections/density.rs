@@ -8,11 +8,6 @@ use manycore_render::{
 };
 use manycore_stats::largest_count::{LargestCount, Position};
 
-/// What the document behind this measurement reports, for its redis containers on two hosts.
-const PUBLISHED: &str = "Published for containers with redis of 2 CPUs and 8 GB each, at most 10 % above the p99 of one that runs \
-                         alone, on two virtual machines with 320 CPUs: 28 before any tuning, 48 on an AMD host, and more than \
-                         60 after all steps. Each of these was one run for each count with a client in a closed loop.";
-
 pub(super) fn single(named: &NamedEvaluation) -> Vec<Table> {
     let Some(density) = &named.evaluation.density else { return Vec::new() };
     let mut tables = vec![answers(density)];
@@ -76,7 +71,6 @@ fn answers(density: &Density) -> Table {
             100.0 * density.rate / capacity
         ))
     ));
-    table.notes.push(PUBLISHED.to_owned());
     table
 }
 
