@@ -177,10 +177,11 @@ impl MeasuredGroup {
         })
     }
 
-    /// Signals all members, also those that are created meanwhile.
+    /// Signals all members, also those that are created meanwhile, as far as they do not outrun it.
     fn signal_all(&self, signal: Signal) {
+        const ROUNDS: usize = 100;
         let mut done = BTreeSet::new();
-        loop {
+        for _ in 0..ROUNDS {
             let new: Vec<u32> = self.members().difference(&done).copied().collect();
             if new.is_empty() {
                 return;
