@@ -252,7 +252,7 @@ fn add(parts: &mut Vec<GroupPart>, folder: PathBuf, controller: &'static str) {
     match parts.iter_mut().find(|part| part.folder == folder) {
         Some(part) => part.controllers.push(controller),
         None => {
-            parts.push(GroupPart { folder, flavour: HierarchyKind::Named, controllers: vec![controller] })
+            parts.push(GroupPart { folder, flavour: HierarchyKind::Named, controllers: vec![controller] });
         }
     }
 }
