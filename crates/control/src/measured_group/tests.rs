@@ -230,7 +230,7 @@ fn the_cleanup_process_ends_a_group_that_is_frozen_in_another_hierarchy() {
         group.folders().into_iter().map(|folder| Leftover::Group(folder.to_owned())).collect();
     cleanup::run(cleanup::announcement(&leftovers).as_slice(), &|_| {});
     assert!(!daemon.is_alive() && group.folders().into_iter().all(|folder| !folder.exists()));
-    journal.discard();
+    assert_eq!(journal.undo().unwrap(), UndoResult::default());
 }
 
 #[test]
