@@ -4,7 +4,7 @@ use crate::group_dir::{children, members_below};
 use manycore_linux::{child, pidfd::open_pidfd, tasks};
 use rustix::{
     event::{PollFd, PollFlags, poll},
-    process::{Signal, pidfd_send_signal},
+    process::{Pid, Signal, kill_process, pidfd_send_signal},
 };
 use std::{
     collections::BTreeSet,
@@ -17,6 +17,9 @@ use std::{
 
 /// Maximum time until all processes of a group have ended and the kernel lets it be removed.
 const MAX_END: Duration = Duration::from_secs(10);
+
+/// Number of processes that are waited for at a time.
+const MAX_OPEN: usize = 256;
 
 /// Interval between two attempts to remove a group. Its last task leaves it a little after its end, and nothing reports
 /// that.
@@ -46,25 +49,33 @@ pub(crate) fn kill_all(folders: &[impl AsRef<Path>]) -> usize {
             break;
         }
         killed.extend(dying.iter().map(|(pid, _)| *pid));
-        for (_, process) in &dying {
+        for process in dying.iter().filter_map(|(_, process)| process.as_ref()) {
             let _ = poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&child::left(deadline)));
         }
     }
     killed.len()
 }
 
-/// Sends SIGKILL to the members of groups. Returns those to which it was sent. The pidfds come first: a process that gets
-/// the same id later is not in the groups, and is not killed.
-fn kill_members(folders: &[impl AsRef<Path>]) -> Vec<(u32, OwnedFd)> {
+/// Sends SIGKILL to the members of groups. Returns those to which it was sent, some of them with a pidfd. The pidfds come
+/// first: a process that gets the same id later is not in the groups, and is not killed. A large group takes more of them
+/// than a process may have.
+fn kill_members(folders: &[impl AsRef<Path>]) -> Vec<(u32, Option<OwnedFd>)> {
     let members = || -> BTreeSet<u32> {
         let all = folders.iter().flat_map(|folder| members_below(folder.as_ref()));
         all.filter(|&pid| pid != std::process::id() && tasks::is_alive(pid)).collect()
     };
-    let open = |pid: u32| Some((pid, open_pidfd(pid).ok()?));
-    let opened: Vec<(u32, OwnedFd)> = members().into_iter().filter_map(open).collect();
+    let open = |(index, pid)| (pid, if index < MAX_OPEN { open_pidfd(pid).ok() } else { None });
+    let opened: Vec<(u32, Option<OwnedFd>)> = members().into_iter().enumerate().map(open).collect();
     let still = members();
-    let killed = |(pid, process): &(u32, OwnedFd)| {
-        still.contains(pid) && pidfd_send_signal(process, Signal::KILL).is_ok()
+    let killed = |(pid, process): &(u32, Option<OwnedFd>)| {
+        let kill = || match process {
+            Some(process) => pidfd_send_signal(process, Signal::KILL).is_ok(),
+            None => i32::try_from(*pid)
+                .ok()
+                .and_then(Pid::from_raw)
+                .is_some_and(|pid| kill_process(pid, Signal::KILL).is_ok()),
+        };
+        still.contains(pid) && kill()
     };
     opened.into_iter().filter(killed).collect()
 }

@@ -177,10 +177,11 @@ impl MeasuredGroup {
         })
     }
 
-    /// Signals all members, also those that are created meanwhile.
+    /// Signals all members, also those that are created meanwhile, as far as they do not outrun it.
     fn signal_all(&self, signal: Signal) {
+        const ROUNDS: usize = 100;
         let mut done = BTreeSet::new();
-        loop {
+        for _ in 0..ROUNDS {
             let new: Vec<u32> = self.members().difference(&done).copied().collect();
             if new.is_empty() {
                 return;
@@ -251,7 +252,7 @@ fn add(parts: &mut Vec<GroupPart>, folder: PathBuf, controller: &'static str) {
     match parts.iter_mut().find(|part| part.folder == folder) {
         Some(part) => part.controllers.push(controller),
         None => {
-            parts.push(GroupPart { folder, flavour: HierarchyKind::Named, controllers: vec![controller] })
+            parts.push(GroupPart { folder, flavour: HierarchyKind::Named, controllers: vec![controller] });
         }
     }
 }

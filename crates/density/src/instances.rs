@@ -53,6 +53,7 @@ const AT_ONCE: usize = 8;
 struct Instance {
     server: SocketAddr,
     running: Box<dyn Running>,
+    is_paused: bool,
 }
 
 impl Instances {
@@ -69,12 +70,12 @@ impl Instances {
     /// instances; [`Error::Start`], [`Error::PortInUse`], [`Error::NotReady`], [`Error::Prepare`]; [`Error::Ended`] if one
     /// has ended by itself. The instances that run stay.
     pub fn set_active(&mut self, count: usize) -> Result {
-        let (active, there) = (self.active, self.started.len());
-        at_once(&mut self.started[active..count.clamp(active, there)], |running| running.resume())?;
+        let there = self.started.len().min(count);
+        at_once(&mut self.started[..there], false)?;
         while self.started.len() < count {
             self.start()?;
         }
-        at_once(&mut self.started[count.min(active)..active], |running| running.pause())?;
+        at_once(&mut self.started[count..], true)?;
         self.active = count;
         self.check()
     }
@@ -160,7 +161,7 @@ impl Instances {
         }
         let mut running = self.start_kind(&values)?;
         ready::make_ready(running.as_mut(), &self.spec, &values)?;
-        self.started.push(Instance { server, running });
+        self.started.push(Instance { server, running, is_paused: false });
         Ok(())
     }
 
@@ -180,13 +181,26 @@ impl Drop for Instances {
     }
 }
 
-/// Does the same to several instances.
-fn at_once(instances: &mut [Instance], act: impl Fn(&mut dyn Running) -> Result + Sync) -> Result {
-    let size = instances.len().div_ceil(AT_ONCE).max(1);
-    let chunk =
-        |chunk: &mut [Instance]| chunk.iter_mut().try_for_each(|instance| act(instance.running.as_mut()));
+impl Instance {
+    fn set_paused(&mut self, paused: bool) -> Result {
+        if paused {
+            self.running.pause()?;
+        } else {
+            self.running.resume()?;
+        }
+        self.is_paused = paused;
+        Ok(())
+    }
+}
+
+/// Pauses or resumes those instances that are not as wanted.
+fn at_once(instances: &mut [Instance], paused: bool) -> Result {
+    let mut others: Vec<&mut Instance> =
+        instances.iter_mut().filter(|instance| instance.is_paused != paused).collect();
+    let size = others.len().div_ceil(AT_ONCE).max(1);
     thread::scope(|scope| {
-        let threads: Vec<_> = instances.chunks_mut(size).map(|some| scope.spawn(|| chunk(some))).collect();
+        let set = |some: &mut [&mut Instance]| some.iter_mut().try_for_each(|one| one.set_paused(paused));
+        let threads: Vec<_> = others.chunks_mut(size).map(|some| scope.spawn(move || set(some))).collect();
         // Nothing in it panics.
         threads.into_iter().try_for_each(|thread| thread.join().unwrap_or(Ok(())))
     })

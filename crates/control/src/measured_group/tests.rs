@@ -230,7 +230,25 @@ fn the_cleanup_process_ends_a_group_that_is_frozen_in_another_hierarchy() {
         group.folders().into_iter().map(|folder| Leftover::Group(folder.to_owned())).collect();
     cleanup::run(cleanup::announcement(&leftovers).as_slice(), &|_| {});
     assert!(!daemon.is_alive() && group.folders().into_iter().all(|folder| !folder.exists()));
-    journal.discard();
+    assert_eq!(journal.undo().unwrap(), UndoResult::default());
+}
+
+#[test]
+fn a_group_with_more_processes_than_are_waited_for_at_a_time_is_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some((journal, group)) = group(folder.path(), &GroupLimits::default()) else { return };
+    let mut command = Command::new("sh");
+    command.args(["-c", "for i in $(seq 300); do sleep 1000 & done; echo all; wait"]).stdout(Stdio::piped());
+    group.hold(&mut command).unwrap();
+    let mut shell = child::spawn(&mut command).unwrap();
+    let mut line = String::new();
+    BufReader::new(shell.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let members = group.members();
+    assert!(members.len() > 300);
+    group.remove().unwrap();
+    assert!(!members.into_iter().any(manycore_linux::tasks::is_alive));
+    shell.wait().unwrap();
+    assert_eq!(journal.undo().unwrap(), UndoResult::default());
 }
 
 /// Regression test: two programs with the same process id, as in two process namespaces, ended each other's instances.

@@ -29,7 +29,7 @@ pub struct ServiceSpec {
     /// Limits of each instance.
     pub limits: InstanceLimits,
     /// The CPUs of instances: the first has the first set, and so on, from the begin again after the last. If empty, all
-    /// instances may use all CPUs.
+    /// instances may use all CPUs. A virtual machine gets them only where its XML has `{cpus}`.
     pub places: Vec<CpuSet>,
     /// What shows that an instance is ready.
     pub ready: Readiness,

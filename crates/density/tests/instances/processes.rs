@@ -62,6 +62,21 @@ fn an_instance_that_ends_is_named_with_its_last_line() {
     assert_eq!(instances.processes().len(), 2);
 }
 
+/// Regression test: after a count that failed, the instances that had been started for it went on beside the lone one.
+#[test]
+fn instances_of_a_count_that_failed_are_paused() {
+    let script = "[ {index} -lt 2 ] || exit 3; exec python3 -m http.server --bind {address} {port}";
+    let mut instances = Instances::new(service(&["sh", "-c", script], 3, 21));
+    instances.set_active(2).unwrap();
+    let second = instances.processes()[1][0];
+    instances.set_active(1).unwrap();
+    assert!(matches!(instances.set_active(3), Err(Error::Ended { index: 2, .. })));
+    instances.set_active(1).unwrap();
+    until(|| is_paused(second));
+    instances.set_active(2).unwrap();
+    until(|| !is_paused(second));
+}
+
 #[test]
 fn a_port_of_another_program_is_not_measured() {
     let spec = service(&SERVER, 1, 3);
