@@ -207,7 +207,7 @@ fn of_variant(
     }
     let alone: Vec<f64> = pairs
         .iter()
-        .flat_map(|pair| pair.alone.or((pair.count == 1).then_some(pair.all)))
+        .filter_map(|pair| pair.alone.or((pair.count == 1).then_some(pair.all)))
         .filter_map(figure)
         .collect();
     let first = experiment.treatments.iter().find(|treatment| treatment.variant().unwrap_or("A") == label);

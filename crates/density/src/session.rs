@@ -22,7 +22,7 @@ use manycore_experiment::{
 use manycore_linux::child;
 use manycore_stats::largest_count::{Search, SearchOptions};
 use manycore_topology::{CpuSet, Machine};
-use rand::{RngExt, seq::SliceRandom};
+use rand::seq::SliceRandom;
 use std::{collections::BTreeMap, time::Duration};
 
 /// Pairs in which the client was the limit, after which no larger count is measured.
@@ -112,7 +112,7 @@ pub fn run(
 ) -> Result<(Record, Result)> {
     child::allow_many_files();
     let mut session = Session::begin("density", machine, options.seed, 0.0, listener);
-    session.record.subject = options.subject.clone();
+    session.record.subject.clone_from(&options.subject);
     session.report(Event::Section("starting the first instance"));
     let mut measurement = Measurement::begin(&session, options)?;
     session.record.experiments.push(measurement.experiment(&session));
@@ -254,28 +254,16 @@ impl<'a> Measurement<'a> {
     /// Measures a pair of the variant at `index` at its next count.
     fn pair(&mut self, session: &mut Session, index: usize) -> Result {
         let Some(count) = self.trials[index].next_count() else { return Ok(()) };
-        let counts = if count > 1 { vec![1, count] } else { vec![1] };
-        let mut slices: Vec<(usize, Slice)> = Vec::new();
-        let order = in_random_order(counts, &mut session.rng);
-        for count in order {
-            interrupt_check()?;
-            match self.slice(session, index, count) {
-                Ok(slice) => slices.push((count, slice)),
-                Err(error) if error.is_of_count() && count > 1 => {
-                    self.trials[index].instances.remove_ended();
-                    return self.failed(session, index, count, &error.to_string());
-                }
-                Err(error) => return Err(error),
+        let slices = match self.slices(session, index, count)? {
+            Ok(slices) => slices,
+            Err(why) => {
+                self.failed(session, index, count, &why);
+                return Ok(());
             }
-        }
-        let failure = slices.iter().find_map(|(count, slice)| Some((*count, slice.failure()?)));
-        match failure {
-            Some((1, why)) => return Err(Error::Alone(why)),
-            Some((count, why)) => return self.failed(session, index, count, &why),
-            None => {}
-        }
+        };
         if slices.iter().any(|(_, slice)| slice.is_client_limited()) {
-            return self.limited(session, index, count);
+            self.limited(session, index, count);
+            return Ok(());
         }
         let figure = |wanted: usize| {
             let slice = slices.iter().find(|(count, _)| *count == wanted);
@@ -294,8 +282,37 @@ impl<'a> Measurement<'a> {
         Ok(())
     }
 
+    /// Measures the lone instance and `count` instances in random order, or one slice if that is the same. The inner error
+    /// says why the count failed.
+    fn slices(
+        &mut self,
+        session: &mut Session,
+        index: usize,
+        count: usize,
+    ) -> Result<Result<Vec<(usize, Slice)>, String>> {
+        let mut order = if count > 1 { vec![1, count] } else { vec![1] };
+        order.shuffle(&mut session.rng);
+        let mut slices = Vec::new();
+        for count in order {
+            interrupt::check().map_err(|_| Error::Interrupted)?;
+            match self.slice(session, index, count) {
+                Ok(slice) => match slice.failure() {
+                    Some(why) if count > 1 => return Ok(Err(why)),
+                    Some(why) => return Err(Error::Alone(why)),
+                    None => slices.push((count, slice)),
+                },
+                Err(error) if error.is_of_count() && count > 1 => {
+                    self.trials[index].instances.remove_ended();
+                    return Ok(Err(error.to_string()));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Ok(slices))
+    }
+
     /// Notes that a count failed: it is above the bound.
-    fn failed(&mut self, session: &mut Session, index: usize, count: usize, why: &str) -> Result {
+    fn failed(&mut self, session: &mut Session, index: usize, count: usize, why: &str) {
         self.trials[index].search.fail(count);
         let name =
             if self.trials.len() > 1 { format!("{}: ", self.trials[index].label) } else { String::new() };
@@ -312,11 +329,10 @@ impl<'a> Measurement<'a> {
         };
         self.keep(session, index, count, sample);
         self.pairs += 1;
-        Ok(())
     }
 
     /// Notes that the client and not an instance was the limit: the pair does not count.
-    fn limited(&mut self, session: &mut Session, index: usize, count: usize) -> Result {
+    fn limited(&mut self, session: &mut Session, index: usize, count: usize) {
         let trial = &mut self.trials[index];
         trial.limited += 1;
         if trial.limited == MOST_LIMITED {
@@ -327,7 +343,6 @@ impl<'a> Measurement<'a> {
             session.report(Event::Note(&note));
             session.record.notes.push(note);
         }
-        Ok(())
     }
 
     /// Keeps a sample in the record.
@@ -383,15 +398,4 @@ fn treatment(variant: &DensityVariant, label: &str, count: usize) -> Treatment {
         factors.insert(factor::COMMAND.to_owned(), variant.description.clone());
     }
     Treatment { name: format!("{label}: {count}"), workers: count, factors, latency: None }
-}
-
-fn in_random_order(mut counts: Vec<usize>, rng: &mut Rng) -> Vec<usize> {
-    if rng.random() {
-        counts.reverse();
-    }
-    counts
-}
-
-fn interrupt_check() -> Result {
-    if interrupt::requested() { Err(Error::Interrupted) } else { Ok(()) }
 }

@@ -153,7 +153,7 @@ fn evidence(density: &Density, variant: &VariantDensity) -> Vec<String> {
         format!("alone: {} {} ms ({})", density.figure, ms(alone.median), interval(alone.interval, ms))
     });
     let of = |position: Position| variant.counts.iter().filter(move |count| count.position == position);
-    let sides = [of(Position::Within).last(), of(Position::Above).next()];
+    let sides = [of(Position::Within).next_back(), of(Position::Above).next()];
     let search =
         format!("{} of slices at {}", counted(variant.pairs, "pair"), counted(variant.counts.len(), "count"));
     alone.into_iter().chain(sides.into_iter().flatten().map(count_text)).chain([search]).collect()

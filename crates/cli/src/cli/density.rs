@@ -54,7 +54,7 @@ pub struct DensityArgs {
     pub service: Option<String>,
     #[command(flatten)]
     pub kind: KindArgs,
-    /// Load of an instance: redis:WORDS, http:PATH, or the command of a client with {port}
+    /// Load of an instance: a redis command (redis:WORDS), a GET request (`http:PATH`), or the command of a client with {port}
     #[arg(long, value_name = "LOAD", required_unless_present_any = ["spec", "preset"])]
     pub load: Option<String>,
     /// Reader of a client's output [default: by the name of its program]
@@ -127,7 +127,7 @@ pub struct KindArgs {
     /// Program that runs containers
     #[arg(long, value_enum, default_value_t = ContainerProgram::Podman, requires = "container")]
     pub engine: ContainerProgram,
-    /// Options of 'podman run' before the image, such as '--volume /data:/data'
+    /// Options of 'podman run' before the image, such as '--tmpfs /data'
     #[arg(long, value_name = "OPTIONS", requires = "container", allow_hyphen_values = true)]
     pub run_options: Option<String>,
     /// Port on which the service in a container listens; it is published as {port} [default: the container has the network

@@ -6,13 +6,15 @@ use manycore_density::Error;
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         match error {
-            Error::Template(_) | Error::Limits(_) => Self::input(error),
+            Error::Template(_) | Error::Limits(_) | Error::Load(manycore_load::Error::Request(_)) => {
+                Self::input(error)
+            }
             Error::Memory(_) => Self::input(format!("{error}: give a smaller --max, or --memory-limit")),
-            Error::Control(cause) => cause.into(),
-            Error::Unlimited(_) | Error::MissingProgram(_) => Self::missing(error),
             Error::PortInUse { .. } => Self::input(format!("{error}: choose others with --ports")),
-            Error::Load(manycore_load::Error::Request(_)) => Self::input(error),
-            Error::System { .. } | Error::Resources(_) => Self::missing(error),
+            Error::Control(cause) => cause.into(),
+            Error::Unlimited(_) | Error::MissingProgram(_) | Error::System { .. } | Error::Resources(_) => {
+                Self::missing(error)
+            }
             Error::Interrupted => Self::Interrupted(error.to_string()),
             error => Self::Measured(error.to_string()),
         }
