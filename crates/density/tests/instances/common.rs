@@ -39,7 +39,8 @@ pub fn service(command: &[&str], count: u16, test: u16) -> ServiceSpec {
 pub fn ports(count: u16, test: u16) -> u16 {
     let is_free =
         |port: &u16| (*port..port + count).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok());
-    let begin = 8_000 + test * 1000 + std::process::id() as u16 % 900;
+    // Programs that start at the same time have other ports, before they bind them.
+    let begin = 8_000 + test * 1000 + std::process::id() as u16 % 60 * 15;
     (begin..begin + 90).step_by(3).find(is_free).unwrap()
 }
 
