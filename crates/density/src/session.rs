@@ -292,23 +292,24 @@ impl<'a> Measurement<'a> {
     ) -> Result<Result<Vec<(usize, Slice)>, String>> {
         let mut order = if count > 1 { vec![1, count] } else { vec![1] };
         order.shuffle(&mut session.rng);
-        let mut slices = Vec::new();
+        let (mut slices, mut failure) = (Vec::new(), None);
+        // If the count fails, the lone instance is measured all the same: it may be the reason.
         for count in order {
             interrupt::check().map_err(|_| Error::Interrupted)?;
             match self.slice(session, index, count) {
                 Ok(slice) => match slice.failure() {
-                    Some(why) if count > 1 => return Ok(Err(why)),
+                    Some(why) if count > 1 => failure = Some(why),
                     Some(why) => return Err(Error::Alone(why)),
                     None => slices.push((count, slice)),
                 },
                 Err(error) if error.is_of_count() && count > 1 => {
                     self.trials[index].instances.remove_ended();
-                    return Ok(Err(error.to_string()));
+                    failure = Some(error.to_string());
                 }
                 Err(error) => return Err(error),
             }
         }
-        Ok(Ok(slices))
+        Ok(failure.map_or(Ok(slices), Err))
     }
 
     /// Notes that a count failed: it is above the bound.
