@@ -20,7 +20,7 @@ use std::{net::TcpListener, path::Path, time::Duration};
 fn options(command: &str, test: u16) -> DensityOptions {
     let words = ["sh", "-c", command].map(str::to_owned).to_vec();
     let is_free = |port: &u16| (*port..port + 8).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok());
-    let begin = 30_000 + test * 1000 + std::process::id() as u16 % 900;
+    let begin = 24_000 + test * 1000 + std::process::id() as u16 % 900;
     DensityOptions {
         service: ServiceSpec::new(
             CommandTemplate::new(words).unwrap(),
