@@ -91,12 +91,13 @@ fn every_shell_has_completions() {
 }
 
 /// The subcommands with a man page, sorted.
-const SUBCOMMANDS: [&str; 23] = [
+const SUBCOMMANDS: [&str; 24] = [
     "audit",
     "bench",
     "compare",
     "completions",
     "config",
+    "density",
     "doctor",
     "eval",
     "falseshare",

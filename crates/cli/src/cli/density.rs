@@ -50,14 +50,15 @@ pub struct DensityArgs {
     #[arg(long, value_name = "NAME", value_parser = presets(), conflicts_with = "spec")]
     pub preset: Option<String>,
     /// Command of an instance, with {port}; started without a shell. With --container, its command in the container
-    #[arg(long, value_name = "COMMAND", required_unless_present_any = ["spec", "preset", "container", "domain"])]
+    #[arg(long, value_name = "COMMAND", required_unless_present_any = ["spec", "preset", "container", "domain_xml"])]
     pub service: Option<String>,
     #[command(flatten)]
     pub kind: KindArgs,
-    /// Load of an instance: a redis command (redis:WORDS), a GET request (`http:PATH`), or the command of a client with {port}
+    /// Load of an instance. redis:WORDS is a redis command, `http:PATH` a GET request, anything else the command of a client
+    /// with {port}
     #[arg(long, value_name = "LOAD", required_unless_present_any = ["spec", "preset"])]
     pub load: Option<String>,
-    /// Reader of a client's output [default: by the name of its program]
+    /// Reader of a client's output [default: by its name]
     #[arg(long, value_name = "METRIC")]
     pub metric: Option<MetricReader>,
     /// Bound of the latency of the first instance
@@ -66,7 +67,7 @@ pub struct DensityArgs {
     /// Largest number of instances to measure [default: 16 for each usable CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=20_000))]
     pub max: Option<u32>,
-    /// Requests to each instance: a number per second (500/s), or a share of what a lone instance serves in a closed loop
+    /// Requests to each instance: 500/s, or 60% of what a lone instance serves
     #[arg(long, value_name = "RATE", default_value = "60%", value_parser = rate)]
     pub rate: Rate,
     /// Connections to each instance
@@ -75,10 +76,10 @@ pub struct DensityArgs {
     /// Random numbers are below this
     #[arg(long, value_name = "N", default_value_t = 10_000_000)]
     pub random: u64,
-    /// CPUs that an instance may use at most, such as 0.5 (needs control groups)
+    /// CPUs that an instance may use, such as 0.5. Needs control groups
     #[arg(long, value_name = "CPUS", value_parser = cpus)]
     pub cpu_limit: Option<f64>,
-    /// Memory that an instance may use at most (needs control groups)
+    /// Memory that an instance may use. Needs control groups
     #[arg(long, value_name = "MEMORY", value_parser = size)]
     pub memory_limit: Option<u64>,
     /// A placement of the instances to compare: PLACE or NAME=PLACE; may be repeated [default: free]
@@ -102,7 +103,7 @@ pub struct DensityArgs {
     /// Run this command once for each instance that is ready: it loads the data
     #[arg(long, value_name = "COMMAND")]
     pub prepare: Option<String>,
-    /// Pairs of slices to measure at most, of each variant
+    /// Most pairs of slices of each variant
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub pairs: u32,
     /// Length of a slice
@@ -122,10 +123,11 @@ pub struct DensityArgs {
 #[derive(Debug, Args)]
 pub struct KindArgs {
     /// Instances are containers of this image
-    #[arg(long, value_name = "IMAGE", conflicts_with = "domain")]
+    #[arg(long, value_name = "IMAGE", conflicts_with = "domain_xml")]
     pub container: Option<String>,
     /// Program that runs containers
-    #[arg(long, value_enum, default_value_t = ContainerProgram::Podman, requires = "container")]
+    #[arg(id = "container_engine", long = "engine", value_name = "ENGINE", value_enum,
+        default_value_t = ContainerProgram::Podman, requires = "container")]
     pub engine: ContainerProgram,
     /// Options of 'podman run' before the image, such as '--tmpfs /data'
     #[arg(long, value_name = "OPTIONS", requires = "container", allow_hyphen_values = true)]
@@ -135,10 +137,10 @@ pub struct KindArgs {
     #[arg(long, value_name = "PORT", requires = "container", value_parser = clap::value_parser!(u16).range(1..))]
     pub publish: Option<u16>,
     /// Instances are virtual machines of libvirt with this XML, which has <name>{name}</name>
-    #[arg(long, value_name = "FILE", conflicts_with = "service")]
+    #[arg(id = "domain_xml", long = "domain", value_name = "FILE", conflicts_with = "service")]
     pub domain: Option<PathBuf>,
     /// Connection to libvirt
-    #[arg(long, value_name = "URI", default_value = "qemu:///system", requires = "domain")]
+    #[arg(long, value_name = "URI", default_value = "qemu:///system", requires = "domain_xml")]
     pub connect: String,
 }
 

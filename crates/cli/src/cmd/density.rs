@@ -189,7 +189,7 @@ mod tests {
             (variant.name, variant.description, variant.places.len())
         };
         assert_eq!(of("free"), (None, "place=free".to_owned(), 0));
-        assert_eq!(of("near=place=cpus=0"), (Some("near".to_owned()), "place=cpus=0".to_owned(), 1));
+        assert_eq!(of("tight=place=cpus=0"), (Some("tight".to_owned()), "place=cpus=0".to_owned(), 1));
         assert_eq!(of("place=close"), (None, "place=close".to_owned(), machine.usable().len()));
         assert_eq!(of("cpus=0").0, None);
         let wrong = variant("x=nowhere", &machine).unwrap_err();

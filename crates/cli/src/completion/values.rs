@@ -91,7 +91,7 @@ pub(super) fn values(path: &[&str], argument: &Arg, current: &str, names: &dyn N
 /// Returns the kind of an argument's values. A few ids mean different things in different subcommands.
 fn kind(path: &[&str], id: &str) -> Option<ValueKind> {
     match (path, id) {
-        (["vm", "plan"] | ["density"], "domain") => Some(ValueKind::File),
+        (["vm", "plan"], "domain") | (["density"], "domain_xml") => Some(ValueKind::File),
         (["density"], "variant") => Some(ValueKind::Placement),
         (["qos", "clear"], "names") => Some(ValueKind::Group),
         (["undo"], "names") => Some(ValueKind::Change),

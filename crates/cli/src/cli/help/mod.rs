@@ -30,7 +30,7 @@ const TEMPLATE: &str = "{about-with-newline}\n{before-help}{usage-heading} {usag
 
 /// Headings of options, which are the same in all subcommands, with the ids of the options. The others are under
 /// "Options", first.
-const HEADINGS: [(&str, &[&str]); 8] = [
+const HEADINGS: [(&str, &[&str]); 9] = [
     ("Variants", &["a", "b", "variant", "vs", "parameter", "reference"]),
     ("How long", &["budget", "quick", "standard", "full", "pairs", "count", "interval", "work_time", "once"]),
     ("Method", &["by", "precision", "equivalent", "primary", "sharing", "seed", "hold", "check"]),
@@ -49,6 +49,22 @@ const HEADINGS: [(&str, &[&str]); 8] = [
             "ignore_failure",
         ],
     ),
+    (
+        "Instances",
+        &[
+            "preset",
+            "container_engine",
+            "run_options",
+            "publish",
+            "domain_xml",
+            "address",
+            "ports",
+            "ready_limit",
+            "connections",
+            "random",
+            "settle",
+        ],
+    ),
     ("Service", &["service", "service_pid", "ready", "ready_port", "load_cpus"]),
     ("Input", &["root", "machine", "resctrl", "connect", "mount"]),
     (
@@ -62,7 +78,7 @@ const HEADINGS: [(&str, &[&str]); 8] = [
 ];
 
 /// Options under these headings are not in the short help.
-const LONG_ONLY: [&str; 4] = ["Method", "Life of a run", "Service", "Input"];
+const LONG_ONLY: [&str; 5] = ["Method", "Life of a run", "Instances", "Service", "Input"];
 
 /// The option of such a heading that is in the short help, as it shows that the others exist.
 const SHORT_OPTION: &str = "service";
