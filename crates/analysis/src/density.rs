@@ -37,8 +37,9 @@ pub struct Density {
     pub most: usize,
     /// The largest number of pairs of a variant.
     pub most_pairs: usize,
-    /// Requests per second of each instance.
-    pub rate: f64,
+    /// Requests per second of each instance. Absent where the client has a rate of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<f64>,
     /// Requests per second that a lone instance served in a closed loop, where that was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity: Option<f64>,
@@ -147,7 +148,7 @@ pub(crate) fn evaluate(experiment: &Experiment) -> Option<Density> {
         limit_ms: bound.limit_ms(),
         most: options.most,
         most_pairs: options.samples,
-        rate: number(parameter::RATE).unwrap_or_default(),
+        rate: number(parameter::RATE),
         capacity: number(parameter::CAPACITY),
         differences: differences.unwrap_or_default(),
         variants,

@@ -193,9 +193,11 @@ impl<'a> Measurement<'a> {
             (parameter::MOST_INSTANCES, self.most.to_string()),
             (parameter::PAIRS, options.pairs.to_string()),
             (parameter::REQUEST, options.request.clone()),
-            (parameter::RATE, format!("{:.1}", self.rate.0)),
             (parameter::SERVICE, session.record.subject.clone()),
         ]);
+        if !matches!(options.load, InstanceLoad::Clients(_)) {
+            parameters.insert(parameter::RATE, format!("{:.1}", self.rate.0));
+        }
         parameters.extend(self.rate.1.map(|capacity| (parameter::CAPACITY, format!("{capacity:.1}"))));
         parameters.extend(options.load.parameters());
         if !options.load_cpus.is_empty() {

@@ -140,6 +140,11 @@ pub(crate) fn difference_text(first: &str, difference: &DensityDifference) -> St
         DensityAnswer::More => format!("{label} holds more instances than {first}: {figures}."),
         DensityAnswer::Fewer => format!("{label} holds fewer instances than {first}: {figures}."),
         DensityAnswer::Same => format!("{label} holds as many instances as {first}."),
+        DensityAnswer::Inconclusive if low.is_none() && high.is_none() => {
+            format!(
+                "Inconclusive whether {label} or {first} holds more instances: neither has reached a limit."
+            )
+        }
         DensityAnswer::Inconclusive => {
             format!("Inconclusive whether {label} or {first} holds more instances: {figures}.")
         }

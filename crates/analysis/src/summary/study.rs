@@ -61,12 +61,10 @@ pub(super) fn density(evaluation: &Evaluation) -> Option<Line> {
     let density = evaluation.density.as_ref()?;
     let mut differences = density.differences.iter();
     let first = density.variants.first()?;
-    let sentences: Vec<String> = density
-        .differences
-        .iter()
-        .map(|difference| findings::density_difference(&first.label, difference))
-        .chain(density.variants.iter().map(|variant| findings::density_answer(density, variant)))
-        .collect();
+    let answers = || density.variants.iter().map(|variant| findings::density_answer(density, variant));
+    let compared = density.differences.iter().map(|one| findings::density_difference(&first.label, one));
+    let sentences: Vec<String> =
+        if density.differences.is_empty() { answers().collect() } else { compared.collect() };
     let is_open = density
         .variants
         .iter()

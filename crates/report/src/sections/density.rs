@@ -63,14 +63,16 @@ fn answers(density: &Density) -> Table {
             ]
         })
         .collect();
-    table.notes.push(format!(
-        "Each instance gets {} requests/s{}.",
-        number(density.rate),
-        density.capacity.map_or_else(String::new, |capacity| format!(
-            ", {:.0} % of what one serves alone in a closed loop",
-            100.0 * density.rate / capacity
-        ))
-    ));
+    table.notes.push(match (density.rate, density.capacity) {
+        (Some(rate), Some(capacity)) => format!(
+            "Each instance gets {} requests/s, {:.0} % of what one serves alone in a closed loop.",
+            number(rate),
+            100.0 * rate / capacity
+        ),
+        (Some(rate), None) => format!("Each instance gets {} requests/s.", number(rate)),
+        (None, _) => "The client of each instance sends as many requests as it can, or at a rate of its own."
+            .to_owned(),
+    });
     table
 }
 

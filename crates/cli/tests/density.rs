@@ -1,0 +1,125 @@
+//! Tests of `density` with the real binary and real servers.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
+
+mod common;
+
+use common::place::TestHome;
+use manycore_linux::tasks;
+use serde_json::Value;
+use std::{
+    fs,
+    net::{TcpListener, TcpStream},
+    time::{Duration, Instant},
+};
+
+/// A server that starts a process which leaves its process group.
+const SERVER: &str = "sh -c '(setsid sleep 1234 &); exec python3 -m http.server --bind {address} {port}'";
+
+/// Returns the first of a few ports that are free and that no other test uses.
+fn port(test: u16) -> u16 {
+    let begin = 30_000 + test * 400 + std::process::id() as u16 % 40 * 10;
+    let is_free = |port: &u16| (*port..port + 4).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok());
+    (begin..begin + 400).step_by(5).find(is_free).unwrap()
+}
+
+/// Returns the processes of the servers of this test.
+fn servers(port: u16) -> Vec<u32> {
+    let is_of = |pid: &u32| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(&format!("\0{port}\0"))
+    };
+    tasks::all().into_iter().filter(is_of).collect()
+}
+
+fn until(what: &str, condition: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(30);
+    while !condition() {
+        assert!(Instant::now() < end, "{what}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn an_answer_is_saved_and_nothing_is_left() {
+    let (home, port) = (TestHome::new(), port(0));
+    let ports = port.to_string();
+    fs::write(home.path("spec.toml"), format!("service = {SERVER:?}\nload = 'http:/'\nmax = 2\nports = 1\n"))
+        .unwrap();
+    let line = [
+        "density",
+        "spec.toml",
+        "--ports",
+        &ports,
+        "--rate",
+        "50/s",
+        "--bound",
+        "p50 < 60s",
+        "--slice",
+        "200ms",
+    ];
+    let run = home.run(&[&line[..], &["--quiet", "--out", "found", "--format", "json"]].concat());
+    let said = String::from_utf8_lossy(&run.stderr).into_owned();
+    assert_eq!(run.status.code(), Some(0), "{said}");
+    let printed: Value = serde_json::from_slice(&run.stdout).unwrap();
+    let answer = &printed["density"]["variants"][0]["answer"];
+    assert_eq!((&answer["low"], &answer["high"]), (&Value::from(2), &Value::Null), "{answer}");
+    let text = home.run(&["report", "found"]);
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(text.contains("At least 2 instances fit within p50 < 60000ms"), "{text}");
+    assert!(home.path("found/report.html").is_file());
+    assert!(servers(port).is_empty() && home.is_clean());
+}
+
+/// The cleanup process ends what a killed measurement has started, also what has left its process group.
+#[test]
+fn nothing_is_left_after_sigkill() {
+    let (home, port) = (TestHome::new(), port(1));
+    let ports = port.to_string();
+    let line = [
+        "density",
+        "--service",
+        SERVER,
+        "--load",
+        "http:/",
+        "--max",
+        "2",
+        "--ports",
+        &ports,
+        "--rate",
+        "5/s",
+    ];
+    let mut running = home.command(&line).spawn().unwrap();
+    until("no instance serves", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+    running.kill().unwrap();
+    running.wait().unwrap();
+    until("a server is left", || servers(port).is_empty());
+    until("a journal is left", || home.is_clean());
+}
+
+#[test]
+fn wrong_requests_have_their_exit_codes_and_say_what_to_do() {
+    let (home, port) = (TestHome::new(), port(2));
+    let ports = port.to_string();
+    let density = |code: i32, options: &[&str]| {
+        let said = home.stderr_of(code, &[&["density", "--quiet", "--ports", &ports][..], options].concat());
+        assert!(home.is_clean(), "{options:?}");
+        said
+    };
+    let said = density(2, &["--service", "redis-server", "--load", "http:/"]);
+    assert!(said.contains("no {port}"), "{said}");
+    let said = density(2, &["--service", "x {port}", "--load", "nothing {port}"]);
+    assert!(said.contains("--metric wrk"), "{said}");
+    let said =
+        density(2, &["--service", "x {port}", "--load", "http:/", "--ports", "65000", "--max", "1000"]);
+    assert!(said.contains("--ports"), "{said}");
+    let said = density(4, &["--service", "no-such-program {port}", "--load", "http:/"]);
+    assert!(said.contains("no-such-program"), "{said}");
+    let said = density(4, &["--service", "sh -c 'echo broken >&2; exit 3; {port}'", "--load", "http:/"]);
+    assert!(said.contains("exit status: 3") && said.contains("broken"), "{said}");
+    let _used = TcpListener::bind(("127.0.0.1", port)).unwrap();
+    let said = density(2, &["--service", SERVER, "--load", "http:/"]);
+    assert!(said.contains("in use by another program: choose others with --ports"), "{said}");
+    fs::write(home.path("wrong.toml"), "mx = 3\n").unwrap();
+    let said = density(2, &["wrong.toml"]);
+    assert!(said.contains("'mx' is no option of density"), "{said}");
+}
