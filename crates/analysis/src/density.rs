@@ -190,7 +190,9 @@ fn of_variant(
     bound: &TailBound,
     options: SearchOptions,
 ) -> VariantDensity {
-    let pairs = pairs(experiment, label);
+    let mut pairs = pairs(experiment, label);
+    // Others cannot have been measured.
+    pairs.retain(|pair| (options.first..=options.most).contains(&pair.count));
     let figure = |sample: &Sample| sample.values.first().copied().filter(|&value| value > 0.0);
     let mut search = Search::new(options);
     let mut path = Vec::new();
@@ -223,7 +225,7 @@ fn of_variant(
         is_complete: search.next_count().is_none(),
         alone_ms: Estimate::from_samples(&alone),
         counts: counts(experiment, &pairs, &search),
-        resources: resources(experiment, &pairs, bound),
+        resources: resources(experiment, &pairs),
         client_part: client_part(experiment, &pairs),
         tails: tails(experiment, &pairs, search.answer()),
         path,
@@ -237,13 +239,13 @@ fn resource_columns(experiment: &Experiment) -> Vec<(usize, &Metric)> {
     all.filter(|(_, metric)| Resource::from_name(&metric.name).is_some()).collect()
 }
 
-fn resources(experiment: &Experiment, pairs: &[Pair], bound: &TailBound) -> ResourceTrends {
+fn resources(experiment: &Experiment, pairs: &[Pair]) -> ResourceTrends {
     let columns = resource_columns(experiment);
     let figure = |sample: &Sample| sample.values.first().copied().unwrap_or_default();
     let pair = |pair: &Pair| {
         let alone = pair.alone.filter(|_| !experiment.is_failure(pair.all))?;
         let values = columns.iter().map(|&(at, _)| (alone.values[at], pair.all.values[at]));
-        let tail = bound.sample(figure(alone), figure(pair.all))?;
+        let tail = (figure(pair.all) / figure(alone)).ln();
         Some(ResourcePair { count: pair.count, tail, values: values.collect() })
     };
     let metrics: Vec<Metric> = columns.iter().map(|&(_, metric)| metric.clone()).collect();

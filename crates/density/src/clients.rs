@@ -5,7 +5,7 @@
 
 use crate::{
     Error, Result,
-    load::{LoadOutcome, SliceTimes, cpus_of},
+    load::{LoadOutcome, cpus_of},
     template::{CommandTemplate, InstanceValues},
 };
 use manycore_experiment::{
@@ -25,8 +25,8 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-/// A client may take so many times the length of a slice.
-const LONGEST: u32 = 20;
+/// A client may take so long.
+const LONGEST: Duration = Duration::from_mins(30);
 /// How long a wait for clients takes at most before an interruption is noticed.
 const WAIT: Duration = Duration::from_millis(200);
 
@@ -96,7 +96,6 @@ fn reader_of(program: &str) -> Option<MetricReader> {
 pub(crate) fn run(
     load: &ClientLoad,
     servers: &[SocketAddr],
-    times: SliceTimes,
     figure: LatencyFigure,
     cpus: &CpuSet,
 ) -> Result<Vec<LoadOutcome>> {
@@ -105,13 +104,12 @@ pub(crate) fn run(
     for (index, &server) in servers.iter().enumerate() {
         jobs.push(load.start(index, server, cpus)?);
     }
-    let limit = times.length * LONGEST;
     while jobs[0].ended().is_none() {
         if interrupt::requested() {
             return Err(Error::Interrupted);
         }
-        if began.elapsed() > limit {
-            return Err(Error::ClientTooLong { seconds: limit.as_secs_f64() });
+        if began.elapsed() > LONGEST {
+            return Err(Error::ClientTooLong { seconds: LONGEST.as_secs_f64() });
         }
         job::wait(&mut jobs, WAIT, &mut |_| {})
             .map_err(|source| Error::System { what: "cannot wait for clients", source })?;
@@ -160,11 +158,15 @@ fn outcome(
     let LatencyFigure::Quantile(q) = figure else {
         return Err(unreadable("the mean is not in its distribution: use a quantile such as p99".to_owned()));
     };
+    // The figures of a client that counted errors cannot be read.
+    let failure = load.reader.read(&output).err().map(|error| error.to_string());
     let cpu = job.ended().map(|usage| usage.cpu.as_secs_f64() / elapsed.as_secs_f64());
     Ok(LoadOutcome {
         figure_ms: requests.quantile(q),
         rate: requests.count as f64 / elapsed.as_secs_f64(),
         requests: Some(requests),
+        failed: u64::from(failure.is_some()),
+        first_failure: failure,
         client_cpus: cpu,
         ..LoadOutcome::default()
     })

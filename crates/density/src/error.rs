@@ -138,6 +138,11 @@ pub enum Error {
         /// Why.
         why: String,
     },
+    /// No pair of slices counted.
+    #[error(
+        "nothing was measured: no pair of slices counted, because the load generator was the limit or counts failed"
+    )]
+    NoPair,
     /// The user interrupted the measurement.
     #[error("interrupted")]
     Interrupted,
@@ -171,6 +176,8 @@ impl Error {
         matches!(
             self,
             Self::Ended { .. }
+                | Self::Start { index: 1.., .. }
+                | Self::Manage { .. }
                 | Self::NotReady { .. }
                 | Self::NotReadyByCommand { .. }
                 | Self::Prepare { .. }

@@ -25,6 +25,7 @@ pub use spec::{
 
 use crate::{Error, Result, memory, template::InstanceValues};
 use custody::Custody;
+use manycore_experiment::interrupt;
 use manycore_linux::process_memory;
 use running::{Running, Start};
 use std::{
@@ -73,6 +74,7 @@ impl Instances {
         let there = self.started.len().min(count);
         at_once(&mut self.started[..there], false)?;
         while self.started.len() < count {
+            interrupt::check().map_err(|_| Error::Interrupted)?;
             self.start()?;
         }
         at_once(&mut self.started[count..], true)?;
@@ -99,12 +101,12 @@ impl Instances {
         self.started.iter().take(self.active).map(|instance| instance.running.processes()).collect()
     }
 
-    /// Checks that all instances are there.
+    /// Checks that all running instances are there.
     ///
     /// # Errors
     /// [`Error::Ended`] with the first that is not.
     pub fn check(&mut self) -> Result {
-        self.started.iter_mut().try_for_each(|instance| instance.running.check())
+        self.started.iter_mut().take(self.active).try_for_each(|instance| instance.running.check())
     }
 
     /// Checks that the memory holds `count` instances: as much for each as its limit, or as the first one has now. Does

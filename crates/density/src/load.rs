@@ -19,6 +19,9 @@ use std::{net::SocketAddr, thread, time::Duration};
 const MS: f64 = 1e6;
 /// Share of a CPU from which the thread of a load is the limit of its rate.
 const CLIENT_LIMIT: f64 = 0.95;
+/// Mean time in ms by which a generator may send its requests too late. Its instance gets another load than the others
+/// otherwise.
+const MOST_LATE_MS: f64 = 10.0;
 
 /// How instances are loaded.
 #[derive(Clone, Debug)]
@@ -60,6 +63,8 @@ pub struct LoadOutcome {
     pub own_share: Option<f64>,
     /// CPU time of the client, as a number of CPUs.
     pub client_cpus: Option<f64>,
+    /// Whether the client sent its requests much too late, or not at all.
+    pub is_behind: bool,
 }
 
 impl LoadOutcome {
@@ -68,7 +73,7 @@ impl LoadOutcome {
         self.client_cpus.is_some_and(|cpus| cpus > CLIENT_LIMIT) && self.own_share.is_some()
     }
 
-    fn new(result: &LoadResult, figure: LatencyFigure) -> Self {
+    fn new(result: &LoadResult, times: SliceTimes, figure: LatencyFigure) -> Self {
         let ns = match figure {
             LatencyFigure::Mean => result.latency.mean(),
             LatencyFigure::Quantile(q) => result.latency_ns(q) as f64,
@@ -80,7 +85,8 @@ impl LoadOutcome {
             failed: result.failed,
             first_failure: result.first_failure.clone(),
             own_share: Some(result.own_share()),
-            client_cpus: Some(result.cpu.as_secs_f64() / result.elapsed.as_secs_f64()),
+            client_cpus: Some(result.cpu.as_secs_f64() / (times.settle + times.length).as_secs_f64()),
+            is_behind: result.own.mean() / MS > MOST_LATE_MS,
         }
     }
 }
@@ -139,9 +145,9 @@ impl InstanceLoad {
                 };
                 let requests: Vec<LoadRequest> = servers.iter().map(request).collect();
                 let results = generate(&requests, cpus)?;
-                Ok(results.iter().map(|result| LoadOutcome::new(result, figure)).collect())
+                Ok(results.iter().map(|result| LoadOutcome::new(result, times, figure)).collect())
             }
-            Self::Clients(load) => clients::run(load, servers, times, figure, cpus),
+            Self::Clients(load) => clients::run(load, servers, figure, cpus),
         }
     }
 

@@ -17,13 +17,16 @@ use manycore_experiment::{
     interrupt,
     record::{Experiment, Method, Sample, Treatment, factor, id, parameter, variant_label},
     session::{Event, Listener, Session},
-    tail_bound::TailBound,
+    tail_bound::{LatencyFigure, TailBound},
 };
 use manycore_linux::child;
 use manycore_stats::largest_count::{Search, SearchOptions};
 use manycore_topology::{CpuSet, Machine};
 use rand::seq::SliceRandom;
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::{Duration, Instant},
+};
 
 /// Pairs in which the client was the limit, after which no larger count is measured.
 const MOST_LIMITED: usize = 3;
@@ -114,7 +117,7 @@ pub fn run(
     let mut session = Session::begin("density", machine, options.seed, 0.0, listener);
     session.record.subject.clone_from(&options.subject);
     session.report(Event::Section("starting the first instance"));
-    let mut measurement = Measurement::begin(&session, options)?;
+    let mut measurement = Measurement::begin(&mut session, options)?;
     session.record.experiments.push(measurement.experiment(&session));
     let ending = measurement.measure(&mut session);
     for note in measurement.end() {
@@ -125,6 +128,7 @@ pub fn run(
     if !has_samples {
         session.record.experiments.clear();
     }
+    let ending = ending.and(if has_samples { Ok(()) } else { Err(Error::NoPair) });
     let is_interrupted = matches!(ending, Err(Error::Interrupted));
     Ok((session.end(is_interrupted), ending))
 }
@@ -136,6 +140,8 @@ struct Trial {
     search: Search,
     /// Pairs in which the client was the limit.
     limited: usize,
+    /// Counts that have failed once, and are measured again.
+    repeated: BTreeSet<usize>,
     /// Index of the treatment of each count.
     treatments: BTreeMap<usize, usize>,
 }
@@ -150,26 +156,32 @@ struct Measurement<'a> {
     rate: (f64, Option<f64>),
     /// Number of pairs so far, of all variants.
     pairs: usize,
+    /// When the first one began.
+    began: Instant,
 }
 
 impl<'a> Measurement<'a> {
     /// Starts the first instance of the first variant, and finds the rate.
-    fn begin(session: &Session, options: &'a DensityOptions) -> Result<Self> {
+    fn begin(session: &mut Session, options: &'a DensityOptions) -> Result<Self> {
         let trial = |(index, variant): (usize, &DensityVariant)| {
-            let first_port = options.service.first_port.saturating_add((index * options.most) as u16);
+            let first_port = options
+                .service
+                .first_port
+                .saturating_add(u16::try_from(index * options.most).unwrap_or(u16::MAX));
             let spec = ServiceSpec { first_port, places: variant.places.clone(), ..options.service.clone() };
             Trial {
                 label: variant_label(index),
                 instances: Instances::new(spec),
                 search: options.search(options.most),
                 limited: 0,
+                repeated: BTreeSet::new(),
                 treatments: BTreeMap::new(),
             }
         };
         let mut trials: Vec<Trial> = options.variants.iter().enumerate().map(trial).collect();
         let first = trials.first_mut().ok_or_else(|| Error::Alone("there is no variant".to_owned()))?;
         first.instances.set_active(1)?;
-        let most = most(&first.instances, options)?;
+        let (most, shortage) = most(&first.instances, options)?;
         let rate = match options.rate {
             Rate::PerSecond(rate) => (rate, None),
             Rate::ShareOfCapacity(share) => {
@@ -178,11 +190,20 @@ impl<'a> Measurement<'a> {
                 (share * capacity.unwrap_or_default(), capacity)
             }
         };
+        for note in shortage.into_iter().chain(few_requests(options, rate.0)) {
+            session.report(Event::Note(&note));
+            session.record.notes.push(note);
+        }
         for trial in &mut trials {
             trial.search = options.search(most);
         }
-        let meter = SliceMeter::new(session, options.variants[0].places.first())?;
-        Ok(Self { options, most, meter, trials, rate, pairs: 0 })
+        // The figures of several variants are those of the same CPUs: all.
+        let [only] = options.variants.as_slice() else {
+            let meter = SliceMeter::new(session, None)?;
+            return Ok(Self { options, most, meter, trials, rate, pairs: 0, began: Instant::now() });
+        };
+        let meter = SliceMeter::new(session, only.places.first())?;
+        Ok(Self { options, most, meter, trials, rate, pairs: 0, began: Instant::now() })
     }
 
     /// Returns the experiment without samples.
@@ -250,7 +271,11 @@ impl<'a> Measurement<'a> {
         };
         session.report(Event::Section(&format!("{name}{count} instances at once ({fit} fit so far)")));
         let left: usize = self.trials.iter().map(|trial| self.options.pairs - trial.search.samples()).sum();
-        session.report(Event::Remaining(self.options.pair_time() * left as u32));
+        let pair = match self.pairs as u32 {
+            0 => self.options.pair_time(),
+            pairs => self.began.elapsed() / pairs,
+        };
+        session.report(Event::Remaining(pair * left as u32));
     }
 
     /// Measures a pair of the variant at `index` at its next count.
@@ -263,10 +288,6 @@ impl<'a> Measurement<'a> {
                 return Ok(());
             }
         };
-        if slices.iter().any(|(_, slice)| slice.is_client_limited()) {
-            self.limited(session, index, count);
-            return Ok(());
-        }
         let figure = |wanted: usize| {
             let slice = slices.iter().find(|(count, _)| *count == wanted);
             slice.map_or(0.0, |(_, slice)| slice.observed.figure_ms)
@@ -275,6 +296,13 @@ impl<'a> Measurement<'a> {
         let sample = sample.ok_or_else(|| {
             Error::Alone("no request was answered in a slice: take a higher rate or longer slices".to_owned())
         })?;
+        // What is above the bound although others got less load is above it all the more.
+        let is_underloaded = sample <= self.options.bound.log_limit()
+            && slices.iter().any(|(_, slice)| slice.is_underloaded());
+        if is_underloaded || slices.iter().any(|(_, slice)| slice.is_client_limited()) {
+            self.limited(session, index, count);
+            return Ok(());
+        }
         self.trials[index].search.add(count, sample);
         let block = self.pairs;
         for (count, slice) in slices {
@@ -314,8 +342,11 @@ impl<'a> Measurement<'a> {
         Ok(failure.map_or(Ok(slices), Err))
     }
 
-    /// Notes that a count failed: it is above the bound.
+    /// Notes that a count failed: if it fails again, it is above the bound.
     fn failed(&mut self, session: &mut Session, index: usize, count: usize, why: &str) {
+        if self.trials[index].repeated.insert(count) {
+            return;
+        }
         self.trials[index].search.fail(count);
         let name =
             if self.trials.len() > 1 { format!("{}: ", self.trials[index].label) } else { String::new() };
@@ -340,8 +371,8 @@ impl<'a> Measurement<'a> {
         trial.limited += 1;
         if trial.limited == MOST_LIMITED {
             let note = format!(
-                "The load generator used a whole CPU in {MOST_LIMITED} pairs, last with {count} instances: these pairs do \
-                 not count, and the search ended. Take a lower --rate."
+                "In {MOST_LIMITED} pairs, last with {count} instances, a load generator used a whole CPU or sent its requests much \
+                 too late: these pairs do not count, and the search ended. Take a lower rate, or more CPUs for the loads."
             );
             session.report(Event::Note(&note));
             session.record.notes.push(note);
@@ -362,6 +393,7 @@ impl<'a> Measurement<'a> {
     /// Loads the first `count` instances of a variant; those of all others are stopped.
     fn slice(&mut self, session: &mut Session, index: usize, count: usize) -> Result<Slice> {
         for (other, trial) in self.trials.iter_mut().enumerate() {
+            trial.instances.remove_ended();
             trial.instances.set_active(if other == index { count } else { 0 })?;
         }
         let instances = &mut self.trials[index].instances;
@@ -385,13 +417,27 @@ impl Trial {
     }
 }
 
-/// Returns the largest count that is measured: as many as the memory holds, where that may be fewer.
-fn most(instances: &Instances, options: &DensityOptions) -> Result<usize> {
+/// Returns the largest count that is measured: as many as the memory holds, where that may be fewer, with the reason.
+fn most(instances: &Instances, options: &DensityOptions) -> Result<(usize, Option<String>)> {
     let variants = options.variants.len();
     match instances.check_memory(options.most * variants) {
-        Err(Error::Memory(shortage)) if options.may_reduce => Ok((shortage.most / variants).max(1)),
-        checked => checked.map(|()| options.most),
+        Err(Error::Memory(shortage)) if options.may_reduce => {
+            Ok(((shortage.most / variants).max(options.bound.first_count()), Some(shortage.to_string())))
+        }
+        checked => checked.map(|()| (options.most, None)),
     }
+}
+
+/// Returns a note if a slice has too few requests for the quantile of the bound.
+fn few_requests(options: &DensityOptions, rate: f64) -> Option<String> {
+    let LatencyFigure::Quantile(q) = options.bound.figure else { return None };
+    let requests = rate * options.times.length.as_secs_f64();
+    (rate > 0.0 && (1.0 - q) * requests < 1.0).then(|| {
+        format!(
+            "A slice has about {requests:.0} requests, so its {} is its slowest request: take longer slices or a higher rate.",
+            options.bound.figure
+        )
+    })
 }
 
 fn treatment(variant: &DensityVariant, label: &str, count: usize) -> Treatment {

@@ -38,9 +38,14 @@ impl Slice {
         (failed > 0).then(|| format!("{failed} requests failed, the first one with: {first}"))
     }
 
-    /// Whether a client, and not its instance, limited its rate.
+    /// Whether the client of the observed instance, and not the instance, limited its rate.
     pub fn is_client_limited(&self) -> bool {
-        std::iter::once(&self.observed).chain(&self.others).any(LoadOutcome::is_client_limited)
+        self.observed.is_client_limited()
+    }
+
+    /// Whether another instance got less load than it should have.
+    pub fn is_underloaded(&self) -> bool {
+        self.others.iter().any(|outcome| outcome.is_behind || outcome.is_client_limited())
     }
 }
 

@@ -79,6 +79,8 @@ struct Tally {
     errors: Vec<f64>,
     samples: Vec<f64>,
     widths: Vec<f64>,
+    /// The truth, and the ends of the interval.
+    ranges: Vec<(f64, f64, f64)>,
     /// Counts visited, above 2 log2(density) + 4.
     excess: f64,
 }
@@ -87,12 +89,25 @@ impl Tally {
     fn add(&mut self, truth: usize, density: LargestCount, samples: usize, counts: usize) {
         let LargestCount { estimate, low, high } = density;
         self.held += usize::from(low <= truth && high.is_none_or(|high| truth <= high));
+        let high_end = high.map_or(f64::INFINITY, |high| high as f64);
+        self.ranges.push((truth as f64, low as f64, high_end));
         let error = estimate.map_or(0, |estimate| estimate.abs_diff(truth));
         // One instance more or less is no error.
         self.errors.push(if error <= 1 { 0.0 } else { error as f64 / truth.max(1) as f64 });
         self.samples.push(samples as f64);
         self.widths.extend(high.map(|high| high as f64 / low.max(1) as f64));
         self.excess = self.excess.max(counts as f64 - 2.0 * (truth.max(1) as f64).log2() - 4.0);
+    }
+
+    /// Returns how often the interval of the difference of two hosts holds theirs, from the lower end of the one less the upper
+    /// end of the other to the reverse.
+    fn differences_held(&self) -> f64 {
+        let holds = |pair: &&[(f64, f64, f64)]| {
+            let (a, b) = (pair[0], pair[1]);
+            (b.1 - a.2..=b.2 - a.1).contains(&(b.0 - a.0))
+        };
+        let pairs = self.ranges.chunks_exact(2);
+        pairs.clone().filter(holds).count() as f64 / pairs.len() as f64
     }
 
     fn held(&self) -> f64 {
@@ -143,7 +158,7 @@ fn the_interval_holds_the_truth_on_curves_of_any_kind() {
         for limit in [60, 1000] {
             let tally = on_curves(noise, limit);
             print(&format!("search, {:.0} % noise, up to {limit} samples", 100.0 * noise), &tally);
-            assert!(tally.held() >= 0.95);
+            assert!(tally.held() >= 0.95 && tally.differences_held() >= 0.95, "{}", tally.differences_held());
             assert!(tally.samples.iter().all(|&samples| samples <= limit as f64));
             if noise == 0.02 && limit == 60 {
                 assert!(quantile(&tally.errors, 0.5) <= 0.03 && tally.excess <= 0.0);

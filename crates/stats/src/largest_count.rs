@@ -127,7 +127,7 @@ impl Search {
     /// Returns the answer so far.
     pub fn answer(&self) -> LargestCount {
         let (low, above) = self.range();
-        let estimate = above.map(|above| (self.crossing() as usize).clamp(low, above - 1));
+        let estimate = above.map(|above| (self.crossing() as usize).clamp(low, (above - 1).max(low)));
         LargestCount { estimate, low, high: above.map(|above| above - 1) }
     }
 
@@ -186,7 +186,7 @@ impl Search {
             Some(above) => below.or_else(|| last_open.and_then(|begin| between(begin, above))),
             None => {
                 let largest = last_open.unwrap_or(low);
-                let doubled = (2 * largest).clamp(self.options.first, self.options.most);
+                let doubled = (2 * largest).min(self.options.most).max(self.options.first);
                 if doubled > largest { Some(doubled) } else { below }
             }
         }

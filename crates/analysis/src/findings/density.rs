@@ -8,6 +8,9 @@ use crate::{
 use manycore_stats::largest_count::{LargestCount, Position};
 use manycore_text::units::{counted, interval};
 
+/// Counts from which a rank correlation of a few resources can be proven.
+const LEAST_COUNTS: usize = 6;
+
 /// Share of the latency in percent from which the client's own part is worth a warning.
 const CLIENT_PART_WARNING: f64 = 10.0;
 
@@ -35,7 +38,8 @@ fn prefix(density: &Density, variant: &VariantDensity) -> String {
 /// Returns the resource that moves with the tail first, and what to try next. A correlation is no proof.
 fn limit(density: &Density, variant: &VariantDensity) -> Option<Finding> {
     let trends = &variant.resources;
-    let rises = trends.tail_first_move?;
+    let is_upward = trends.tail.last().is_some_and(|change| change.mean > 0.0);
+    let rises = trends.tail_first_move.filter(|_| is_upward && trends.tail.len() >= LEAST_COUNTS)?;
     let name = prefix(density, variant);
     let Some(first) = trends.first_to_move() else {
         let text = format!(
@@ -48,7 +52,7 @@ fn limit(density: &Density, variant: &VariantDensity) -> Option<Finding> {
     let moved = first.first_move.unwrap_or(rises);
     let next = next_step(&first.name).map(|next| format!(" To try next: {next}.")).unwrap_or_default();
     let text = format!(
-        "{name}The first to move with {} is {}, from {} on.{next}",
+        "{name}The first resource that moves with {} is {}, from {} on.{next}",
         density.figure,
         first.name,
         counted(moved, "instance")
@@ -109,10 +113,7 @@ fn answer_text(density: &Density, answer: LargestCount) -> String {
             interval(Some((low as f64, high as f64)), |end| end.to_string())
         ),
         LargestCount { low, .. } if low >= most => {
-            format!(
-                "At least {} within {bound}: that is the largest number that was measured (--max).",
-                fit(low)
-            )
+            format!("At least {} within {bound}: that is the largest number that was measured.", fit(low))
         }
         LargestCount { low: 0, .. } => {
             format!("Inconclusive: no number of instances is known to be within {bound}.")

@@ -39,7 +39,7 @@ A bound is FIGURE < LIMIT: mean or pN, and +N% (over a lone instance, which is m
 count is measured until an interval shows on which side of the bound it is. The answer is the largest number that fits, with \
 an interval. An instance or a request that fails is above the bound.
 
-A file has the options as keys of TOML: service = \"...\", max = 32. Options of the command line come after those of the file. \
+A file has the options as keys of TOML: service = \"...\", max = 32. Options of the command line have precedence; those of --variant are added. \
 Ctrl-C ends after the current slice and saves the results so far."
 )]
 pub struct DensityArgs {
@@ -85,7 +85,7 @@ pub struct DensityArgs {
     /// A placement of the instances to compare: PLACE or NAME=PLACE; may be repeated [default: free]
     #[arg(long, value_name = "VARIANT")]
     pub variant: Vec<String>,
-    /// CPUs of the loads; that of the first instance has the first CPU alone
+    /// CPUs of the loads, which instances do not get. With several, the load of the first instance has the first one alone
     #[arg(long, value_name = "LIST")]
     pub load_cpus: Option<CpuSet>,
     /// Address on which instances serve
@@ -103,7 +103,7 @@ pub struct DensityArgs {
     /// Run this command once for each instance that is ready: it loads the data
     #[arg(long, value_name = "COMMAND")]
     pub prepare: Option<String>,
-    /// Most pairs of slices of each variant
+    /// Maximum number of pairs of slices of each variant
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub pairs: u32,
     /// Length of a slice
@@ -119,7 +119,7 @@ pub struct DensityArgs {
     pub results: Results,
 }
 
-/// Instances that are no processes.
+/// Instances that are containers or virtual machines.
 #[derive(Debug, Args)]
 pub struct KindArgs {
     /// Instances are containers of this image

@@ -45,10 +45,14 @@ fn options(args: &DensityArgs, machine: &Machine) -> Outcome<DensityOptions> {
     let load = args.load.as_ref().ok_or_else(|| Failure::input("--load is needed"))?;
     let (kind, subject) = kind(args)?;
     let most = args.max.map_or(MOST_PER_CPU * machine.usable().len().max(1), |most| most as usize);
+    let load_cpus = args.load_cpus.as_ref();
     let variants = match args.variant.as_slice() {
-        [] => vec![DensityVariant::default()],
-        given => given.iter().map(|text| variant(text, machine)).collect::<Outcome<_>>()?,
+        [] => vec![DensityVariant { description: String::new(), ..variant("free", machine, load_cpus)? }],
+        given => given.iter().map(|text| variant(text, machine, load_cpus)).collect::<Outcome<_>>()?,
     };
+    if most < args.bound.first_count() {
+        return Err(Failure::input("--max 1: a bound relative to a lone instance needs at least --max 2"));
+    }
     check_ports(args.ports, most * variants.len())?;
     if let Some(cpus) = args.load_cpus.as_ref().filter(|cpus| !cpus.is_subset(&machine.usable())) {
         return Err(Failure::input(format!(
@@ -150,7 +154,7 @@ fn load_of(args: &DensityArgs, text: &str) -> Outcome<(InstanceLoad, String)> {
 }
 
 /// Returns the variant that `PLACE` or `NAME=PLACE` describes.
-fn variant(text: &str, machine: &Machine) -> Outcome<DensityVariant> {
+fn variant(text: &str, machine: &Machine, load_cpus: Option<&CpuSet>) -> Outcome<DensityVariant> {
     let text = text.trim();
     let known = |text: &str| {
         text.parse::<Policy>().map_err(|error| Failure::input(format!("--variant {text}: {error}")))
@@ -161,7 +165,7 @@ fn variant(text: &str, machine: &Machine) -> Outcome<DensityVariant> {
     };
     let place = place.strip_prefix("place=").unwrap_or(place);
     let policy = known(place)?;
-    let places = if place == "free" { Vec::new() } else { places(&policy, machine)? };
+    let places = places(&policy, machine, load_cpus)?;
     Ok(DensityVariant {
         name: name.filter(|name| name != "place"),
         description: format!("place={place}"),
@@ -169,10 +173,25 @@ fn variant(text: &str, machine: &Machine) -> Outcome<DensityVariant> {
     })
 }
 
-/// Returns the CPUs of as many workers as the policy gives CPUs of their own.
-fn places(policy: &Policy, machine: &Machine) -> Outcome<Vec<CpuSet>> {
-    let workers = policy.capacity(machine, &Reserve::Nothing).map_err(Failure::input)?;
-    let plan = policy.plan(machine, workers, &Reserve::Nothing).map_err(Failure::input)?;
+/// Returns the CPUs of as many workers as the policy gives CPUs of their own, without those of the loads.
+fn places(policy: &Policy, machine: &Machine, load_cpus: Option<&CpuSet>) -> Outcome<Vec<CpuSet>> {
+    let reserve = load_cpus.map_or(Reserve::Nothing, |cpus| Reserve::Cpus(cpus.clone()));
+    if policy.to_string() == "free" {
+        let left: CpuSet = machine
+            .usable()
+            .iter()
+            .filter(|cpu| load_cpus.is_some_and(|load| !load.contains(*cpu)))
+            .collect();
+        return match load_cpus {
+            Some(cpus) if left.is_empty() => {
+                Err(Failure::input(format!("--load-cpus {cpus} leaves no CPU for the instances")))
+            }
+            Some(_) => Ok(vec![left]),
+            None => Ok(Vec::new()),
+        };
+    }
+    let workers = policy.capacity(machine, &reserve).map_err(Failure::input)?;
+    let plan = policy.plan(machine, workers, &reserve).map_err(Failure::input)?;
     Ok(plan.workers.into_iter().map(|worker| worker.cpus).collect())
 }
 
@@ -185,14 +204,14 @@ mod tests {
     fn a_variant_is_a_placement_with_or_without_a_name() {
         let machine = SyntheticMachine::guest().record().machine;
         let of = |text: &str| {
-            let variant = variant(text, &machine).unwrap();
+            let variant = variant(text, &machine, None).unwrap();
             (variant.name, variant.description, variant.places.len())
         };
         assert_eq!(of("free"), (None, "place=free".to_owned(), 0));
         assert_eq!(of("tight=place=cpus=0"), (Some("tight".to_owned()), "place=cpus=0".to_owned(), 1));
         assert_eq!(of("place=close"), (None, "place=close".to_owned(), machine.usable().len()));
         assert_eq!(of("cpus=0").0, None);
-        let wrong = variant("x=nowhere", &machine).unwrap_err();
+        let wrong = variant("x=nowhere", &machine, None).unwrap_err();
         assert!(wrong.message().contains("--variant nowhere"), "{wrong:?}");
     }
 

@@ -233,7 +233,7 @@ fn undo_waits_for_a_child_that_has_not_executed_its_program() {
     assert_eq!(pending(folder.path()).unwrap().0[0].undo(), None);
     fs::write(&journal.path, text.replacen(&owner, ended, 1)).unwrap();
     let child = std::thread::spawn(move || {
-        std::thread::sleep(std::time::Duration::from_millis(50));
+        std::thread::sleep(Duration::from_millis(50));
         drop(journal);
     });
     assert_eq!(pending(folder.path()).unwrap().0[0].undo().unwrap().settings, 1);

@@ -120,8 +120,10 @@ impl Drop for ContainerInstance {
 /// Returns the arguments that start the container of an instance.
 fn arguments(spec: &ContainerSpec, service: &ServiceSpec, values: &InstanceValues) -> Vec<String> {
     // The removal of a container sends its stop signal first, and waits ten seconds for the end.
-    let mut words: Vec<String> =
-        ["run", "--detach", "--stop-signal", "KILL", "--name", &values.name].map(str::to_owned).to_vec();
+    let mut words: Vec<String> = ["run", "--detach"].map(str::to_owned).to_vec();
+    // Those of the user come first: a later option replaces an earlier one, and the name must be ours.
+    words.extend(spec.options.words(values));
+    words.extend(["--stop-signal", "KILL", "--name", &values.name].map(str::to_owned));
     let mut add = |option: &str, value: String| words.extend([option.to_owned(), value]);
     add("--label", format!("manycore.instance={}", values.index));
     match spec.network {
@@ -143,7 +145,6 @@ fn arguments(spec: &ContainerSpec, service: &ServiceSpec, values: &InstanceValue
     if !values.cpus.is_empty() {
         add("--cpuset-cpus", values.cpus.clone());
     }
-    words.extend(spec.options.words(values));
     words.push(values.replace_in(&spec.image));
     words.extend(spec.command.words(values));
     words
@@ -200,8 +201,8 @@ mod tests {
         let values = service.values(1, "manycore-density-9-1".to_owned()).unwrap();
         assert_eq!(
             arguments(&spec, &service, &values).join(" "),
-            "run --detach --stop-signal KILL --name manycore-density-9-1 --label manycore.instance=1 --publish \
-             127.0.0.1:7001:6379 --cpus 0.2 --memory 8388608 --cpuset-cpus 2-3 --volume /srv/1:/data docker.io/redis \
+            "run --detach --volume /srv/1:/data --stop-signal KILL --name manycore-density-9-1 --label manycore.instance=1 --publish \
+             127.0.0.1:7001:6379 --cpus 0.2 --memory 8388608 --cpuset-cpus 2-3 docker.io/redis \
              redis-server --port 6379"
         );
         let service = ServiceSpec::new(words("unused"), "::1".parse().unwrap(), 7000);
@@ -213,7 +214,8 @@ mod tests {
         };
         let text = arguments(&host, &service, &values).join(" ");
         assert!(
-            text.contains("--network host --volume /srv/0:/data") && text.ends_with("server 7000"),
+            text.contains("--volume /srv/0:/data")
+                && text.ends_with("--network host docker.io/redis server 7000"),
             "{text}"
         );
         assert!(arguments(&spec, &service, &values).contains(&"[::1]:7000:6379".to_owned()));

@@ -139,7 +139,10 @@ impl Drop for ProcessInstance {
     fn drop(&mut self) {
         // Frozen processes end only when their group thaws. What is left of it is undone with the journal.
         let _ = self.group.as_ref().map(MeasuredGroup::remove);
-        child::kill(&mut self.child);
+        // A process that was reaped has given its id back: a process group of that id may be another one.
+        if matches!(self.child.try_wait(), Ok(None)) {
+            child::kill(&mut self.child);
+        }
         if let Some(mark) = &self.mark {
             kill_marked(mark);
         }

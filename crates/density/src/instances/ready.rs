@@ -9,6 +9,7 @@ use crate::{
     template::{CommandTemplate, InstanceValues},
 };
 use manycore_control::tool::{self, ToolOutput};
+use manycore_experiment::interrupt;
 use std::{
     io,
     net::{SocketAddr, TcpStream},
@@ -42,6 +43,7 @@ fn wait_for_port(running: &mut dyn Running, spec: &ServiceSpec, values: &Instanc
     let server = SocketAddr::new(values.address, port);
     let end = Instant::now() + spec.ready_limit;
     loop {
+        interrupt::check().map_err(|_| Error::Interrupted)?;
         running.check()?;
         if TcpStream::connect_timeout(&server, CONNECT).is_ok() {
             return Ok(());
@@ -64,6 +66,7 @@ fn wait_for_command(
     let end = Instant::now() + spec.ready_limit;
     let mut last = String::new();
     loop {
+        interrupt::check().map_err(|_| Error::Interrupted)?;
         running.check()?;
         let left = end.saturating_duration_since(Instant::now());
         match run(command, values, left)? {
