@@ -103,7 +103,7 @@ pub struct DensityArgs {
     /// Run this command once for each instance that is ready: it loads the data
     #[arg(long, value_name = "COMMAND")]
     pub prepare: Option<String>,
-    /// Maximum number of pairs of slices of each variant
+    /// Maximum pairs of slices of a variant
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub pairs: u32,
     /// Length of a slice
