@@ -112,6 +112,11 @@ pub struct InstanceCount {
 }
 
 impl Density {
+    /// Begins a title or a sentence about one of several variants; empty where there is only one.
+    pub fn prefix(&self, variant: &VariantDensity) -> String {
+        if self.variants.len() > 1 { format!("{}: ", variant.label) } else { String::new() }
+    }
+
     /// Whether the search of a variant could have gone on with more pairs.
     pub fn is_open(&self, variant: &VariantDensity) -> bool {
         let LargestCount { low, high, .. } = variant.answer;

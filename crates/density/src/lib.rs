@@ -14,6 +14,7 @@ mod error;
 pub mod instances;
 pub mod load;
 pub mod memory;
+pub mod options;
 pub mod resources;
 pub mod session;
 pub mod slices;

@@ -8,7 +8,8 @@
 use crate::{
     Error, Result,
     instances::{Instances, ServiceSpec},
-    load::{InstanceLoad, SliceTimes},
+    load::InstanceLoad,
+    options::{DensityOptions, DensityVariant, Rate},
     slices::{Slice, SliceMeter},
 };
 use manycore_experiment::{
@@ -17,92 +18,20 @@ use manycore_experiment::{
     interrupt,
     record::{Experiment, Method, Sample, Treatment, factor, id, parameter, variant_label},
     session::{Event, Listener, Session},
-    tail_bound::{LatencyFigure, TailBound},
 };
 use manycore_linux::child;
-use manycore_stats::largest_count::{Search, SearchOptions};
-use manycore_topology::{CpuSet, Machine};
+use manycore_stats::largest_count::Search;
+use manycore_topology::Machine;
 use rand::seq::SliceRandom;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 /// Pairs in which the client was the limit, after which no larger count is measured.
 const MOST_LIMITED: usize = 3;
 /// Exit code of a sample at a count that failed.
 const FAILED: i32 = 1;
-
-/// How often each instance gets requests.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Rate {
-    /// Requests per second.
-    PerSecond(f64),
-    /// A share of what a lone instance serves in a closed loop.
-    ShareOfCapacity(f64),
-}
-
-/// Instances that are placed in one way.
-#[derive(Clone, Debug, Default)]
-pub struct DensityVariant {
-    /// The user's name for it.
-    pub name: Option<String>,
-    /// What it is: `place=close`.
-    pub description: String,
-    /// CPUs of the instances, in turn; those of this process if empty.
-    pub places: Vec<CpuSet>,
-}
-
-/// What to measure.
-#[derive(Clone, Debug)]
-pub struct DensityOptions {
-    /// The service. Its places are those of the variants.
-    pub service: ServiceSpec,
-    /// What the record calls it: its command.
-    pub subject: String,
-    /// The variants, the reference first; at least one.
-    pub variants: Vec<DensityVariant>,
-    /// The load of each instance.
-    pub load: InstanceLoad,
-    /// The request of that load, as text.
-    pub request: String,
-    /// CPUs of the loads; those of this process if empty.
-    pub load_cpus: CpuSet,
-    /// How often each instance gets requests, with Poisson arrivals.
-    pub rate: Rate,
-    /// The bound of the observed instance.
-    pub bound: TailBound,
-    /// The largest count.
-    pub most: usize,
-    /// Whether a smaller one is taken where the memory does not hold so many. Otherwise that is an error.
-    pub may_reduce: bool,
-    /// Pairs of slices of each variant, at most.
-    pub pairs: usize,
-    /// Lengths of a slice.
-    pub times: SliceTimes,
-    /// Seed of the order of slices, and of the loads.
-    pub seed: u64,
-}
-
-impl DensityOptions {
-    /// Returns the longest time that it takes, without starting instances.
-    pub fn longest(&self) -> Duration {
-        self.pair_time() * (self.pairs * self.variants.len()) as u32
-    }
-
-    fn pair_time(&self) -> Duration {
-        (self.times.length + self.times.settle) * 2
-    }
-
-    fn search(&self, most: usize) -> Search {
-        Search::new(SearchOptions {
-            bound: self.bound.log_limit(),
-            first: self.bound.first_count(),
-            most,
-            samples: self.pairs,
-        })
-    }
-}
 
 /// Measures a density. All instances are gone at the end. Returns the record, and how the measurement ended.
 ///
@@ -190,7 +119,7 @@ impl<'a> Measurement<'a> {
                 (share * capacity.unwrap_or_default(), capacity)
             }
         };
-        for note in shortage.into_iter().chain(few_requests(options, rate.0)) {
+        for note in shortage.into_iter().chain(options.few_requests(rate.0)) {
             session.report(Event::Note(&note));
             session.record.notes.push(note);
         }
@@ -260,10 +189,15 @@ impl<'a> Measurement<'a> {
         }
     }
 
+    /// Begins a sentence about one of several variants; empty where there is only one.
+    fn prefix(&self, index: usize) -> String {
+        if self.trials.len() > 1 { format!("{}: ", self.trials[index].label) } else { String::new() }
+    }
+
     fn report_progress(&self, session: &mut Session, index: usize) {
         let trial = &self.trials[index];
         let Some(count) = trial.next_count() else { return };
-        let name = if self.trials.len() > 1 { format!("{}: ", trial.label) } else { String::new() };
+        let name = self.prefix(index);
         let answer = trial.search.answer();
         let fit = match answer.high {
             Some(high) => format!("{} to {high}", answer.low),
@@ -348,8 +282,7 @@ impl<'a> Measurement<'a> {
             return;
         }
         self.trials[index].search.fail(count);
-        let name =
-            if self.trials.len() > 1 { format!("{}: ", self.trials[index].label) } else { String::new() };
+        let name = self.prefix(index);
         let note = format!("{name}{count} instances count as above the bound: {why}");
         session.report(Event::Note(&note));
         session.record.notes.push(note);
@@ -426,18 +359,6 @@ fn most(instances: &Instances, options: &DensityOptions) -> Result<(usize, Optio
         }
         checked => checked.map(|()| (options.most, None)),
     }
-}
-
-/// Returns a note if a slice has too few requests for the quantile of the bound.
-fn few_requests(options: &DensityOptions, rate: f64) -> Option<String> {
-    let LatencyFigure::Quantile(q) = options.bound.figure else { return None };
-    let requests = rate * options.times.length.as_secs_f64();
-    (rate > 0.0 && (1.0 - q) * requests < 1.0).then(|| {
-        format!(
-            "A slice has about {requests:.0} requests, so its {} is its slowest request: take longer slices or a higher rate.",
-            options.bound.figure
-        )
-    })
 }
 
 fn treatment(variant: &DensityVariant, label: &str, count: usize) -> Treatment {

@@ -5,7 +5,8 @@ use manycore_density::{
     Error,
     instances::ServiceSpec,
     load::{InstanceLoad, SliceTimes},
-    session::{DensityOptions, DensityVariant, Rate, run},
+    options::{DensityOptions, DensityVariant, Rate},
+    session::run,
     template::CommandTemplate,
 };
 use manycore_experiment::{

@@ -30,17 +30,12 @@ pub(crate) fn find(density: &Density) -> Vec<Finding> {
     differences.chain(density.variants.iter().map(answer)).chain(limits).chain(parts).collect()
 }
 
-/// Begins a sentence about a variant.
-fn prefix(density: &Density, variant: &VariantDensity) -> String {
-    if density.variants.len() > 1 { format!("{}: ", variant.label) } else { String::new() }
-}
-
 /// Returns the resource that moves with the tail first, and what to try next. A correlation is no proof.
 fn limit(density: &Density, variant: &VariantDensity) -> Option<Finding> {
     let trends = &variant.resources;
     let is_upward = trends.tail.last().is_some_and(|change| change.mean > 0.0);
     let rises = trends.tail_first_move.filter(|_| is_upward && trends.tail.len() >= LEAST_COUNTS)?;
-    let name = prefix(density, variant);
+    let name = density.prefix(variant);
     let Some(first) = trends.first_to_move() else {
         let text = format!(
             "{name}No resource that was measured moves with {}, which rises from {} on.",
@@ -82,7 +77,7 @@ fn client_part(density: &Density, variant: &VariantDensity) -> Option<Finding> {
     }
     let text = format!(
         "{}Up to {most:.0} % of the latency is the client's own: it sent requests late although a connection was free.",
-        prefix(density, variant)
+        density.prefix(variant)
     );
     let evidence = vec![
         format!("at {}", counted(count, "instance")),
@@ -93,7 +88,7 @@ fn client_part(density: &Density, variant: &VariantDensity) -> Option<Finding> {
 
 /// Returns the density of a variant as a sentence or two.
 pub(crate) fn answer(density: &Density, variant: &VariantDensity) -> String {
-    let name = prefix(density, variant);
+    let name = density.prefix(variant);
     let text = answer_text(density, variant.answer);
     let open = match () {
         () if !variant.is_complete => " The search was not finished: more pairs narrow the interval.",

@@ -6,7 +6,7 @@ use super::{
     value::{duration, share, size},
 };
 use clap::{Args, ValueEnum, builder::PossibleValuesParser};
-use manycore_density::session::Rate;
+use manycore_density::options::Rate;
 use manycore_experiment::{metric::MetricReader, tail_bound::TailBound};
 use manycore_topology::CpuSet;
 use std::{net::IpAddr, path::PathBuf, time::Duration};

@@ -13,7 +13,8 @@ use manycore_density::{
         InstanceLimits, Readiness, Safeguard, ServiceSpec,
     },
     load::{InstanceLoad, SliceTimes},
-    session::{self, DensityOptions, DensityVariant},
+    options::{DensityOptions, DensityVariant},
+    session,
     template::CommandTemplate,
 };
 use manycore_linux::{clock, input_file};

@@ -27,7 +27,7 @@ const XML: &str = "<domain type='qemu'><name>{name}</name><memory unit='MiB'>32<
     <os><type arch='x86_64' machine='q35'>hvm</type></os><devices>\
     <emulator>/usr/bin/qemu-system-x86_64</emulator><memballoon model='none'/></devices></domain>";
 
-/// The user `nobody`, as which libvirt and its machines run.
+/// The user `nobody`: libvirt and its machines run with its rights.
 const USER: u32 = 65_534;
 
 fn with_xml(uri: &str, xml: &str, test: u16) -> ServiceSpec {

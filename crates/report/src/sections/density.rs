@@ -78,7 +78,7 @@ fn answers(density: &Density) -> Table {
 
 /// Returns what was measured at each count of a variant.
 fn counts(density: &Density, variant: &VariantDensity) -> Table {
-    let name = if density.variants.len() > 1 { format!("{}: ", variant.label) } else { String::new() };
+    let name = density.prefix(variant);
     let figure = format!("{}, ms", density.figure);
     let over = if density.limit_ms.is_some() { "over the limit" } else { "over alone" };
     let mut table = Table::numeric(
@@ -120,7 +120,7 @@ fn count_row(count: &InstanceCount) -> Vec<String> {
 
 /// Returns the resources over the counts: those that have moved.
 fn resources(density: &Density, variant: &VariantDensity) -> Table {
-    let name = if density.variants.len() > 1 { format!("{}: ", variant.label) } else { String::new() };
+    let name = density.prefix(variant);
     let mut table = Table::numeric(
         format!("{name}Resources that move with the number of instances"),
         ("resource", Align::Left),

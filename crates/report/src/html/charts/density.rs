@@ -2,7 +2,7 @@
 
 use crate::{
     NamedEvaluation,
-    html::charts::{ChartFigure, titled},
+    html::charts::{ChartFigure, requests::tail_chart, titled},
 };
 use manycore_analysis::{CountTail, Density, ResourceTrend, VariantDensity};
 use manycore_render::chart::{Axis, LineChart, Mark, Point, Series, Style, legend_sample};
@@ -11,8 +11,6 @@ use manycore_render::chart::{Axis, LineChart, Mark, Point, Series, Style, legend
 const MAX_RESOURCES: usize = 4;
 /// Number of ticks of a vertical axis, about.
 const TICKS: f64 = 5.0;
-/// Least distance between two labels of an axis, as part of its length.
-const MIN_LABEL_DISTANCE: f64 = 0.06;
 
 /// What the document behind this measurement reports, for its redis containers on two hosts.
 const PUBLISHED: &str = "Published for containers with redis of 2 CPUs and 8 GB each, at most 10 % above the p99 of one that runs \
@@ -28,8 +26,7 @@ pub(super) fn figures(all: &[NamedEvaluation]) -> Vec<ChartFigure> {
         figures.extend(by_count(&id("ratio"), &titled, density));
         figures.push(path(&id("path"), &titled, density));
         for (index, variant) in density.variants.iter().enumerate() {
-            let name =
-                if density.variants.len() > 1 { format!("{}: ", variant.label) } else { String::new() };
+            let name = density.prefix(variant);
             figures.extend(tails(
                 &id(&format!("tails-{index}")),
                 &titled(&format!("{name}Latency of all requests")),
@@ -169,24 +166,7 @@ fn tails(id: &str, title: &str, variant: &VariantDensity) -> Option<ChartFigure>
             .collect(),
     };
     let series: Vec<Series> = variant.tails.iter().enumerate().map(line).collect();
-    let points = || series.iter().flat_map(|series| &series.points);
-    let latencies: Vec<f64> = points().map(|point| point.y).filter(|latency| *latency > 0.0).collect();
-    let rarities: Vec<f64> = points().map(|point| point.x).collect();
-    if latencies.len() < 2 {
-        return None;
-    }
-    let decades: Vec<f64> = std::iter::once(2.0).chain((1..16).map(|power| 10_f64.powi(power))).collect();
-    let drawing = LineChart {
-        id,
-        label: title,
-        x_name: "one of so many requests takes longer",
-        y_name: "ms",
-        x: Axis::log2_at(&rarities, &decades, MIN_LABEL_DISTANCE),
-        y: Axis::log2(latencies),
-        vertical_line: None,
-        series,
-    }
-    .draw();
+    let drawing = tail_chart(id, title, "ms", series)?;
     let sign = |index| legend_sample(Style::Measured, Mark::of_series(index), index);
     let caption = "The observed instance alone, at the last count within the bound, and at the first one above it; all slices \
                    together."

@@ -7,6 +7,7 @@ use crate::{
 };
 use manycore_analysis::RequestDistribution;
 use manycore_render::chart::{Axis, LineChart, Mark, Point, Series, Style, legend_sample};
+use maud::Markup;
 
 /// Least distance between two labels of an axis, as part of its length.
 const MIN_LABEL_DISTANCE: f64 = 0.06;
@@ -30,26 +31,9 @@ fn figure(
     all: &[NamedEvaluation],
 ) -> Option<ChartFigure> {
     let series: Vec<Series> = of_kind.iter().enumerate().map(|(index, one)| line(index, one)).collect();
-    let points = || series.iter().flat_map(|series| &series.points);
-    let latencies: Vec<f64> = points().map(|point| point.y).filter(|latency| *latency > 0.0).collect();
-    let rarities: Vec<f64> = points().map(|point| point.x).collect();
-    if latencies.len() < 2 {
-        return None;
-    }
-    let decades: Vec<f64> = std::iter::once(2.0).chain((1..16).map(|power| 10_f64.powi(power))).collect();
     let title = title(of_kind);
     let unit = of_kind.first().map_or("", |one| one.unit.as_str());
-    let drawing = LineChart {
-        id,
-        label: &title,
-        x_name: "one of so many requests takes longer",
-        y_name: if unit.is_empty() { "latency" } else { unit },
-        x: Axis::log2_at(&rarities, &decades, MIN_LABEL_DISTANCE),
-        y: Axis::log2(latencies),
-        vertical_line: None,
-        series,
-    }
-    .draw();
+    let drawing = tail_chart(id, &title, if unit.is_empty() { "latency" } else { unit }, series)?;
     let sign = |index| legend_sample(Style::Measured, Mark::of_series(index), index);
     Some(ChartFigure {
         title: titled(&title, named, all),
@@ -60,6 +44,28 @@ fn figure(
         legend: of_kind.iter().enumerate().map(|(index, one)| (sign(index), one.label.clone())).collect(),
         drawing,
     })
+}
+
+/// Draws latencies by how few requests take longer. `None` with fewer than two latencies.
+pub(super) fn tail_chart(id: &str, title: &str, unit: &str, series: Vec<Series>) -> Option<Markup> {
+    let points = || series.iter().flat_map(|series| &series.points);
+    let latencies: Vec<f64> = points().map(|point| point.y).filter(|latency| *latency > 0.0).collect();
+    let rarities: Vec<f64> = points().map(|point| point.x).collect();
+    if latencies.len() < 2 {
+        return None;
+    }
+    let decades: Vec<f64> = std::iter::once(2.0).chain((1..16).map(|power| 10_f64.powi(power))).collect();
+    let chart = LineChart {
+        id,
+        label: title,
+        x_name: "one of so many requests takes longer",
+        y_name: unit,
+        x: Axis::log2_at(&rarities, &decades, MIN_LABEL_DISTANCE),
+        y: Axis::log2(latencies),
+        vertical_line: None,
+        series,
+    };
+    Some(chart.draw())
 }
 
 fn line(index: usize, one: &RequestDistribution) -> Series {
