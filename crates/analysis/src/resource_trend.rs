@@ -38,6 +38,10 @@ const MOVE_LEVEL: f64 = 0.01;
 /// Minimum number of counts for a correlation.
 const MIN_COUNTS: usize = 4;
 
+/// Minimum number of pairs at a count for an interval: the noise of other counts says nothing about a single pair far from
+/// them.
+const MIN_PAIRS: usize = 2;
+
 /// A pair of slices.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResourcePair {
@@ -57,7 +61,7 @@ pub struct ChangeAtCount {
     pub count: usize,
     /// Mean difference to the lone instance, in the unit of the figure.
     pub mean: f64,
-    /// Its interval, at 99 % for all counts jointly; absent where no count has two pairs.
+    /// Its interval, at 99 % for all counts jointly; absent where the count has a single pair.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<(f64, f64)>,
     /// Number of pairs.
@@ -179,17 +183,18 @@ impl Kind {
 pub fn next_step(name: &str) -> Option<&'static str> {
     Some(match Resource::from_name(name)? {
         Resource::RunDelay => {
-            "another placement ('--variant place=spread'), fewer instances for each CPU, or another scheduler \
+            "another placement ('--variant place=spread') or weight ('observed:weight=400'), fewer instances for each CPU, or another scheduler \
              ('manycore sched run')"
         }
         // The same requests take more CPU time where others use the core or the caches.
         Resource::CpuUse => {
-            "fewer instances that share a core or a cache ('--variant place=spread@core', 'spread@cluster', 'spread@llc')"
+            "fewer instances that share a core or a cache ('--variant place=spread@core', 'spread@cluster', 'spread@llc'), memory \
+             of their own node ('memory=bind'), or huge pages ('thp=always')"
         }
         Resource::Throttled => "a larger limit of CPU time for each instance ('--cpu-limit')",
         Resource::SiblingsBusy => "a core for each instance ('--variant place=spread@core')",
         Resource::InterruptTime | Resource::DeviceInterrupts => {
-            "interrupts on CPUs that no instance uses ('manycore irq place')"
+            "interrupts on CPUs that no instance uses ('--variant irq:DEVICE=beside', 'manycore irq place')"
         }
         Resource::Steal => {
             "fewer virtual CPUs for each CPU of the host, or CPUs of the host for this virtual machine alone"
@@ -200,7 +205,7 @@ pub fn next_step(name: &str) -> Option<&'static str> {
              'net.core.somaxconn')"
         }
         Resource::CacheOccupancy | Resource::MemoryBandwidth => {
-            "limits of cache and memory bandwidth for the other instances ('manycore qos set')"
+            "limits of memory bandwidth and cache for the other instances ('--variant qos:others=30%', 'manycore qos set')"
         }
         Resource::CpusBusy | Resource::CpuPressure => return None,
     })
@@ -254,21 +259,27 @@ fn changes(differences: impl Iterator<Item = (usize, f64)>) -> Vec<ChangeAtCount
     let change = |(count, values): (usize, Vec<f64>)| {
         let mean = mean(&values)?;
         let half = critical * (pooled / values.len() as f64).sqrt();
-        let interval = (freedom > 0).then_some((mean - half, mean + half));
+        let interval = (values.len() >= MIN_PAIRS).then_some((mean - half, mean + half));
         Some(ChangeAtCount { count, mean, interval, pairs: values.len() })
     };
     by_count.into_iter().filter_map(change).collect()
 }
 
-/// Returns the smallest count from which all changes differ from 0 on the same side.
+/// Returns the smallest count from which all changes differ from 0 on the same side. Counts without an interval are left out.
 fn first_move(changes: &[ChangeAtCount]) -> Option<usize> {
+    let changes: Vec<&ChangeAtCount> = changes.iter().filter(|change| change.interval.is_some()).collect();
     let side = |change: &ChangeAtCount| match change.interval {
         Some((low, _)) if low > 0.0 => Some(true),
         Some((_, high)) if high < 0.0 => Some(false),
         _ => None,
     };
     let last = side(changes.last()?)?;
-    changes.iter().rev().take_while(|change| side(change) == Some(last)).last().map(|change| change.count)
+    changes
+        .into_iter()
+        .rev()
+        .take_while(|change| side(change) == Some(last))
+        .last()
+        .map(|change| change.count)
 }
 
 /// Whether the change at the largest count is an increase.

@@ -6,6 +6,7 @@ mod qos;
 mod sched;
 
 use crate::output;
+use manycore_control::setting::SettingError;
 use manycore_evaluate::LoadOption;
 use std::{
     fmt::Display,
@@ -169,6 +170,18 @@ impl From<manycore_control::Error> for Failure {
     }
 }
 
+impl From<SettingError> for Failure {
+    fn from(error: SettingError) -> Self {
+        if error.is_request() {
+            Self::input(error)
+        } else if error.is_of_measurement() {
+            Self::Measured(error.to_string())
+        } else {
+            Self::missing(error)
+        }
+    }
+}
+
 impl From<manycore_study::Error> for Failure {
     fn from(error: manycore_study::Error) -> Self {
         use manycore_study::Error as E;
@@ -187,9 +200,7 @@ impl From<manycore_study::Error> for Failure {
             E::NoWorkersPlaceholder => {
                 Self::input(format!("{error}: put it there, or run copies of the command with --copies"))
             }
-            E::Setting(cause) if cause.is_request() => Self::input(cause),
-            E::Setting(cause) if cause.is_of_measurement() => Self::Measured(cause.to_string()),
-            E::Setting(cause) => Self::missing(cause),
+            E::Setting(cause) => cause.into(),
             E::Scheduler(cause) if cause.is_request() => Self::input(cause),
             E::Scheduler(cause) if cause.is_of_measurement() => Self::Measured(cause.to_string()),
             E::Scheduler(cause) => Self::missing(cause),

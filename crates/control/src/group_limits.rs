@@ -1,7 +1,7 @@
 //! Writes the limits of a control group, in the files of both versions.
 
 use manycore_topology::{CpuSet, cgroup::HierarchyKind};
-use std::{fs, io, path::Path};
+use std::{fs, io, ops::RangeInclusive, path::Path};
 
 /// Period of the CPU limit in microseconds: the kernel's default, and that of containers.
 const PERIOD_US: u64 = 100_000;
@@ -12,6 +12,12 @@ pub const MIN_CPUS: f64 = 0.01;
 /// The largest CPU limit that is taken.
 pub const MAX_CPUS: f64 = 100_000.0;
 
+/// The smallest and the largest weight that the kernel takes.
+pub const WEIGHTS: RangeInclusive<u32> = 1..=10_000;
+
+/// What `cpu.shares` of version 1 is for the weight 100.
+const SHARES_OF_100: u32 = 1024;
+
 /// Limits of a control group.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GroupLimits {
@@ -19,6 +25,8 @@ pub struct GroupLimits {
     pub cpus: Option<f64>,
     /// Memory in bytes. Swap counts.
     pub memory: Option<u64>,
+    /// Share of the CPU time beside other groups, from 1 to 10,000; 100 is that of a group without one.
+    pub weight: Option<u32>,
     /// The CPUs; empty for those of the parent group.
     pub places: CpuSet,
 }
@@ -39,6 +47,24 @@ pub(crate) fn limit_cpus(group: &Path, flavour: HierarchyKind, cpus: f64) -> io:
         HierarchyKind::Named | HierarchyKind::Bare => {
             fs::write(group.join("cpu.cfs_period_us"), period.to_string())?;
             fs::write(group.join("cpu.cfs_quota_us"), quota.to_string())
+        }
+    }
+}
+
+/// Returns `cpu.shares` of version 1 for a weight.
+pub fn cpu_shares(weight: u32) -> u32 {
+    weight.saturating_mul(SHARES_OF_100) / 100
+}
+
+/// Sets the share of the CPU time.
+///
+/// # Errors
+/// Errors of writing.
+pub(crate) fn set_weight(group: &Path, flavour: HierarchyKind, weight: u32) -> io::Result<()> {
+    match flavour {
+        HierarchyKind::Unified => fs::write(group.join("cpu.weight"), weight.to_string()),
+        HierarchyKind::Named | HierarchyKind::Bare => {
+            fs::write(group.join("cpu.shares"), cpu_shares(weight).to_string())
         }
     }
 }
@@ -102,6 +128,13 @@ mod tests {
             (read("cpu.max"), read("memory.max"), read("memory.swap.max")),
             ("50000 100000".into(), "4096".into(), "0".into())
         );
+        set_weight(folder.path(), HierarchyKind::Unified, 400).unwrap();
+        assert_eq!(read("cpu.weight"), "400");
+        let shares = |weight| {
+            set_weight(folder.path(), HierarchyKind::Named, weight).unwrap();
+            read("cpu.shares")
+        };
+        assert_eq!([shares(100), shares(10_000), shares(*WEIGHTS.start())], ["1024", "102400", "10"]);
         limit_cpus(folder.path(), HierarchyKind::Named, 0.5).unwrap();
         limit_memory(folder.path(), HierarchyKind::Named, 4096).unwrap();
         assert_eq!((read("cpu.cfs_quota_us"), read("cpu.cfs_period_us")), ("50000".into(), "100000".into()));

@@ -28,7 +28,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub use crate::group_limits::{GroupLimits, MAX_CPUS, MIN_CPUS};
+pub use crate::group_limits::{GroupLimits, MAX_CPUS, MIN_CPUS, WEIGHTS, cpu_shares};
 
 /// Maximum time until all processes of a group are frozen. One that waits for a device freezes when it is served.
 const MAX_FREEZE: Duration = Duration::from_secs(1);
@@ -215,7 +215,8 @@ fn is_frozen(path: &Path) -> bool {
 /// Decides in which hierarchies groups are needed.
 fn plan(tree: &SysTree, name: &str, limits: &GroupLimits) -> Result<Vec<GroupPart>, GroupError> {
     let mut parts: Vec<GroupPart> = Vec::new();
-    let wanted = [("cpu", limits.cpus.is_some()), ("memory", limits.memory.is_some())];
+    let wanted =
+        [("cpu", limits.cpus.is_some() || limits.weight.is_some()), ("memory", limits.memory.is_some())];
     let mut of_unified = Vec::new();
     for (controller, _) in wanted.into_iter().filter(|(_, is_wanted)| *is_wanted) {
         match group_place::named(tree, controller) {
@@ -268,6 +269,9 @@ impl GroupPart {
         let is_for = |controller| self.controllers.contains(&controller);
         if let Some(cpus) = limits.cpus.filter(|_| is_for("cpu")) {
             group_limits::limit_cpus(folder, flavour, cpus)?;
+        }
+        if let Some(weight) = limits.weight.filter(|_| is_for("cpu")) {
+            group_limits::set_weight(folder, flavour, weight)?;
         }
         if let Some(bytes) = limits.memory.filter(|_| is_for("memory")) {
             group_limits::limit_memory(folder, flavour, bytes)?;

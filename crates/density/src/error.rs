@@ -1,7 +1,7 @@
 //! Why a density could not be measured.
 
 use crate::memory::MemoryShortage;
-use manycore_control::GroupError;
+use manycore_control::{GroupError, setting::SettingError};
 use std::io;
 
 /// Why a density could not be measured.
@@ -92,6 +92,17 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+    /// An instance cannot be tuned as its variant says.
+    #[error("instance {index} cannot be tuned: {source}")]
+    Tuning {
+        /// Number of the instance, from 0.
+        index: usize,
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A setting of the machine cannot be switched.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
     /// The limits of instances cannot be set on this machine.
     #[error("instances cannot be limited: {0}")]
     Unlimited(GroupError),

@@ -3,7 +3,8 @@
 //!
 //! | part | what it is |
 //! |---|---|
-//! | `spec` | what instances are: commands, limits, places, readiness |
+//! | `spec` | what instances are: commands, limits, readiness |
+//! | `tuning` | what variants change: places, weights, and a hook for other features |
 //! | `custody` | the journal and the cleanup process, which end instances if this program cannot |
 //! | `running` | what each kind of instance can do |
 //! | `process`, `container`, `domain` | the kinds |
@@ -16,12 +17,14 @@ mod process;
 mod ready;
 mod running;
 mod spec;
+mod tuning;
 
 pub use manycore_control::container::ContainerEngine;
 pub use spec::{
     ContainerNetwork, ContainerSpec, DomainSpec, DomainTemplate, InstanceKind, InstanceLimits, Readiness,
     Safeguard, ServiceSpec,
 };
+pub use tuning::{InstanceHook, InstanceTuning};
 
 use crate::{Error, Result, memory, template::InstanceValues};
 use custody::Custody;

@@ -17,6 +17,7 @@ pub mod memory;
 pub mod options;
 pub mod resources;
 pub mod session;
+mod settings;
 pub mod slices;
 pub mod template;
 

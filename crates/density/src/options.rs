@@ -1,9 +1,10 @@
 //! What a measurement of density is given.
 
 use crate::{
-    instances::ServiceSpec,
+    instances::{InstanceTuning, ServiceSpec},
     load::{InstanceLoad, SliceTimes},
 };
+use manycore_control::setting::Setting;
 use manycore_experiment::tail_bound::{LatencyFigure, TailBound};
 use manycore_stats::largest_count::{Search, SearchOptions};
 use manycore_topology::CpuSet;
@@ -18,21 +19,24 @@ pub enum Rate {
     ShareOfCapacity(f64),
 }
 
-/// Instances that are placed in one way.
+/// Instances that are placed and favoured in one way, on a machine with these settings.
 #[derive(Clone, Debug, Default)]
 pub struct DensityVariant {
     /// The user's name for it.
     pub name: Option<String>,
-    /// What it is: `place=close`.
+    /// What it is: `place=close,thp=never`.
     pub description: String,
-    /// CPUs of the instances, in turn; those of this process if empty.
-    pub places: Vec<CpuSet>,
+    /// What its instances get.
+    pub tuning: InstanceTuning,
+    /// Settings of the machine while its instances are loaded. Those that only another variant names have their original
+    /// values then.
+    pub settings: Vec<Setting>,
 }
 
 /// What to measure.
 #[derive(Clone, Debug)]
 pub struct DensityOptions {
-    /// The service. Its places are those of the variants.
+    /// The service. Its tuning is that of the variants.
     pub service: ServiceSpec,
     /// What the record calls it: its command.
     pub subject: String,

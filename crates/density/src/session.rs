@@ -10,8 +10,10 @@ use crate::{
     instances::{Instances, ServiceSpec},
     load::InstanceLoad,
     options::{DensityOptions, DensityVariant, Rate},
+    settings,
     slices::{Slice, SliceMeter},
 };
+use manycore_control::setting::SettingSwitch;
 use manycore_experiment::{
     Record,
     engine::Rng,
@@ -79,6 +81,8 @@ struct Measurement<'a> {
     options: &'a DensityOptions,
     /// The largest count.
     most: usize,
+    /// Switches the settings of the variants, if they have any.
+    switch: Option<SettingSwitch>,
     meter: SliceMeter,
     trials: Vec<Trial>,
     /// Requests per second of each instance, and what a lone instance serves in a closed loop.
@@ -97,7 +101,7 @@ impl<'a> Measurement<'a> {
                 .service
                 .first_port
                 .saturating_add(u16::try_from(index * options.most).unwrap_or(u16::MAX));
-            let spec = ServiceSpec { first_port, places: variant.places.clone(), ..options.service.clone() };
+            let spec = ServiceSpec { first_port, tuning: variant.tuning.clone(), ..options.service.clone() };
             Trial {
                 label: variant_label(index),
                 instances: Instances::new(spec),
@@ -107,6 +111,10 @@ impl<'a> Measurement<'a> {
                 treatments: BTreeMap::new(),
             }
         };
+        let mut switch = settings::switch(options)?;
+        if let (Some(switch), Some(variant)) = (&mut switch, options.variants.first()) {
+            switch.apply(&variant.settings)?;
+        }
         let mut trials: Vec<Trial> = options.variants.iter().enumerate().map(trial).collect();
         let first = trials.first_mut().ok_or_else(|| Error::Alone("there is no variant".to_owned()))?;
         first.instances.set_active(1)?;
@@ -126,13 +134,13 @@ impl<'a> Measurement<'a> {
         for trial in &mut trials {
             trial.search = options.search(most);
         }
-        // The figures of several variants are those of the same CPUs: all.
-        let [only] = options.variants.as_slice() else {
-            let meter = SliceMeter::new(session, None)?;
-            return Ok(Self { options, most, meter, trials, rate, pairs: 0, began: Instant::now() });
+        let cpus = match options.variants.as_slice() {
+            [only] => only.tuning.place(0),
+            // The figures of several variants are those of the same CPUs: all.
+            _ => None,
         };
-        let meter = SliceMeter::new(session, only.places.first())?;
-        Ok(Self { options, most, meter, trials, rate, pairs: 0, began: Instant::now() })
+        let meter = SliceMeter::new(session, cpus)?;
+        Ok(Self { options, most, switch, meter, trials, rate, pairs: 0, began: Instant::now() })
     }
 
     /// Returns the experiment without samples.
@@ -150,6 +158,8 @@ impl<'a> Measurement<'a> {
         }
         parameters.extend(self.rate.1.map(|capacity| (parameter::CAPACITY, format!("{capacity:.1}"))));
         parameters.extend(options.load.parameters());
+        let original = self.switch.as_ref().map(|switch| switch.files().describe(&[]));
+        parameters.extend(original.map(|settings| (parameter::ORIGINAL_SETTINGS, settings)));
         if !options.load_cpus.is_empty() {
             parameters.insert(parameter::LOAD_CPUS, options.load_cpus.to_string());
         }
@@ -167,9 +177,12 @@ impl<'a> Measurement<'a> {
         }
     }
 
-    /// Ends all instances. Returns what could not be ended.
-    fn end(self) -> Vec<String> {
-        self.trials.into_iter().filter_map(|trial| trial.instances.end()).collect()
+    /// Ends all instances, and restores the settings. Returns what could not be ended or restored.
+    fn end(mut self) -> Vec<String> {
+        let ended = self.trials.into_iter().filter_map(|trial| trial.instances.end());
+        let mut left: Vec<String> = ended.collect();
+        left.extend(self.switch.as_mut().map(SettingSwitch::restore).unwrap_or_default());
+        left
     }
 
     /// Measures pairs, one of each variant in turn, until all searches have ended.
@@ -323,8 +336,11 @@ impl<'a> Measurement<'a> {
         experiment.samples.push(Sample { treatment, ..sample });
     }
 
-    /// Loads the first `count` instances of a variant; those of all others are stopped.
+    /// Loads the first `count` instances of a variant under its settings; those of all others are stopped.
     fn slice(&mut self, session: &mut Session, index: usize, count: usize) -> Result<Slice> {
+        if let Some(switch) = &mut self.switch {
+            switch.apply(&self.options.variants[index].settings)?;
+        }
         for (other, trial) in self.trials.iter_mut().enumerate() {
             trial.instances.remove_ended();
             trial.instances.set_active(if other == index { count } else { 0 })?;
@@ -339,7 +355,8 @@ impl<'a> Measurement<'a> {
         let slice = self.meter.measure(session, instances, load);
         // An instance that ended is the reason for failures of its load.
         instances.check()?;
-        slice
+        let in_force = self.switch.as_ref().map_or(Ok(()), SettingSwitch::check);
+        slice.and_then(|slice| Ok(in_force.map(|()| slice)?))
     }
 }
 

@@ -58,6 +58,16 @@ pub enum Error {
         /// Why it cannot be written.
         error: io::Error,
     },
+    /// The device has only interrupts that the kernel does not move.
+    #[error(
+        "the kernel moves none of the {count} interrupts of {device}: it places them itself (managed interrupts)"
+    )]
+    NoneMovable {
+        /// The requested name.
+        device: String,
+        /// Number of its interrupts.
+        count: usize,
+    },
     /// No interrupt of the device could be moved.
     #[error("no interrupt of {} ({} in all) was moved: {}", .0.device, .0.moves.len(), reasons(.0))]
     NotMoved(InterruptMoves),

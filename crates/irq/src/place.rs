@@ -38,8 +38,7 @@ pub enum Target {
 pub fn place(device: &str, target: &Target, request: &str) -> Result<InterruptMoves> {
     let tree = SysTree::open(Path::new(ROOT))?;
     let machine = manycore_topology::read(&tree)?;
-    let all = affinity::read(&tree, &machine, &counts(&tree)?)?;
-    let interrupts = of_device(all, &machine, device)?;
+    let interrupts = interrupts_of(&tree, &machine, device)?;
     let requested = requested(target, &machine, interrupts.len())?;
     let mut interrupt_mover = InterruptMover { request, journal: None };
     let moves: Result<Vec<InterruptMove>> = interrupts
@@ -62,6 +61,28 @@ pub fn place(device: &str, target: &Target, request: &str) -> Result<InterruptMo
         return Err(Error::NotMoved(moves));
     }
     Ok(moves)
+}
+
+/// Returns the number and the CPUs of each interrupt of `device` that can be moved. Changes nothing.
+///
+/// # Errors
+/// There is no such device or CPU, or none of its interrupts can be moved.
+pub fn planned(device: &str, target: &Target) -> Result<Vec<(u32, CpuSet)>> {
+    let tree = SysTree::open(Path::new(ROOT))?;
+    let machine = manycore_topology::read(&tree)?;
+    let mut interrupts = interrupts_of(&tree, &machine, device)?;
+    let count = interrupts.len();
+    interrupts.retain(|interrupt| !interrupt.unmovable);
+    if interrupts.is_empty() {
+        return Err(Error::NoneMovable { device: device.to_owned(), count });
+    }
+    let cpus = requested(target, &machine, interrupts.len())?;
+    Ok(interrupts.iter().map(|interrupt| interrupt.irq).zip(cpus).collect())
+}
+
+fn interrupts_of(tree: &SysTree, machine: &Machine, device: &str) -> Result<Vec<Interrupt>> {
+    let all = affinity::read(tree, machine, &counts(tree)?)?;
+    of_device(all, machine, device)
 }
 
 /// Returns the requested CPUs for each of `count` interrupts.
@@ -141,11 +162,10 @@ impl InterruptMover<'_> {
     }
 }
 
-/// Returns a warning if irqbalance runs, which moves interrupts by itself every ten seconds.
-pub fn irqbalance_warning(moves: &InterruptMoves) -> Option<String> {
+/// Returns a warning for interrupts that are moved if irqbalance runs, which moves interrupts by itself every ten seconds.
+pub fn irqbalance_warning(irqs: impl Iterator<Item = u32>) -> Option<String> {
     tasks::all().into_iter().find(|&pid| tasks::name(pid).as_deref() == Some("irqbalance"))?;
-    let ours = moves.moves.iter().filter(|one| one.refused.is_none());
-    let options: Vec<String> = ours.map(|one| format!("--banirq={}", one.irq)).collect();
+    let options: Vec<String> = irqs.map(|irq| format!("--banirq={irq}")).collect();
     Some(format!(
         "irqbalance is running and will move these interrupts again: start it with {}, or stop it (systemctl stop \
          irqbalance); with IRQBALANCE_BANNED_CPUS it leaves these CPUs free of other interrupts.",

@@ -12,5 +12,5 @@ mod parameter;
 
 pub use error::VariantError;
 pub use expand::{Expanded, MAX_VARIANTS, expand, reference};
-pub use items::{VariantText, is_key};
+pub use items::{VariantText, is_key, set_item, split_items};
 pub use parameter::Parameter;

@@ -184,6 +184,16 @@ fn few_counts_and_single_pairs_name_nothing() {
     assert_eq!(ResourceTrends::new(&metrics(), &[]), ResourceTrends::default());
 }
 
+/// A count at which a search took one pair, with a fault that happened once.
+#[test]
+fn a_single_pair_has_not_moved() {
+    let steady = [(2, 0.0), (2, 0.1), (2, -0.1)];
+    let moved = |more: &[(usize, f64)]| first_move(&changes(steady.iter().chain(more).copied()));
+    assert_eq!(moved(&[(4, -110.0)]), None);
+    assert_eq!(moved(&[(4, -110.0), (4, -109.9)]), Some(4));
+    assert_eq!(moved(&[(4, -110.0), (4, -109.9), (8, 0.0)]), Some(4));
+}
+
 #[test]
 fn all_but_totals_have_a_next_step() {
     for resource in Resource::all() {

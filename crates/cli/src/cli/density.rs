@@ -26,6 +26,7 @@ Examples:
   manycore density --service 'python3 -m http.server --bind {address} {port}' --load http:/ --bound 'p99 < 20ms'
   manycore density --service './server --port {port}' --load 'wrk2 -t1 -c8 -d5s -R500 --latency http://{address}:{port}/'
   manycore density --service './server --port {port}' --load http:/ --variant free --variant close    which placement holds more
+  manycore density ... --variant base= --variant tuned=close,memory=bind,irq:eth0=local,qos:others=30%    before and after
   manycore density --container docker.io/library/redis --publish 6379 --cpu-limit 2 --load 'redis:GET key:{random}'    containers
   manycore density --preset redis-document --max 8    the client of the published measurement: a closed loop
   manycore density host.toml    the same options from a file
@@ -38,6 +39,11 @@ read as by compare --metric; closed-loop clients such as redis-benchmark hide th
 A bound is FIGURE < LIMIT: mean or pN, and +N% (over a lone instance, which is measured again in each pair) or a time. Each \
 count is measured until an interval shows on which side of the bound it is. The answer is the largest number that fits, with \
 an interval. An instance or a request that fails is above the bound.
+
+Items of a --variant: a placement (free, close, spread, cpus=LIST, ...), memory=bind, env:NAME=VALUE and settings of the machine \
+(thp=never, set:FILE=VALUE) as for compare; irq:DEVICE=WHERE for its interrupts (CPUs, a placement, local, or beside the \
+instances); weight=N of 100 of the CPU time for the others, observed:weight=N for the first instance; qos:others=30% of the memory bandwidth \
+for all others; vm=plan for virtual machines that are planned as by vm plan.
 
 A file has the options as keys of TOML: service = \"...\", max = 32. Options of the command line have precedence; those of --variant are added. \
 Ctrl-C ends after the current slice and saves the results so far."
@@ -54,8 +60,7 @@ pub struct DensityArgs {
     pub service: Option<String>,
     #[command(flatten)]
     pub kind: KindArgs,
-    /// Load of an instance. redis:WORDS is a redis command, `http:PATH` a GET request, anything else the command of a client
-    /// with {port}
+    /// Load of an instance: redis:COMMAND, `http:PATH`, or the command of a client with {port}
     #[arg(long, value_name = "LOAD", required_unless_present_any = ["spec", "preset"])]
     pub load: Option<String>,
     /// Reader of a client's output [default: by its name]
@@ -67,7 +72,7 @@ pub struct DensityArgs {
     /// Largest number of instances to measure [default: 16 for each usable CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=20_000))]
     pub max: Option<u32>,
-    /// Requests to each instance: 500/s, or 60% of what a lone instance serves
+    /// Requests to each instance: 500/s, or a share of what a lone one serves
     #[arg(long, value_name = "RATE", default_value = "60%", value_parser = rate)]
     pub rate: Rate,
     /// Connections to each instance
@@ -82,7 +87,7 @@ pub struct DensityArgs {
     /// Memory that an instance may use. Needs control groups
     #[arg(long, value_name = "MEMORY", value_parser = size)]
     pub memory_limit: Option<u64>,
-    /// A placement of the instances to compare: PLACE or NAME=PLACE; may be repeated [default: free]
+    /// What to compare: [NAME=]ITEM,... such as close,memory=bind; may be repeated
     #[arg(long, value_name = "VARIANT")]
     pub variant: Vec<String>,
     /// CPUs of the loads, which instances do not get. With several, the load of the first instance has the first one alone

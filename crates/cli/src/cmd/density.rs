@@ -1,28 +1,31 @@
 //! `manycore density`: how many instances of a service fit while the latency of the first one is within a bound.
 
+mod hook;
+mod variant;
+
 use crate::{
     cli::{ContainerProgram, DensityArgs, KindArgs},
     failure::{Failure, Outcome},
     measuring::Run,
-    quoted_command, source,
+    output, quoted_command, source,
 };
 use manycore_density::{
     clients::ClientLoad,
     instances::{
         ContainerEngine, ContainerNetwork, ContainerSpec, DomainSpec, DomainTemplate, InstanceKind,
-        InstanceLimits, Readiness, Safeguard, ServiceSpec,
+        InstanceLimits, InstanceTuning, Readiness, Safeguard, ServiceSpec,
     },
     load::{InstanceLoad, SliceTimes},
-    options::{DensityOptions, DensityVariant},
+    options::DensityOptions,
     session,
     template::CommandTemplate,
 };
 use manycore_linux::{clock, input_file};
 use manycore_load::Template;
-use manycore_placement::{Policy, Reserve};
 use manycore_render::terminal::Terminal;
 use manycore_study::format_command;
-use manycore_topology::{CpuSet, Machine};
+use manycore_topology::Machine;
+use std::collections::BTreeSet;
 
 /// Largest number of instances for each usable CPU, unless the user gives another one.
 const MOST_PER_CPU: usize = 16;
@@ -33,24 +36,33 @@ const MAX_XML: u64 = 1 << 20;
 /// Measures, saves the record, writes the report and prints it.
 pub fn run(args: &DensityArgs, terminal: Terminal) -> Outcome {
     let machine = source::live()?;
-    let options = options(args, &machine)?;
+    let (options, notes) = options(args, &machine)?;
     let longest = options.longest().as_secs_f64();
     let mut run = Run::begin("density", &args.results, terminal, Some(longest))?;
+    for note in notes {
+        output::note(&note);
+    }
     let measured = session::run(machine, &options, &mut run);
     let (record, ending) = measured.inspect_err(|_| run.discard())?;
     run.end(record, ending.map_err(Into::into))
 }
 
-fn options(args: &DensityArgs, machine: &Machine) -> Outcome<DensityOptions> {
+/// Returns the options, and what the user should know about them.
+fn options(args: &DensityArgs, machine: &Machine) -> Outcome<(DensityOptions, BTreeSet<String>)> {
     // The command line has it, or the file.
     let load = args.load.as_ref().ok_or_else(|| Failure::input("--load is needed"))?;
     let (kind, subject) = kind(args)?;
     let most = args.max.map_or(MOST_PER_CPU * machine.usable().len().max(1), |most| most as usize);
     let load_cpus = args.load_cpus.as_ref();
-    let variants = match args.variant.as_slice() {
-        [] => vec![DensityVariant { description: String::new(), ..variant("free", machine, load_cpus)? }],
-        given => given.iter().map(|text| variant(text, machine, load_cpus)).collect::<Outcome<_>>()?,
-    };
+    let given: Vec<&str> = args.variant.iter().map(String::as_str).collect();
+    let given = if given.is_empty() { vec![""] } else { given };
+    let variants = given.into_iter().map(|text| variant::variant(text, machine, load_cpus));
+    let (variants, notes): (Vec<_>, Vec<_>) = variants.collect::<Outcome<Vec<_>>>()?.into_iter().unzip();
+    if !matches!(kind, InstanceKind::Domain(_))
+        && args.variant.iter().any(|text| variant::plans_domains(text))
+    {
+        return Err(Failure::input("--variant vm=plan: only virtual machines (--domain) are planned"));
+    }
     if most < args.bound.first_count() {
         return Err(Failure::input("--max 1: a bound relative to a lone instance needs at least --max 2"));
     }
@@ -62,13 +74,13 @@ fn options(args: &DensityArgs, machine: &Machine) -> Outcome<DensityOptions> {
         )));
     }
     let (load, request) = load_of(args, load)?;
-    Ok(DensityOptions {
+    let options = DensityOptions {
         service: ServiceSpec {
             kind,
             address: args.address,
             first_port: args.ports,
             limits: InstanceLimits { cpus: args.cpu_limit, memory: args.memory_limit },
-            places: Vec::new(),
+            tuning: InstanceTuning::default(),
             ready: match helper(args.ready.as_deref())? {
                 Some(command) => Readiness::Command(command),
                 None => Readiness::Port,
@@ -89,7 +101,8 @@ fn options(args: &DensityArgs, machine: &Machine) -> Outcome<DensityOptions> {
         pairs: args.pairs as usize,
         times: SliceTimes { length: args.slice, settle: args.settle },
         seed: args.seed.unwrap_or_else(clock::now_ns),
-    })
+    };
+    Ok((options, notes.into_iter().flatten().collect()))
 }
 
 /// Returns what an instance is, and how the record calls it.
@@ -154,67 +167,9 @@ fn load_of(args: &DensityArgs, text: &str) -> Outcome<(InstanceLoad, String)> {
     Ok((InstanceLoad::Clients(load), text.to_owned()))
 }
 
-/// Returns the variant that `PLACE` or `NAME=PLACE` describes.
-fn variant(text: &str, machine: &Machine, load_cpus: Option<&CpuSet>) -> Outcome<DensityVariant> {
-    let text = text.trim();
-    let known = |text: &str| {
-        text.parse::<Policy>().map_err(|error| Failure::input(format!("--variant {text}: {error}")))
-    };
-    let (name, place) = match text.split_once('=') {
-        Some((name, place)) if text.parse::<Policy>().is_err() => (Some(name.to_owned()), place),
-        _ => (None, text),
-    };
-    let place = place.strip_prefix("place=").unwrap_or(place);
-    let policy = known(place)?;
-    let places = places(&policy, machine, load_cpus)?;
-    Ok(DensityVariant {
-        name: name.filter(|name| name != "place"),
-        description: format!("place={place}"),
-        places,
-    })
-}
-
-/// Returns the CPUs of as many workers as the policy gives CPUs of their own, without those of the loads.
-fn places(policy: &Policy, machine: &Machine, load_cpus: Option<&CpuSet>) -> Outcome<Vec<CpuSet>> {
-    let reserve = load_cpus.map_or(Reserve::Nothing, |cpus| Reserve::Cpus(cpus.clone()));
-    if policy.to_string() == "free" {
-        let left: CpuSet = machine
-            .usable()
-            .iter()
-            .filter(|cpu| load_cpus.is_some_and(|load| !load.contains(*cpu)))
-            .collect();
-        return match load_cpus {
-            Some(cpus) if left.is_empty() => {
-                Err(Failure::input(format!("--load-cpus {cpus} leaves no CPU for the instances")))
-            }
-            Some(_) => Ok(vec![left]),
-            None => Ok(Vec::new()),
-        };
-    }
-    let workers = policy.capacity(machine, &reserve).map_err(Failure::input)?;
-    let plan = policy.plan(machine, workers, &reserve).map_err(Failure::input)?;
-    Ok(plan.workers.into_iter().map(|worker| worker.cpus).collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use manycore_testkit::SyntheticMachine;
-
-    #[test]
-    fn a_variant_is_a_placement_with_or_without_a_name() {
-        let machine = SyntheticMachine::guest().record().machine;
-        let of = |text: &str| {
-            let variant = variant(text, &machine, None).unwrap();
-            (variant.name, variant.description, variant.places.len())
-        };
-        assert_eq!(of("free"), (None, "place=free".to_owned(), 0));
-        assert_eq!(of("tight=place=cpus=0"), (Some("tight".to_owned()), "place=cpus=0".to_owned(), 1));
-        assert_eq!(of("place=close"), (None, "place=close".to_owned(), machine.usable().len()));
-        assert_eq!(of("cpus=0").0, None);
-        let wrong = variant("x=nowhere", &machine, None).unwrap_err();
-        assert!(wrong.message().contains("--variant nowhere"), "{wrong:?}");
-    }
 
     #[test]
     fn ports_end_with_the_last_one() {

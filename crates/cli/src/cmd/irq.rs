@@ -42,7 +42,8 @@ fn place(args: &IrqPlace, terminal: Terminal) -> Outcome {
     if refused > 0 {
         output::note(&format!("{refused} of {} interrupts could not be moved.", moves.moves.len()));
     }
-    if let Some(warning) = place::irqbalance_warning(&moves) {
+    let irqs = moves.moves.iter().filter(|one| one.refused.is_none()).map(|one| one.irq);
+    if let Some(warning) = place::irqbalance_warning(irqs) {
         output::note(&warning);
     }
     Ok(())

@@ -12,6 +12,8 @@ impl From<Error> for Failure {
             Error::Memory(_) => Self::input(format!("{error}: give a smaller --max, or --memory-limit")),
             Error::PortInUse { .. } => Self::input(format!("{error}: choose others with --ports")),
             Error::Control(cause) => cause.into(),
+            Error::Setting(cause) => cause.into(),
+            Error::Tuning { index, source } => tuning(index, source),
             Error::Unlimited(_) | Error::MissingProgram(_) | Error::System { .. } | Error::Resources(_) => {
                 Self::missing(error)
             }
@@ -25,4 +27,13 @@ impl From<manycore_load::Error> for Failure {
     fn from(error: manycore_load::Error) -> Self {
         Error::Load(error).into()
     }
+}
+
+/// Returns the failure of the feature with which an instance was tuned.
+fn tuning(index: usize, source: Box<dyn std::error::Error + Send + Sync>) -> Failure {
+    source
+        .downcast::<manycore_qos::Error>()
+        .map(|error| (*error).into())
+        .or_else(|source| source.downcast::<manycore_vm::Error>().map(|error| (*error).into()))
+        .unwrap_or_else(|source| Failure::Measured(Error::Tuning { index, source }.to_string()))
 }

@@ -34,7 +34,7 @@ fn a_group_of_version_1_is_one_in_each_hierarchy_that_is_needed() {
         ),
     ]);
     assert_eq!(planned(&tree, &GroupLimits::default()), ["/cg/freezer/x freezer"]);
-    let all = GroupLimits { cpus: Some(0.5), memory: Some(1), places: "0".parse().unwrap() };
+    let all = GroupLimits { cpus: Some(0.5), memory: Some(1), places: "0".parse().unwrap(), weight: None };
     assert_eq!(
         planned(&tree, &all),
         ["/cg/cpu/x cpu", "/cg/memory/a/x memory", "/cg/freezer/x freezer", "/cg/cpuset/x cpuset"]
@@ -114,7 +114,12 @@ fn group(folder: &Path, limits: &GroupLimits) -> Option<(Journal, MeasuredGroup)
 #[test]
 fn limits_are_in_force_and_a_hidden_process_is_frozen_and_ended() {
     let folder = tempfile::tempdir().unwrap();
-    let limits = GroupLimits { cpus: Some(0.25), memory: Some(64 << 20), places: "0".parse().unwrap() };
+    let limits = GroupLimits {
+        cpus: Some(0.25),
+        memory: Some(64 << 20),
+        weight: Some(50),
+        places: "0".parse().unwrap(),
+    };
     let Some((journal, group)) = group(folder.path(), &limits) else { return };
     let read = |file: &str| {
         let paths = group.folders().into_iter().map(|folder| folder.join(file)).find(|path| path.exists());

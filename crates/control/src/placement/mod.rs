@@ -31,7 +31,7 @@ pub use request::{Enforcement, PlacementRequest, ResolvedPlacement};
 pub use run::{CommandEnd, LeftRunning, PlacedCommand, run};
 pub use signals::SignalSource;
 pub use switched::SwitchedProcesses;
-pub use worker_cpus::{WorkerCpus, place_workers};
+pub use worker_cpus::{WorkerCpus, memory_of_workers, place_workers};
 
 use command_processes::CommandProcesses;
 use journal::PlacementJournal;

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use manycore_linux::{child::StartPlacement, memory_policy::MemoryPolicy};
-use manycore_placement::{MemoryPlacement, PlacementPlan, Policy, PolicyKind, Reserve};
+use manycore_placement::{MemoryPlacement, PlacementPlan, PlannedWorker, Policy, PolicyKind, Reserve};
 use manycore_topology::{CpuSet, Machine};
 
 /// The CPUs of each worker, and the memory policy.
@@ -70,6 +70,19 @@ pub fn place_workers(
         placed.workers.clear();
     }
     Ok((placed, plan))
+}
+
+/// Returns the memory policy of each worker of a plan, with the nodes of its own CPUs where the policy names none.
+///
+/// # Errors
+/// This machine cannot meet the memory policy.
+pub fn memory_of_workers(
+    machine: &Machine,
+    plan: &PlacementPlan,
+    memory: &MemoryPlacement,
+) -> Result<Vec<MemoryPolicy>> {
+    let alone = |worker: &PlannedWorker| PlacementPlan { workers: vec![worker.clone()], ..plan.clone() };
+    plan.workers.iter().map(|worker| memory_policy(machine, &alone(worker), memory)).collect()
 }
 
 fn memory_policy(machine: &Machine, plan: &PlacementPlan, memory: &MemoryPlacement) -> Result<MemoryPolicy> {

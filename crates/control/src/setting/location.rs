@@ -42,6 +42,12 @@ impl Location {
         Ok(Self { typed: text.to_owned(), path })
     }
 
+    /// The file of an interrupt's CPUs.
+    pub(super) fn cpus_of_interrupt(irq: u32) -> Self {
+        let path = format!("proc/irq/{irq}/smp_affinity_list");
+        Self { typed: format!("/{path}"), path }
+    }
+
     /// The text that it was parsed from.
     pub(super) fn typed(&self) -> &str {
         &self.typed

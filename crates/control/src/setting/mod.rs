@@ -21,6 +21,7 @@ pub use known::{KNOWN, KnownSetting, known};
 pub use switch::SettingSwitch;
 
 use location::Location;
+use manycore_topology::CpuSet;
 use std::{
     fmt::{self, Display, Formatter},
     path::Path,
@@ -60,6 +61,11 @@ impl Setting {
     /// Whether `text` is meant as a setting: `set:...`, or the name of a known one before `=`.
     pub fn is_meant(text: &str) -> bool {
         text.starts_with(PREFIX) || text.split_once('=').is_some_and(|(name, _)| known(name).is_some())
+    }
+
+    /// Returns the CPUs of an interrupt as a setting.
+    pub fn cpus_of_interrupt(irq: u32, cpus: &CpuSet) -> Self {
+        Self { key: Key::File(Location::cpus_of_interrupt(irq)), value: cpus.to_string() }
     }
 
     /// Returns all values of a known setting on this machine, whose files are below `root`.

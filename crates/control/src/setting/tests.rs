@@ -345,3 +345,9 @@ fn features_of_the_scheduler_are_switched_one_by_one() {
     assert_eq!(switch.restore(), Vec::<String>::new());
     assert_eq!(machine.read(FEATURES), "PLACE_LAG");
 }
+
+#[test]
+fn the_cpus_of_an_interrupt_are_the_setting_that_its_file_is() {
+    let setting = Setting::cpus_of_interrupt(24, &"0-3,8".parse().unwrap());
+    assert_eq!(setting, "set:/proc/irq/24/smp_affinity_list=0-3,8".parse().unwrap());
+}

@@ -8,9 +8,11 @@ use crate::{Error, Result, template::InstanceValues};
 use manycore_control::{
     container::{self, ContainerEngine},
     journal::Change,
+    measured_group::cpu_shares,
     tool,
 };
-use manycore_linux::pidfd::open_pidfd;
+use manycore_linux::{memory_policy::MemoryPolicy, pidfd::open_pidfd};
+use manycore_topology::CpuSet;
 use std::{
     io,
     os::fd::OwnedFd,
@@ -145,6 +147,15 @@ fn arguments(spec: &ContainerSpec, service: &ServiceSpec, values: &InstanceValue
     if !values.cpus.is_empty() {
         add("--cpuset-cpus", values.cpus.clone());
     }
+    if let MemoryPolicy::Bind(nodes) = service.tuning.memory(values.index) {
+        add("--cpuset-mems", nodes.into_iter().collect::<CpuSet>().to_string());
+    }
+    if let Some(weight) = service.tuning.weight(values.index) {
+        add("--cpu-shares", cpu_shares(weight).to_string());
+    }
+    for (name, value) in &service.tuning.env {
+        add("--env", format!("{name}={value}"));
+    }
     words.push(values.replace_in(&spec.image));
     words.extend(spec.command.words(values));
     words
@@ -197,7 +208,7 @@ mod tests {
         let mut service = ServiceSpec::new(words("unused"), "127.0.0.1".parse().unwrap(), 7000);
         service.limits.cpus = Some(0.2);
         service.limits.memory = Some(8 << 20);
-        service.places = vec!["2-3".parse().unwrap()];
+        service.tuning.places = vec!["2-3".parse().unwrap()];
         let values = service.values(1, "manycore-density-9-1".to_owned()).unwrap();
         assert_eq!(
             arguments(&spec, &service, &values).join(" "),

@@ -50,7 +50,8 @@ impl Custody {
         let limits = GroupLimits {
             cpus: spec.limits.cpus,
             memory: spec.limits.memory,
-            places: spec.place(index).cloned().unwrap_or_default(),
+            weight: spec.tuning.weight(index),
+            places: spec.tuning.place(index).cloned().unwrap_or_default(),
         };
         let name = self.name(index);
         let Some(journal) = &self.journal else { return Err(GroupError::Ended) };

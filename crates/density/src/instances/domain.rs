@@ -53,7 +53,12 @@ impl DomainInstance {
         if let Some(custody) = &start.custody {
             custody.record(&Change::Domain { uri: uri.clone(), name: name.clone() })?;
         }
-        let xml = in_memory(&spec.xml.text(start.values));
+        let mut xml = spec.xml.text(start.values);
+        if let Some(hook) = &start.spec.tuning.hook {
+            let planned = hook.domain_xml(xml, start.spec.tuning.place(index));
+            xml = planned.map_err(|source| Error::Tuning { index, source })?;
+        }
+        let xml = in_memory(&xml);
         let mut create = domain::command(&uri, &["create", "--file", "/dev/stdin"]);
         let created = xml.and_then(|xml| tool::change_instance(&mut create, &name, xml.into(), LIMIT));
         match created.and_then(|done| succeeded(&done)) {

@@ -39,11 +39,13 @@ impl ProcessInstance {
         let failed = |source| Error::Start { index, program: words[0].clone(), source };
         let group = match start.custody.as_deref_mut().map(|custody| custody.group(index, start.spec)) {
             Some(Ok(group)) => Some(group),
-            Some(Err(why)) if start.spec.limits.any() => return Err(Error::Unlimited(why)),
+            Some(Err(why)) if start.spec.needs_group() => return Err(Error::Unlimited(why)),
             Some(Err(_)) | None => None,
         };
         let mut program = Command::new(&words[0]);
         program.args(&words[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let tuning = &start.spec.tuning;
+        program.envs(tuning.env.iter().map(|(name, value)| (name, value)));
         let mut mark = None;
         if let Some(custody) = start.custody.as_deref_mut().filter(|_| group.is_none()) {
             let assignment = format!("{INSTANCE_VARIABLE}={}", start.values.name);
@@ -51,8 +53,11 @@ impl ProcessInstance {
             program.env(INSTANCE_VARIABLE, &start.values.name);
             mark = Some(assignment);
         }
-        let placement =
-            StartPlacement { cpus: start.spec.place(index).cloned(), ..StartPlacement::default() };
+        let placement = StartPlacement {
+            cpus: tuning.place(index).cloned(),
+            memory: tuning.memory(index),
+            ..StartPlacement::default()
+        };
         let held = group.as_ref().map_or(Ok(()), |group| group.hold(&mut program));
         let started = held.and_then(|()| child::spawn_placed(&mut program, &placement));
         let mut child = started.map_err(|error| {

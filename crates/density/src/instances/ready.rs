@@ -26,11 +26,15 @@ const CONNECT: Duration = Duration::from_secs(1);
 /// How long the preparation of an instance may take.
 const PREPARE: Duration = Duration::from_mins(10);
 
-/// Waits until an instance is ready, and runs the command that prepares it.
+/// Waits until an instance is ready, calls the hook, and runs the command that prepares it.
 pub(super) fn make_ready(running: &mut dyn Running, spec: &ServiceSpec, values: &InstanceValues) -> Result {
     match &spec.ready {
         Readiness::Port => wait_for_port(running, spec, values)?,
         Readiness::Command(command) => wait_for_command(running, command, spec, values)?,
+    }
+    if let Some(hook) = &spec.tuning.hook {
+        let index = values.index;
+        hook.ready(index, &running.processes()).map_err(|source| Error::Tuning { index, source })?;
     }
     match &spec.prepare {
         Some(command) => prepare(running, command, values),

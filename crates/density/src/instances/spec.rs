@@ -1,5 +1,6 @@
 //! What instances are: how they are started, limited, placed and prepared.
 
+use super::tuning::InstanceTuning;
 use crate::{
     Error, Result,
     template::{CommandTemplate, InstanceValues, check_names, names},
@@ -8,8 +9,9 @@ use manycore_control::{
     cleanup::Program,
     container::ContainerEngine,
     journal,
-    measured_group::{MAX_CPUS, MIN_CPUS},
+    measured_group::{MAX_CPUS, MIN_CPUS, WEIGHTS},
 };
+use manycore_linux::memory_policy::MemoryPolicy;
 use manycore_text::xml;
 use manycore_topology::CpuSet;
 use std::{net::IpAddr, path::PathBuf, time::Duration};
@@ -18,7 +20,7 @@ use std::{net::IpAddr, path::PathBuf, time::Duration};
 const READY: Duration = Duration::from_secs(30);
 
 /// How instances are started, and what they get.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct ServiceSpec {
     /// What an instance is.
     pub kind: InstanceKind,
@@ -28,9 +30,8 @@ pub struct ServiceSpec {
     pub first_port: u16,
     /// Limits of each instance.
     pub limits: InstanceLimits,
-    /// The CPUs of instances: the first has the first set, and so on, from the begin again after the last. If empty, all
-    /// instances may use all CPUs. A virtual machine gets them only where its XML has `{cpus}`.
-    pub places: Vec<CpuSet>,
+    /// Their places, and which of them are favoured.
+    pub tuning: InstanceTuning,
     /// What shows that an instance is ready.
     pub ready: Readiness,
     /// How long an instance may take until it is ready.
@@ -169,7 +170,7 @@ impl ServiceSpec {
             address,
             first_port,
             limits: InstanceLimits::default(),
-            places: Vec::new(),
+            tuning: InstanceTuning::default(),
             ready: Readiness::Port,
             ready_limit: READY,
             prepare: None,
@@ -189,24 +190,40 @@ impl ServiceSpec {
         if self.limits.memory == Some(0) {
             return limits("the limit of memory must be more than 0 bytes");
         }
-        if self.places.iter().any(CpuSet::is_empty) {
+        let tuning = &self.tuning;
+        if tuning.places.iter().any(CpuSet::is_empty) {
             return limits("the place of an instance has no CPU");
         }
-        if self.safeguard.is_none() && (self.limits.any() || !matches!(self.kind, InstanceKind::Process(_))) {
+        let weights = [tuning.observed_weight, tuning.others_weight];
+        if weights.into_iter().flatten().any(|weight| !WEIGHTS.contains(&weight)) {
+            return limits("a weight must be a number from 1 to 10000");
+        }
+        if self.safeguard.is_none() && (self.needs_group() || !matches!(self.kind, InstanceKind::Process(_)))
+        {
             return limits("limits, containers and virtual machines need a journal and a cleanup process");
         }
+        let is_interleaved = |policy: &MemoryPolicy| matches!(policy, MemoryPolicy::Interleave(_));
         match &self.kind {
             InstanceKind::Domain(_) if self.limits.any() => limits(
                 "the limits of a virtual machine belong in its XML: <memory>, and <cputune> with <quota>",
             ),
+            InstanceKind::Domain(_) if tuning.has_weights() || !tuning.env.is_empty() => limits(
+                "the weight of a virtual machine belongs in its XML: <cputune> with <shares>; and it has no environment",
+            ),
+            InstanceKind::Domain(_) if !tuning.memory.is_empty() => {
+                limits("the memory policy of a virtual machine belongs in its XML: <numatune>")
+            }
+            InstanceKind::Container(_) if tuning.memory.iter().any(is_interleaved) => {
+                limits("the memory of a container can be bound to nodes, but not interleaved over them")
+            }
             InstanceKind::Container(container) => container.check(),
             InstanceKind::Process(_) | InstanceKind::Domain(_) => Ok(()),
         }
     }
 
-    /// Returns the CPUs of an instance.
-    pub fn place(&self, index: usize) -> Option<&CpuSet> {
-        self.places.get(index.checked_rem(self.places.len())?)
+    /// Whether the instances need control groups with limits or weights.
+    pub(super) fn needs_group(&self) -> bool {
+        self.limits.any() || self.tuning.has_weights()
     }
 
     /// Returns what is an instance's own.
@@ -219,7 +236,7 @@ impl ServiceSpec {
             let what = format!("instance {index} has no port: ports begin with {first} and end with 65535");
             Error::Template(what)
         })?;
-        let cpus = self.place(index).map(CpuSet::to_string).unwrap_or_default();
+        let cpus = self.tuning.place(index).map(CpuSet::to_string).unwrap_or_default();
         Ok(InstanceValues { index, port, address: self.address, cpus, name })
     }
 }
@@ -256,15 +273,6 @@ mod tests {
     }
 
     #[test]
-    fn places_are_taken_in_turn() {
-        let places = vec!["0-1".parse().unwrap(), "2,4".parse().unwrap()];
-        let spec = ServiceSpec { places, ..spec() };
-        let cpus = |index| spec.values(index, String::new()).unwrap().cpus;
-        assert_eq!([cpus(0), cpus(1), cpus(2)], ["0-1", "2,4", "0-1"]);
-        assert_eq!(self::spec().place(3), None);
-    }
-
-    #[test]
     fn instances_beyond_the_last_port_are_refused() {
         assert_eq!(spec().values(5, String::new()).unwrap().port, 65_535);
         assert!(spec().values(6, String::new()).unwrap_err().to_string().contains("end with 65535"));
@@ -280,7 +288,13 @@ mod tests {
             assert!(said(limited(Some(cpus), None)).contains("0.01 CPUs or more"));
         }
         assert!(said(limited(None, Some(0))).contains("more than 0"));
-        assert!(said(ServiceSpec { places: vec![CpuSet::default()], ..spec() }).contains("no CPU"));
+        let tuned = |tuning| ServiceSpec { tuning, ..safe() };
+        let nowhere = InstanceTuning { places: vec![CpuSet::default()], ..InstanceTuning::default() };
+        assert!(said(tuned(nowhere)).contains("no CPU"));
+        for weight in [0, 10_001] {
+            let tuning = InstanceTuning { others_weight: Some(weight), ..InstanceTuning::default() };
+            assert!(said(tuned(tuning)).contains("from 1 to 10000"));
+        }
         let unsafe_limits = ServiceSpec { safeguard: None, ..limited(Some(1.0), None) };
         assert!(said(unsafe_limits).contains("journal"));
         let container = |network, image: &str, command| {

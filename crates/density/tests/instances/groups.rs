@@ -5,7 +5,7 @@ use super::common::{
 };
 use manycore_density::{
     Error,
-    instances::{InstanceLimits, Instances, ServiceSpec},
+    instances::{InstanceLimits, InstanceTuning, Instances, ServiceSpec},
 };
 use manycore_linux::{affinity, tasks};
 use manycore_topology::CpuSet;
@@ -74,7 +74,11 @@ fn limits_are_in_force() {
     let spec = ServiceSpec {
         safeguard: Some(safeguard(folder.path())),
         limits: InstanceLimits { cpus: Some(0.2), memory: Some(96 << 20) },
-        places: vec![place.clone()],
+        tuning: InstanceTuning {
+            places: vec![place.clone()],
+            observed_weight: Some(400),
+            ..InstanceTuning::default()
+        },
         ..service(&["sh", "-c", busy], 1, 12)
     };
     let mut instances = Instances::new(spec);
@@ -86,6 +90,8 @@ fn limits_are_in_force() {
     let server = instances.processes()[0][0];
     let cpu = group_file(server, "cpu", ["cpu.max", "cpu.cfs_quota_us"]).unwrap();
     assert_eq!(cpu.split_whitespace().next(), Some("20000"));
+    let weight = group_file(server, "cpu", ["cpu.weight", "cpu.shares"]).unwrap();
+    assert!(["400", "4096"].contains(&weight.trim()), "{weight}");
     let memory = group_file(server, "memory", ["memory.max", "memory.limit_in_bytes"]).unwrap();
     assert_eq!(memory.trim().parse::<u64>().unwrap(), 96 << 20);
     if let Some(cpus) = group_file(server, "cpuset", ["cpuset.cpus", "cpuset.cpus.effective"]) {

@@ -3,7 +3,7 @@
 use super::common::{SERVER, helper, is_paused, service, state, until, words};
 use manycore_density::{
     Error,
-    instances::{Instances, Readiness, ServiceSpec},
+    instances::{InstanceTuning, Instances, Readiness, ServiceSpec},
 };
 use manycore_linux::affinity;
 use manycore_topology::CpuSet;
@@ -165,7 +165,10 @@ fn instances_start_on_their_places() {
     let command =
         words(&["sh", "-c", "export PLACE={cpus}; exec python3 -m http.server --bind {address} {port}"]);
     let command: Vec<&str> = command.iter().map(String::as_str).collect();
-    let mut instances = Instances::new(ServiceSpec { places: places.clone(), ..service(&command, 3, 8) });
+    let mut instances = Instances::new(ServiceSpec {
+        tuning: InstanceTuning { places: places.clone(), ..InstanceTuning::default() },
+        ..service(&command, 3, 8)
+    });
     instances.set_active(3).unwrap();
     for (index, processes) in instances.processes().into_iter().enumerate() {
         let place = &places[index % 2];

@@ -182,6 +182,17 @@ impl AppliedLimits {
         Ok(())
     }
 
+    /// Limits these processes and their descendants as well. They are no part of the target afterwards.
+    ///
+    /// # Errors
+    /// The kernel refused to move a task that still runs.
+    pub fn limit_also(&self, pids: &[u32]) -> Result {
+        let Self { files, journal, name, .. } = self;
+        let members = Members::ProcessTrees(pids.to_vec());
+        GroupChange { files, journal, name, create: false }.assign_tasks(&members)?;
+        Ok(())
+    }
+
     /// Undoes all changes.
     ///
     /// # Errors

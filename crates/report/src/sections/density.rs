@@ -124,15 +124,15 @@ fn resources(density: &Density, variant: &VariantDensity) -> Table {
     let mut table = Table::numeric(
         format!("{name}Resources that move with the number of instances"),
         ("resource", Align::Left),
-        &["unit", "alone", "at the most instances", "moves from", "correlation", "p"],
+        &["unit", "alone", "change at the most", "moves from", "correlation", "p"],
     );
     let row = |trend: &ResourceTrend| {
-        let last = trend.at_each_count.last().map(|change| trend.alone + change.mean);
+        let last = trend.at_each_count.last().map(|change| change.mean);
         vec![
             trend.name.clone(),
             trend.unit.clone(),
             number(trend.alone),
-            optional(last, number),
+            optional(last, |change| format!("{}{}", if change > 0.0 { "+" } else { "" }, number(change))),
             trend.first_move.map_or_else(|| ABSENT.to_owned(), |count| count.to_string()),
             optional(trend.correlation, |rho| format!("{rho:+.2}")),
             optional(trend.correlation_p, |p| format!("{p:.4}")),

@@ -56,8 +56,8 @@ impl VariantText {
         let (command, hooks) = (self.command.clone(), self.hooks.clone());
         let mut spec = VariantSpec { name: self.name.clone(), command, hooks, ..base.clone() };
         let mut seen = BTreeSet::new();
-        for item in split(&self.items) {
-            let key = apply(item.trim(), &mut spec)?;
+        for item in split_items(&self.items, &is_key) {
+            let key = set_item(item.trim(), &mut spec)?;
             if !seen.insert(key.clone()) {
                 return Err(Error::Twice(key));
             }
@@ -83,9 +83,9 @@ pub fn is_key(text: &str) -> bool {
         || PLACES.iter().any(|place| is_place(place))
 }
 
-/// Splits items at commas. A comma begins a new item only where an item follows, because lists of CPUs and values of
-/// variables contain commas as well; `\,` never does.
-fn split(text: &str) -> Vec<String> {
+/// Splits items at commas. A comma begins a new item only where one that `is_item` knows follows, because lists of CPUs and
+/// values of variables contain commas as well; `\,` never does.
+pub fn split_items(text: &str, is_item: &dyn Fn(&str) -> bool) -> Vec<String> {
     if text.trim().is_empty() {
         return Vec::new();
     }
@@ -94,7 +94,7 @@ fn split(text: &str) -> Vec<String> {
     while let Some(next) = rest.chars().next() {
         let (taken, width) = match next {
             '\\' if rest[1..].starts_with(',') => (Some(','), 2),
-            ',' if is_key(&rest[1..]) => (None, 1),
+            ',' if is_item(&rest[1..]) => (None, 1),
             other => (Some(other), other.len_utf8()),
         };
         match (taken, items.last_mut()) {
@@ -107,7 +107,10 @@ fn split(text: &str) -> Vec<String> {
 }
 
 /// Sets one item. Returns what it sets: `place`, `env:LANG`.
-fn apply(item: &str, spec: &mut VariantSpec) -> Result<String, Error> {
+///
+/// # Errors
+/// It is no item, or its value is wrong.
+pub fn set_item(item: &str, spec: &mut VariantSpec) -> Result<String, Error> {
     if Setting::is_meant(item) {
         let setting: Setting =
             item.parse().map_err(|error: SettingError| Error::Setting(error.to_string()))?;
@@ -180,6 +183,7 @@ mod tests {
 
     #[test]
     fn a_comma_begins_an_item_only_where_one_follows() {
+        let split = |text: &str| split_items(text, &is_key);
         assert_eq!(split("cpus=0-3,8,nice=1"), ["cpus=0-3,8", "nice=1"]);
         assert_eq!(split("env:OMP_PLACES={0,1},{2,3},close"), ["env:OMP_PLACES={0,1},{2,3}", "close"]);
         assert_eq!(split("env:X=closer,spreading,place=close"), ["env:X=closer,spreading", "place=close"]);

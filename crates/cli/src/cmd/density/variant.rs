@@ -1,0 +1,313 @@
+//! Variants of `density` as text: the items of `compare` that are about placement and settings, and some of its own.
+
+use super::hook::VariantHook;
+use crate::failure::{Failure, Outcome};
+use manycore_control::{placement::memory_of_workers, setting::Setting};
+use manycore_density::{
+    instances::{InstanceHook, InstanceTuning},
+    options::DensityVariant,
+};
+use manycore_irq::place::{self, Target};
+use manycore_placement::{MemoryPlacement, PlacementPlan, Policy, PolicyKind, Reserve};
+use manycore_qos::request::Bandwidth;
+use manycore_study::{
+    compare::VariantSpec,
+    variant::{VariantText, is_key, set_item, split_items},
+};
+use manycore_topology::{CpuSet, Machine, TopologyDistance};
+use std::{collections::BTreeSet, str::FromStr, sync::Arc};
+
+/// The beginnings of items that only `density` has.
+const OWN_KEYS: [&str; 5] = ["irq:", "weight=", "observed:weight=", "qos:others=", "vm=plan"];
+
+/// Items of `compare` that are none here, with the reason.
+const REFUSED: [(&str, &str); 4] = [
+    (
+        "nice=",
+        "instances are in control groups of their own, where nice has no effect on others: write weight=N",
+    ),
+    ("sched=", "run all of density under a scheduler: manycore sched run spread -- manycore density ..."),
+    ("workers=", "the number of instances is what is searched"),
+    ("cmd=", "all variants have the same --service"),
+];
+
+/// A variant as it was written.
+#[derive(Debug, Default)]
+struct Items {
+    /// Those of `compare`.
+    spec: VariantSpec,
+    /// Devices and where their interrupts go.
+    interrupts: Vec<(String, String)>,
+    observed_weight: Option<u32>,
+    others_weight: Option<u32>,
+    /// Memory bandwidth of all instances but the observed one together.
+    others_bandwidth: Option<Bandwidth>,
+    plans_domains: bool,
+}
+
+/// Returns the variant that `[NAME=]ITEM,...` describes on this machine, with what is to be said about it. Instances do not
+/// get the CPUs of the loads.
+///
+/// # Errors
+/// An item is wrong, or not possible on this machine.
+pub(super) fn variant(
+    text: &str,
+    machine: &Machine,
+    load_cpus: Option<&CpuSet>,
+) -> Outcome<(DensityVariant, Option<String>)> {
+    let wrong = |error: Failure| Failure::input(format!("--variant {text}: {}", error.message()));
+    let (name, items) = named(text.trim()).map_err(wrong)?;
+    let mut items_of = parse(&items).map_err(wrong)?;
+    let plan = plan(items_of.spec.place.as_ref(), machine, load_cpus)?;
+    let memory = &items_of.spec.memory;
+    let places: Vec<CpuSet> = match &plan {
+        Some(plan) => plan.workers.iter().map(|worker| worker.cpus.clone()).collect(),
+        None => Vec::new(),
+    };
+    let memory = match (memory, &plan) {
+        (MemoryPlacement::Default, _) => Vec::new(),
+        (memory, Some(plan)) => memory_of_workers(machine, plan, memory)?,
+        (memory, None) => memory_of_workers(machine, &everywhere(machine)?, memory)?,
+    };
+    let mut settings = std::mem::take(&mut items_of.spec.settings);
+    let mut note = None;
+    for (device, target) in &items_of.interrupts {
+        let target = target_of(device, target, machine, &places).map_err(wrong)?;
+        let moved = place::planned(device, &target)?;
+        note = note.or_else(|| place::irqbalance_warning(moved.iter().map(|(irq, _)| *irq)));
+        settings.extend(moved.iter().map(|(irq, cpus)| Setting::cpus_of_interrupt(*irq, cpus)));
+    }
+    let hook = VariantHook::new(machine, items_of.plans_domains, items_of.others_bandwidth)?;
+    let variant = DensityVariant {
+        name,
+        description: described(&items),
+        tuning: InstanceTuning {
+            places,
+            memory,
+            env: items_of.spec.env,
+            observed_weight: items_of.observed_weight,
+            others_weight: items_of.others_weight,
+            hook: hook.map(|hook| Arc::new(hook) as Arc<dyn InstanceHook>),
+        },
+        settings,
+    };
+    Ok((variant, note))
+}
+
+/// Whether virtual machines are planned in this variant, as far as it can be read.
+pub(super) fn plans_domains(text: &str) -> bool {
+    named(text.trim()).and_then(|(_, items)| parse(&items)).is_ok_and(|items| items.plans_domains)
+}
+
+/// Returns the items with `place=` before a placement that stands for itself.
+fn described(items: &str) -> String {
+    let items = items.trim();
+    match items.parse::<Policy>() {
+        Ok(_) => format!("place={items}"),
+        Err(_) => items.to_owned(),
+    }
+}
+
+fn is_own(text: &str) -> bool {
+    OWN_KEYS.iter().any(|key| text.trim_start().starts_with(key))
+}
+
+fn named(text: &str) -> Outcome<(Option<String>, String)> {
+    if is_own(text) {
+        return Ok((None, text.to_owned()));
+    }
+    let named = VariantText::named(text, Vec::new()).map_err(Failure::input)?;
+    Ok((named.name, named.items))
+}
+
+fn parse(text: &str) -> Outcome<Items> {
+    let mut items = Items::default();
+    let mut seen = BTreeSet::new();
+    for item in split_items(text, &|text| is_key(text) || is_own(text)) {
+        let item = item.trim();
+        if let Some((key, why)) = REFUSED.iter().find(|(key, _)| item.starts_with(key)) {
+            return Err(Failure::input(format!("{key} is not possible: {why}")));
+        }
+        let key = if is_own(item) {
+            set_own(item, &mut items)?
+        } else {
+            set_item(item, &mut items.spec).map_err(|error| Failure::input(with_own(&error.to_string())))?
+        };
+        if !seen.insert(key.clone()) {
+            return Err(Failure::input(format!("{key} is given twice in one variant")));
+        }
+    }
+    Ok(items)
+}
+
+/// Returns an error about an unknown item with the items that only `density` has.
+fn with_own(error: &str) -> String {
+    if !error.contains("is not a part of a variant") {
+        return error.to_owned();
+    }
+    let item = error.split(" is not a part").next().unwrap_or_default();
+    format!(
+        "{item} is not a part of a variant; write place=PLACE, memory=MEMORY, irq:DEVICE=PLACE, weight=N, \
+         observed:weight=N, qos:others=30%, vm=plan, env:NAME=VALUE or set:FILE=VALUE, and combine them with commas"
+    )
+}
+
+/// Sets one item that only `density` has. Returns what it sets.
+fn set_own(item: &str, items: &mut Items) -> Outcome<String> {
+    let (key, value) = item.split_once('=').unwrap_or((item, ""));
+    let value = value.trim();
+    let weight = || {
+        let weight = u32::from_str(value).ok().filter(|weight| (1..=10_000).contains(weight));
+        weight.ok_or_else(|| {
+            Failure::input(format!("{item}: write a whole number from 1 to 10000; 100 is usual"))
+        })
+    };
+    match key {
+        "weight" => items.others_weight = Some(weight()?),
+        "observed:weight" => items.observed_weight = Some(weight()?),
+        "qos:others" => {
+            let bandwidth = value.parse().map_err(|error| Failure::input(format!("{item}: {error}")))?;
+            items.others_bandwidth = Some(bandwidth);
+        }
+        "vm" if value == "plan" => items.plans_domains = true,
+        _ => match key.strip_prefix("irq:") {
+            Some(device) if !device.is_empty() && !value.is_empty() => {
+                items.interrupts.push((device.to_owned(), value.to_owned()));
+            }
+            _ => {
+                return Err(Failure::input(format!(
+                    "{item}: write irq:DEVICE=PLACE, such as irq:eth0=near=eth0"
+                )));
+            }
+        },
+    }
+    Ok(key.to_owned())
+}
+
+/// Returns a plan of as many workers as the policy gives CPUs of their own, without those of the loads; `None` if instances
+/// may use all CPUs.
+fn plan(
+    policy: Option<&Policy>,
+    machine: &Machine,
+    load_cpus: Option<&CpuSet>,
+) -> Outcome<Option<PlacementPlan>> {
+    let free = Policy::new(PolicyKind::Free, false);
+    let policy = policy.unwrap_or(&free);
+    let reserve = load_cpus.map_or(Reserve::Nothing, |cpus| Reserve::Cpus(cpus.clone()));
+    if *policy != free {
+        let workers = policy.capacity(machine, &reserve).map_err(Failure::input)?;
+        return Ok(Some(policy.plan(machine, workers, &reserve).map_err(Failure::input)?));
+    }
+    let Some(cpus) = load_cpus else { return Ok(None) };
+    let mut plan = everywhere(machine)?;
+    let left: CpuSet = machine.usable().difference(cpus);
+    if left.is_empty() {
+        return Err(Failure::input(format!("--load-cpus {cpus} leaves no CPU for the instances")));
+    }
+    for worker in &mut plan.workers {
+        worker.cpus = left.clone();
+    }
+    Ok(Some(plan))
+}
+
+/// Returns a plan of one worker that may use all CPUs.
+fn everywhere(machine: &Machine) -> Outcome<PlacementPlan> {
+    Policy::new(PolicyKind::Free, false).plan(machine, 1, &Reserve::Nothing).map_err(Failure::input)
+}
+
+/// Returns where interrupts go: CPUs, a placement, `local` (near the device) or `beside` (the nearest CPUs to those of the
+/// instances).
+fn target_of(device: &str, text: &str, machine: &Machine, places: &[CpuSet]) -> Outcome<Target> {
+    let policy = |text: &str| text.parse().map(Target::Policy).map_err(Failure::input);
+    match text {
+        "local" => policy(&format!("near={device}")),
+        "beside" => Ok(Target::OneEach(beside(machine, places)?)),
+        _ => match text.parse::<CpuSet>() {
+            Ok(cpus) => Ok(Target::Cpus(cpus)),
+            Err(_) => policy(text),
+        },
+    }
+}
+
+/// Returns the CPU that is nearest to the first CPU of each place, without the CPUs of all places.
+fn beside(machine: &Machine, places: &[CpuSet]) -> Outcome<CpuSet> {
+    let taken: CpuSet = places.iter().flat_map(CpuSet::iter).collect();
+    let left = machine.usable().difference(&taken);
+    let nearest = |place: &CpuSet| {
+        let first = place.first()?;
+        left.iter().min_by_key(|&cpu| {
+            let distance = TopologyDistance::between(machine, first, cpu);
+            (TopologyDistance::ALL.iter().position(|one| *one == distance), cpu)
+        })
+    };
+    let found: CpuSet = places.iter().filter_map(nearest).collect();
+    if found.is_empty() {
+        let why = "beside needs a placement of the instances that leaves CPUs free, such as place=cpus=0,2,4";
+        return Err(Failure::input(why));
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use manycore_testkit::SyntheticMachine;
+
+    fn guest() -> Machine {
+        SyntheticMachine::guest().record().machine
+    }
+
+    fn said(text: &str) -> String {
+        variant(text, &guest(), None).unwrap_err().message().to_owned()
+    }
+
+    #[test]
+    fn a_variant_is_a_placement_with_or_without_a_name() {
+        let machine = guest();
+        let of = |text: &str| {
+            let (variant, _) = variant(text, &machine, None).unwrap();
+            (variant.name, variant.description, variant.tuning.places.len())
+        };
+        assert_eq!(of("free"), (None, "place=free".to_owned(), 0));
+        assert_eq!(of("tight=place=cpus=0"), (Some("tight".to_owned()), "place=cpus=0".to_owned(), 1));
+        assert_eq!(of("place=close"), (None, "place=close".to_owned(), machine.usable().len()));
+        assert_eq!(of("cpus=0").0, None);
+        assert_eq!(of("base=").1, "");
+        assert!(said("x=nowhere").contains("'nowhere' is not a part of a variant"));
+    }
+
+    #[test]
+    fn items_are_weights_memory_environment_and_settings() {
+        let text = "fast=close,memory=bind,weight=50,observed:weight=400,env:A=1,2,thp=never";
+        let (variant, note) = variant(text, &guest(), None).unwrap();
+        let tuning = &variant.tuning;
+        assert_eq!((tuning.observed_weight, tuning.others_weight), (Some(400), Some(50)));
+        assert_eq!(tuning.env, [("A".to_owned(), "1,2".to_owned())]);
+        assert_eq!(tuning.memory.len(), tuning.places.len());
+        assert_eq!(variant.settings.iter().map(ToString::to_string).collect::<Vec<_>>(), ["thp=never"]);
+        assert!(tuning.hook.is_none() && note.is_none());
+        assert_eq!(variant.description, text.strip_prefix("fast=").unwrap());
+    }
+
+    #[test]
+    fn wrong_items_say_what_to_write() {
+        assert!(said("nice=5").contains("write weight=N"));
+        assert!(said("weight=0").contains("from 1 to 10000"));
+        assert!(said("weight=1,weight=2").contains("weight is given twice"));
+        assert!(said("irq:=1").contains("irq:DEVICE=PLACE"));
+        assert!(said("a=x").contains("qos:others=30%"), "{}", said("a=x"));
+        assert!(said("qos:others=much").contains("qos:others=much"));
+        assert!(said("sched=kernel").contains("manycore sched run"));
+    }
+
+    #[test]
+    fn beside_is_the_nearest_cpu_that_no_instance_has() {
+        let machine = SyntheticMachine::server().record().machine;
+        let places = ["0", "4"].map(|cpus| cpus.parse().unwrap());
+        let found = beside(&machine, &places).unwrap();
+        assert_eq!(found.len(), 2, "{found}");
+        assert!(!found.contains(0) && !found.contains(4));
+        let all = [machine.usable()];
+        assert!(beside(&machine, &all).unwrap_err().message().contains("leaves CPUs free"));
+    }
+}
