@@ -4,6 +4,9 @@ use manycore_linux::memory_policy::MemoryPolicy;
 use manycore_topology::CpuSet;
 use std::{error::Error, fmt::Debug, sync::Arc};
 
+/// The share of the CPU time of a control group without one.
+const USUAL_WEIGHT: u32 = 100;
+
 /// How instances are placed and which of them are favoured. The default is none of both.
 #[derive(Clone, Debug, Default)]
 pub struct InstanceTuning {
@@ -50,9 +53,10 @@ impl InstanceTuning {
         in_turn(&self.memory, index).cloned().unwrap_or_default()
     }
 
-    /// Returns the share of the CPU time of an instance.
+    /// Returns the share of the CPU time of an instance. If one has a share, all have: weights count between control groups.
     pub fn weight(&self, index: usize) -> Option<u32> {
-        if index == 0 { self.observed_weight } else { self.others_weight }
+        let own = if index == 0 { self.observed_weight } else { self.others_weight };
+        self.has_weights().then(|| own.unwrap_or(USUAL_WEIGHT))
     }
 
     /// Whether any instance has a share of the CPU time.
@@ -86,7 +90,7 @@ mod tests {
     #[test]
     fn the_observed_instance_has_a_weight_of_its_own() {
         let tuning = InstanceTuning { observed_weight: Some(400), ..InstanceTuning::default() };
-        assert_eq!([tuning.weight(0), tuning.weight(1)], [Some(400), None]);
-        assert!(tuning.has_weights() && !InstanceTuning::default().has_weights());
+        assert_eq!([tuning.weight(0), tuning.weight(1)], [Some(400), Some(100)]);
+        assert_eq!(InstanceTuning::default().weight(0), None);
     }
 }

@@ -14,7 +14,7 @@ use manycore_study::{
     compare::VariantSpec,
     variant::{VariantText, is_key, set_item, split_items},
 };
-use manycore_topology::{CpuSet, Machine, TopologyDistance};
+use manycore_topology::{CpuId, CpuSet, Machine, TopologyDistance};
 use std::{collections::BTreeSet, str::FromStr, sync::Arc};
 
 /// The beginnings of items that only `density` has.
@@ -229,18 +229,21 @@ fn target_of(device: &str, text: &str, machine: &Machine, places: &[CpuSet]) -> 
     }
 }
 
-/// Returns the CPU that is nearest to the first CPU of each place, without the CPUs of all places.
+/// Returns a CPU for each place: the nearest to its first CPU that no place has and that was not chosen before. There are
+/// fewer where too few CPUs are left.
 fn beside(machine: &Machine, places: &[CpuSet]) -> Outcome<CpuSet> {
     let taken: CpuSet = places.iter().flat_map(CpuSet::iter).collect();
-    let left = machine.usable().difference(&taken);
-    let nearest = |place: &CpuSet| {
-        let first = place.first()?;
-        left.iter().min_by_key(|&cpu| {
+    let mut left: BTreeSet<CpuId> = machine.usable().difference(&taken).iter().collect();
+    let mut found = CpuSet::default();
+    for first in places.iter().filter_map(CpuSet::first) {
+        let distance = |cpu: CpuId| {
             let distance = TopologyDistance::between(machine, first, cpu);
-            (TopologyDistance::ALL.iter().position(|one| *one == distance), cpu)
-        })
-    };
-    let found: CpuSet = places.iter().filter_map(nearest).collect();
+            (TopologyDistance::ALL.iter().position(|one| *one == distance), cpu.abs_diff(first), cpu)
+        };
+        let Some(nearest) = left.iter().copied().min_by_key(|&cpu| distance(cpu)) else { break };
+        left.remove(&nearest);
+        found.insert(nearest);
+    }
     if found.is_empty() {
         let why = "beside needs a placement of the instances that leaves CPUs free, such as place=cpus=0,2,4";
         return Err(Failure::input(why));
@@ -303,10 +306,12 @@ mod tests {
     #[test]
     fn beside_is_the_nearest_cpu_that_no_instance_has() {
         let machine = SyntheticMachine::server().record().machine;
-        let places = ["0", "4"].map(|cpus| cpus.parse().unwrap());
-        let found = beside(&machine, &places).unwrap();
-        assert_eq!(found.len(), 2, "{found}");
-        assert!(!found.contains(0) && !found.contains(4));
+        let of = |places: &[&str]| {
+            let places: Vec<CpuSet> = places.iter().map(|cpus| cpus.parse().unwrap()).collect();
+            beside(&machine, &places).unwrap().to_string()
+        };
+        assert_eq!(of(&["0", "2"]), "1,3");
+        assert_eq!(of(&["0-1", "3"]), "2,4");
         let all = [machine.usable()];
         assert!(beside(&machine, &all).unwrap_err().message().contains("leaves CPUs free"));
     }
