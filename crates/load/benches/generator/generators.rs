@@ -78,17 +78,14 @@ impl Generator {
 
     /// Sends requests at a rate at equal distances, or in a closed loop, for about so many seconds.
     pub fn run(self, server: &dyn Server, cpus: [CpuId; 2], rate: Option<f64>, seconds: f64) -> Outcome {
-        let (before, begin, all) =
-            (server.cpu_ns(), Instant::now(), busy(cpus).saturating_sub(known_cpu(server)));
-        let cpu = cpus[0];
-        let mut outcome = match self {
+        let (cpu, before, begin) = (cpus[0], server.cpu_ns(), Instant::now());
+        let (mut outcome, others) = beside(server, cpus, || match self {
             Self::Redis => ours(server, cpu, rate, seconds, Template::redis(&["PING"], 1)),
             Self::Http => ours(server, cpu, rate, seconds, Template::http("127.0.0.1", "/index.html", 1)),
             _ => self.other(server, cpu, rate, seconds),
-        };
-        let share = |cpu: Duration| cpu.as_secs_f64() / begin.elapsed().as_secs_f64();
-        outcome.server = share(Duration::from_nanos(server.cpu_ns() - before));
-        outcome.others = share(busy(cpus).saturating_sub(known_cpu(server)).saturating_sub(all));
+        });
+        outcome.server = (server.cpu_ns() - before) as f64 / begin.elapsed().as_nanos() as f64;
+        outcome.others = others;
         outcome
     }
 
@@ -136,6 +133,14 @@ impl Generator {
         let cpu_us = cpu.as_secs_f64() * 1e6 / (found.rate * elapsed.as_secs_f64());
         Outcome { cpu_us, kept, ..found }
     }
+}
+
+/// Returns what `run` returns, and the CPU time that other programs got meanwhile on the CPUs, for each second.
+pub fn beside<T>(server: &dyn Server, cpus: [CpuId; 2], run: impl FnOnce() -> T) -> (T, f64) {
+    let others = || busy(cpus).saturating_sub(known_cpu(server));
+    let (before, begin) = (others(), Instant::now());
+    let value = run();
+    (value, others().saturating_sub(before).as_secs_f64() / begin.elapsed().as_secs_f64())
 }
 
 /// Returns the time for which the CPUs were busy, in steps of 10 ms, or belonged to other virtual machines.

@@ -1,7 +1,8 @@
 //! The load generator beside redis-benchmark, `memtier_benchmark` and wrk2, with 40 connections. The generator has one CPU,
 //! the server another. Runs of all generators are interleaved in rounds.
 //!
-//! A run is repeated if other programs used the two CPUs meanwhile, until this has taken `PATIENCE` seconds.
+//! A run begins when no other program uses the two CPUs, and is repeated if one did meanwhile, until this has taken `PATIENCE`
+//! seconds.
 //!
 //! Usage: `generator [PART...]`; parts are `capacity`, `known`, `equal` and `stall`. `ROUNDS` is the number of rounds. The
 //! programs `memtier_benchmark` and wrk2 are in `PATH`, or where `MEMTIER` and `WRK2` say.
@@ -11,7 +12,7 @@ mod generators;
 mod outcome;
 mod servers;
 
-use generators::{CONNECTIONS, Generator};
+use generators::{CONNECTIONS, Generator, beside};
 use manycore_linux::affinity::allowed;
 use manycore_stats::Estimate;
 use manycore_text::units::interval;
@@ -46,7 +47,7 @@ struct Bench {
     /// CPUs of the generator and of the server.
     cpus: [CpuId; 2],
     rounds: usize,
-    /// The time that is left for runs that are repeated.
+    /// The time that is left for waiting, and for runs that are repeated.
     patience: Cell<Duration>,
 }
 
@@ -246,16 +247,20 @@ impl Bench {
         runs
     }
 
-    /// Runs a generator, again if other programs have disturbed it.
+    /// Runs a generator while other programs use no CPU, and again if they have used some meanwhile.
     fn run(&self, generator: Generator, server: &dyn Server, rate: Option<f64>, seconds: f64) -> Outcome {
         loop {
             let begin = Instant::now();
+            let pause = || thread::sleep(Duration::from_millis(500));
+            while begin.elapsed() < self.patience.get() && beside(server, self.cpus, pause).1 > OTHERS {}
+            let waited = begin.elapsed();
             let run = generator.run(server, self.cpus, rate, seconds);
-            if run.others <= OTHERS || self.patience.get().is_zero() {
+            let is_over = waited >= self.patience.get();
+            let lost = if run.others <= OTHERS { waited } else { begin.elapsed() };
+            self.patience.set(self.patience.get().saturating_sub(lost));
+            if run.others <= OTHERS || is_over {
                 return run;
             }
-            thread::sleep(Duration::from_secs(1));
-            self.patience.set(self.patience.get().saturating_sub(begin.elapsed()));
         }
     }
 }

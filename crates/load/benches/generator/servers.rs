@@ -5,7 +5,7 @@ use manycore_linux::{
     clock::{cpu_ns, process_cpu_ns},
 };
 use manycore_topology::{CpuId, CpuSet};
-use rustix::event::epoll;
+use rustix::{event::epoll, time::Timespec};
 use std::{
     collections::VecDeque,
     fs,
@@ -125,7 +125,7 @@ impl Behaviour {
     }
 }
 
-/// A server in a thread that never sleeps, so that its times are exact. It speaks as much of redis and HTTP as generators
+/// A server in a thread that never sleeps while it has connections, so that its times are exact. It speaks as much of redis and HTTP as generators
 /// need. It ends with the value.
 pub struct Known {
     address: SocketAddr,
@@ -192,7 +192,8 @@ fn serve(listener: &TcpListener, behaviour: Behaviour, stop: &AtomicBool) {
     add(listener, LISTENER);
     let mut connections: Vec<Option<TcpStream>> = Vec::new();
     let (mut due, mut events) = (VecDeque::<Due>::new(), Vec::with_capacity(256));
-    let now = rustix::time::Timespec::default();
+    let (now, later) = (Timespec::default(), Timespec { tv_sec: 0, tv_nsec: 10_000_000 });
+    let mut open = 0;
     let mut stalls = behaviour.stall.map(|(period, length)| (Instant::now() + period, period, length));
     while !stop.load(Ordering::Acquire) {
         if let Some((begin, period, length)) = &mut stalls
@@ -204,7 +205,12 @@ fn serve(listener: &TcpListener, behaviour: Behaviour, stop: &AtomicBool) {
             *begin += *period;
         }
         events.clear();
-        epoll::wait(&poll, rustix::buffer::spare_capacity(&mut events), Some(&now)).expect("events");
+        epoll::wait(
+            &poll,
+            rustix::buffer::spare_capacity(&mut events),
+            Some(if open > 0 { &now } else { &later }),
+        )
+        .expect("events");
         for event in &events {
             let index = event.data.u64();
             if index == LISTENER {
@@ -212,6 +218,7 @@ fn serve(listener: &TcpListener, behaviour: Behaviour, stop: &AtomicBool) {
                     stream.set_nodelay(true).and_then(|()| stream.set_nonblocking(true)).expect("a stream");
                     add(&stream, connections.len() as u64);
                     connections.push(Some(stream));
+                    open += 1;
                 }
                 continue;
             }
@@ -222,6 +229,7 @@ fn serve(listener: &TcpListener, behaviour: Behaviour, stop: &AtomicBool) {
             } else {
                 // Closing removes it from epoll.
                 connections[connection] = None;
+                open -= 1;
             }
         }
         while due.front().is_some_and(|reply| reply.at <= Instant::now())
