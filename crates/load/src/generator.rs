@@ -34,9 +34,11 @@ const GRACE: Duration = Duration::from_secs(1);
 const CONNECT: Duration = Duration::from_secs(5);
 /// Requests that are handed to connections before these run.
 const BATCH: usize = 32;
-/// The thread wakes up so long before a request, which is about as long as a wake-up takes, and looks for replies until the
-/// request's time. It does not sleep for less.
-const WAKE_UP_NS: u64 = 30_000;
+/// The thread ends its sleep before a request by its typical delay of wake-ups, at most this, and looks for replies until the
+/// request's time. More would take CPU time from a server on the same CPU.
+const LONGEST_WAKE_UP_NS: u64 = 50_000;
+/// By how much one wake-up changes the typical delay, which is thus a median.
+const WAKE_UP_STEP_NS: u64 = 250;
 
 /// What to send, where, and when.
 #[derive(Clone, Debug)]
@@ -188,7 +190,7 @@ impl Shared {
     /// Hands each request to a free connection at its time, until there are no more.
     async fn hand_in_time(&self) -> io::Result<()> {
         let timer = Timer::new()?;
-        let mut handed = 0;
+        let (mut handed, mut wake_up) = (0, 0);
         while let Some(intended) = self.peek() {
             let left = intended.saturating_sub(self.now());
             if self.free.get() == 0 {
@@ -199,10 +201,18 @@ impl Shared {
                 if handed % BATCH == 0 {
                     task::yield_now().await;
                 }
-            } else if left <= WAKE_UP_NS {
+            } else if left <= wake_up {
                 self.look_for_replies().await;
             } else {
-                timer.wait_until(self.began + Duration::from_nanos(intended - WAKE_UP_NS)).await?;
+                let moment = intended - wake_up;
+                timer.wait_until(self.began + Duration::from_nanos(moment)).await?;
+                let is_longer = self.now().saturating_sub(moment) > wake_up;
+                wake_up = if is_longer {
+                    wake_up + WAKE_UP_STEP_NS
+                } else {
+                    wake_up.saturating_sub(WAKE_UP_STEP_NS)
+                };
+                wake_up = wake_up.min(LONGEST_WAKE_UP_NS);
             }
         }
         Ok(())
@@ -213,7 +223,7 @@ impl Shared {
         task::yield_now().await;
         if self.replies.get() == replies {
             // More than this is no CPU time: another thread has run.
-            let idle = (self.now() - begin).min(WAKE_UP_NS);
+            let idle = (self.now() - begin).min(LONGEST_WAKE_UP_NS);
             self.idle_ns.set(self.idle_ns.get() + idle);
         }
     }

@@ -22,7 +22,7 @@ pub struct LoadResult {
     /// The first error that a server replied, or of a connection.
     pub first_failure: Option<String>,
     /// CPU time of the generating thread, without the time in which it looked for replies and there were none. It does that
-    /// before requests whose time comes within 30 us, as a wake-up takes about as long.
+    /// before requests whose time comes within its typical delay of a wake-up.
     pub cpu: Duration,
     /// Nanoseconds from the intended start to the end of the reply.
     pub latency: Histogram<u64>,
