@@ -205,12 +205,9 @@ fn serve(listener: &TcpListener, behaviour: Behaviour, stop: &AtomicBool) {
             *begin += *period;
         }
         events.clear();
-        epoll::wait(
-            &poll,
-            rustix::buffer::spare_capacity(&mut events),
-            Some(if open > 0 { &now } else { &later }),
-        )
-        .expect("events");
+        let timeout = if open > 0 { &now } else { &later };
+        // It may be interrupted. Then there are no events.
+        let _count = epoll::wait(&poll, rustix::buffer::spare_capacity(&mut events), Some(timeout));
         for event in &events {
             let index = event.data.u64();
             if index == LISTENER {
