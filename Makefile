@@ -88,6 +88,7 @@ bench: build
 	cargo bench --locked --bench run
 	cargo bench --locked --bench settings
 	cargo bench --locked -p manycore-sched --bench choice
+	cargo bench --locked -p manycore-load --bench generator
 	cargo bench --locked --manifest-path crates/percpu/peers/Cargo.toml --target-dir target/peers
 	cargo bench --locked --bench contention
 	cargo bench --locked --bench stream

@@ -45,18 +45,19 @@ impl Arrivals {
     }
 }
 
-/// The intended times of requests, in nanoseconds since the begin. Endless.
+/// The intended times of requests before an end, in nanoseconds since the begin. None in a closed loop.
 #[derive(Clone, Debug)]
 pub(crate) struct Schedule {
     arrivals: Arrivals,
     /// Not rounded, so that no error adds up.
     at_ns: f64,
+    end_ns: u64,
     random: Xoshiro256PlusPlus,
 }
 
 impl Schedule {
-    pub(crate) fn new(arrivals: Arrivals, seed: u64) -> Self {
-        Self { arrivals, at_ns: 0.0, random: Xoshiro256PlusPlus::seed_from_u64(seed) }
+    pub(crate) fn new(arrivals: Arrivals, seed: u64, end_ns: u64) -> Self {
+        Self { arrivals, at_ns: 0.0, end_ns, random: Xoshiro256PlusPlus::seed_from_u64(seed) }
     }
 }
 
@@ -67,9 +68,9 @@ impl Iterator for Schedule {
         self.at_ns += match self.arrivals {
             Arrivals::Poisson { per_second } => -(1.0 - self.random.random::<f64>()).ln() * 1e9 / per_second,
             Arrivals::Constant { per_second } => 1e9 / per_second,
-            Arrivals::Closed => 0.0,
+            Arrivals::Closed => return None,
         };
-        Some(self.at_ns as u64)
+        Some(self.at_ns as u64).filter(|&at| at < self.end_ns)
     }
 }
 
@@ -79,13 +80,15 @@ mod tests {
 
     #[test]
     fn constant_arrivals_have_equal_distances_and_no_rounding_error() {
-        let times: Vec<u64> = Schedule::new(Arrivals::Constant { per_second: 3.0 }, 1).take(3000).collect();
+        let times: Vec<u64> =
+            Schedule::new(Arrivals::Constant { per_second: 3.0 }, 1, 1_000_000_000_001).collect();
         assert_eq!((times[0], times[2], times[2999]), (333_333_333, 1_000_000_000, 1_000_000_000_000));
+        assert_eq!((times.len(), Schedule::new(Arrivals::Closed, 1, u64::MAX).count()), (3000, 0));
     }
 
     #[test]
     fn poisson_arrivals_have_the_rate_and_the_scatter_of_a_poisson_process() {
-        let schedule = Schedule::new(Arrivals::Poisson { per_second: 1000.0 }, 7);
+        let schedule = Schedule::new(Arrivals::Poisson { per_second: 1000.0 }, 7, u64::MAX);
         let seconds = 1000;
         let mut counts = vec![0f64; seconds];
         for time in schedule {

@@ -14,6 +14,7 @@ use std::{
     cell::{Cell, RefCell},
     collections::VecDeque,
     io,
+    iter::Peekable,
     net::SocketAddr,
     rc::Rc,
     time::{Duration, Instant},
@@ -33,6 +34,11 @@ const GRACE: Duration = Duration::from_secs(1);
 const CONNECT: Duration = Duration::from_secs(5);
 /// Requests that are handed to connections before these run.
 const BATCH: usize = 32;
+/// The thread ends its sleep before a request by its typical delay of wake-ups, at most this, and looks for replies until the
+/// request's time. More would take CPU time from a server on the same CPU.
+const LONGEST_WAKE_UP_NS: u64 = 50_000;
+/// By how much one wake-up changes the typical delay, which is thus a median.
+const WAKE_UP_STEP_NS: u64 = 250;
 
 /// What to send, where, and when.
 #[derive(Clone, Debug)]
@@ -107,7 +113,7 @@ async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
 #[derive(Clone, Copy, Debug)]
 struct Job {
     intended: u64,
-    /// The part of the time since then that passed before the generator handed it to the connections.
+    /// The time since then that passed although a connection was free.
     late: u64,
 }
 
@@ -115,7 +121,19 @@ struct Job {
 struct Shared {
     request: LoadRequest,
     began: Instant,
-    jobs: RefCell<VecDeque<Job>>,
+    /// Requests that no connection has yet.
+    upcoming: RefCell<Peekable<Schedule>>,
+    /// Those that are handed to free connections.
+    jobs: RefCell<VecDeque<u64>>,
+    /// Connections that wait for a request, without those that get one of `jobs`.
+    free: Cell<usize>,
+    /// Requests that were intended before this moment were late although a connection was free.
+    late_until: Cell<u64>,
+    /// Replies and failures.
+    replies: Cell<u64>,
+    /// CPU time in which this thread looked for replies and there were none.
+    idle_ns: Cell<u64>,
+    has_free: Notify,
     arrived: Notify,
     has_ended: Cell<bool>,
     /// The request of each connection that waits for its reply.
@@ -125,10 +143,18 @@ struct Shared {
 
 impl Shared {
     fn new(request: &LoadRequest) -> Self {
+        let end = (request.warm_up + request.duration).as_nanos() as u64;
+        let upcoming = Schedule::new(request.arrivals, request.seed, end);
         Self {
             request: request.clone(),
             began: Instant::now(),
+            upcoming: RefCell::new(upcoming.peekable()),
             jobs: RefCell::default(),
+            free: Cell::new(0),
+            late_until: Cell::new(0),
+            replies: Cell::new(0),
+            idle_ns: Cell::new(0),
+            has_free: Notify::new(),
             arrived: Notify::new(),
             has_ended: Cell::new(false),
             waiting: RefCell::new(vec![None; request.connections]),
@@ -140,66 +166,118 @@ impl Shared {
         self.began.elapsed().as_nanos() as u64
     }
 
-    /// Whether a request counts.
-    fn counts(&self, job: Job) -> bool {
-        job.intended >= self.request.warm_up.as_nanos() as u64
+    /// Whether a request that is intended at that time counts.
+    fn counts(&self, intended: u64) -> bool {
+        intended >= self.request.warm_up.as_nanos() as u64
     }
 
-    /// Hands each request to the connections at its time, until the end.
+    /// Hands requests to free connections until the end.
     async fn send(&self) -> io::Result<()> {
-        let end = (self.request.warm_up + self.request.duration).as_nanos() as u64;
-        let timer = Timer::new()?;
+        let duration = self.request.warm_up + self.request.duration;
         if self.request.arrivals == Arrivals::Closed {
-            timer.wait_until(self.began + Duration::from_nanos(end)).await?;
+            Timer::new()?.wait_until(self.began + duration).await?;
         } else {
-            let mut handed = 0;
-            for intended in Schedule::new(self.request.arrivals, self.request.seed).take_while(|&at| at < end)
-            {
-                while self.now() < intended {
-                    handed = 0;
-                    timer.wait_until(self.began + Duration::from_nanos(intended)).await?;
-                }
-                self.hand(intended);
-                handed += 1;
-                if handed % BATCH == 0 {
-                    task::yield_now().await;
-                }
-            }
+            let left = duration.saturating_sub(self.began.elapsed());
+            // While no connection is free, each that becomes free takes its next request itself.
+            time::timeout(left, self.hand_in_time()).await.unwrap_or(Ok(()))?;
+            while self.free.get() > 0 && self.hand() {}
         }
         self.has_ended.set(true);
         self.arrived.notify_waiters();
         Ok(())
     }
 
-    fn hand(&self, intended: u64) {
-        let job = Job { intended, late: self.now() - intended };
-        if self.counts(job) {
+    /// Hands each request to a free connection at its time, until there are no more.
+    async fn hand_in_time(&self) -> io::Result<()> {
+        let timer = Timer::new()?;
+        let (mut handed, mut wake_up) = (0, 0);
+        while let Some(intended) = self.peek() {
+            let left = intended.saturating_sub(self.now());
+            if self.free.get() == 0 {
+                self.has_free.notified().await;
+            } else if left == 0 {
+                self.hand();
+                handed += 1;
+                if handed % BATCH == 0 {
+                    task::yield_now().await;
+                }
+            } else if left <= wake_up {
+                self.look_for_replies().await;
+            } else {
+                let moment = intended - wake_up;
+                timer.wait_until(self.began + Duration::from_nanos(moment)).await?;
+                let is_longer = self.now().saturating_sub(moment) > wake_up;
+                wake_up = if is_longer {
+                    wake_up + WAKE_UP_STEP_NS
+                } else {
+                    wake_up.saturating_sub(WAKE_UP_STEP_NS)
+                };
+                wake_up = wake_up.min(LONGEST_WAKE_UP_NS);
+            }
+        }
+        Ok(())
+    }
+
+    async fn look_for_replies(&self) {
+        let (begin, replies) = (self.now(), self.replies.get());
+        task::yield_now().await;
+        if self.replies.get() == replies {
+            // More than this is no CPU time: another thread has run.
+            let idle = (self.now() - begin).min(LONGEST_WAKE_UP_NS);
+            self.idle_ns.set(self.idle_ns.get() + idle);
+        }
+    }
+
+    fn peek(&self) -> Option<u64> {
+        self.upcoming.borrow_mut().peek().copied()
+    }
+
+    /// Takes the next request if its time has come.
+    fn take_due(&self) -> Option<u64> {
+        let now = self.now();
+        let intended = self.upcoming.borrow_mut().next_if(|&at| at <= now)?;
+        if self.free.get() > 0 {
+            self.late_until.set(now);
+        }
+        if self.counts(intended) {
             self.result.borrow_mut().intended += 1;
         }
-        self.jobs.borrow_mut().push_back(job);
+        Some(intended)
+    }
+
+    /// Hands the next request to a free connection. Returns whether its time has come.
+    fn hand(&self) -> bool {
+        let Some(intended) = self.take_due() else { return false };
+        self.jobs.borrow_mut().push_back(intended);
+        self.free.set(self.free.get() - 1);
         self.arrived.notify_one();
+        true
     }
 
     /// Waits for the next request; `None` at the end.
     async fn next(&self) -> Option<Job> {
-        let mut was_free = false;
+        if self.request.arrivals == Arrivals::Closed {
+            let intended = self.now();
+            if !self.has_ended.get() && self.counts(intended) {
+                self.result.borrow_mut().intended += 1;
+            }
+            return (!self.has_ended.get()).then_some(Job { intended, late: 0 });
+        }
         loop {
-            if self.request.arrivals == Arrivals::Closed {
-                let job = (!self.has_ended.get()).then(|| Job { intended: self.now(), late: 0 });
-                if job.is_some_and(|job| self.counts(job)) {
-                    self.result.borrow_mut().intended += 1;
-                }
-                return job;
+            // A free connection gets it later than intended only because of this thread.
+            let handed = self.jobs.borrow_mut().pop_front();
+            if let Some(intended) = handed {
+                return Some(Job { intended, late: self.now() - intended });
             }
-            if let Some(job) = self.jobs.borrow_mut().pop_front() {
-                // A free connection gets it later than intended only because of this thread.
-                let late = if was_free { self.now() - job.intended } else { job.late };
-                return Some(Job { late, ..job });
+            // It may be late because of this thread, or because no connection was free.
+            if let Some(intended) = self.take_due() {
+                return Some(Job { intended, late: self.late_until.get().saturating_sub(intended) });
             }
-            if self.has_ended.get() {
+            if self.has_ended.get() || self.peek().is_none() {
                 return None;
             }
-            was_free = true;
+            self.free.set(self.free.get() + 1);
+            self.has_free.notify_one();
             self.arrived.notified().await;
         }
     }
@@ -208,12 +286,16 @@ impl Shared {
     fn end(&self, cpu: Duration) -> LoadResult {
         let mut result = self.result.borrow().clone();
         let now = self.now();
-        let waiting = self.waiting.borrow();
-        for job in self.jobs.borrow().iter().chain(waiting.iter().flatten()).filter(|job| self.counts(**job))
-        {
+        let unsent: Vec<u64> = self.upcoming.borrow_mut().by_ref().filter(|&at| self.counts(at)).collect();
+        result.intended += unsent.len() as u64;
+        let (handed, waiting) = (self.jobs.borrow(), self.waiting.borrow());
+        let waiting = waiting.iter().flatten().map(|job| job.intended);
+        let taken = handed.iter().copied().chain(waiting).filter(|&at| self.counts(at));
+        for intended in taken.chain(unsent) {
             result.unanswered += 1;
-            result.latency.saturating_record(now - job.intended);
+            result.latency.saturating_record(now - intended);
         }
+        let cpu = cpu.saturating_sub(Duration::from_nanos(self.idle_ns.get()));
         LoadResult { elapsed: self.request.duration, cpu, ..result }
     }
 }
@@ -240,11 +322,12 @@ impl Connection {
             shared.waiting.borrow_mut()[self.index] = Some(job);
             let replied = self.exchange().await;
             shared.waiting.borrow_mut()[self.index] = None;
+            shared.replies.set(shared.replies.get() + 1);
             if replied.is_err() {
                 self.stream = None;
                 self.input.clear();
             }
-            if !shared.counts(job) {
+            if !shared.counts(job.intended) {
                 continue;
             }
             let latency = shared.now() - job.intended;

@@ -21,7 +21,8 @@ pub struct LoadResult {
     pub unanswered: u64,
     /// The first error that a server replied, or of a connection.
     pub first_failure: Option<String>,
-    /// CPU time of the generating thread.
+    /// CPU time of the generating thread, without the time in which it looked for replies and there were none. It does that
+    /// before requests whose time comes within its typical delay of a wake-up.
     pub cpu: Duration,
     /// Nanoseconds from the intended start to the end of the reply.
     pub latency: Histogram<u64>,
