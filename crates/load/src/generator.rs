@@ -10,6 +10,7 @@ use crate::{
 use manycore_linux::clock::thread_cpu;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use serde::{Deserialize, Serialize};
 use std::{
     cell::{Cell, RefCell},
     collections::VecDeque,
@@ -35,7 +36,7 @@ const CONNECT: Duration = Duration::from_secs(5);
 const BATCH: usize = 32;
 
 /// What to send, where, and when.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadRequest {
     /// The server.
     pub address: SocketAddr,

@@ -1,13 +1,15 @@
 //! What a load measured.
 
+use crate::batch::histogram;
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Largest latency that is recorded as it is, in nanoseconds: an hour. Longer ones count as this.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
 /// What a load measured, without its warm-up.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LoadResult {
     /// How long requests were sent.
     pub elapsed: Duration,
@@ -24,9 +26,11 @@ pub struct LoadResult {
     /// CPU time of the generating thread.
     pub cpu: Duration,
     /// Nanoseconds from the intended start to the end of the reply.
+    #[serde(with = "histogram")]
     pub latency: Histogram<u64>,
     /// Nanoseconds by which a request was sent too late although a connection was free: the generator's own part of the
     /// latency.
+    #[serde(with = "histogram")]
     pub own: Histogram<u64>,
 }
 
