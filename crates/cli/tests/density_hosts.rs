@@ -14,6 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::{
     fs,
+    io::Read,
     net::TcpListener,
     os::unix::fs::symlink,
     process::{Child, Command, Output},
@@ -172,6 +173,21 @@ fn nothing_is_left_on_the_host_after_an_interruption() {
     let mut running = host.loading();
     kill_process(Pid::from_child(&running), Signal::INT).unwrap();
     assert_eq!(running.wait().unwrap().code(), Some(130));
+    host.wait_until_nothing_is_left();
+}
+
+/// It ends the measurement: a number of instances does not fail because of it.
+#[test]
+fn a_connection_that_ends_is_an_error() {
+    let Some(host) = TestHost::start(6) else { return };
+    let mut running = host.loading();
+    let socket = format!("-M\0-N\0-S\0{}", host.home.path("tmp").display());
+    let [master] = TestHost::with(&socket)[..] else { panic!("there is one connection") };
+    kill_process(Pid::from_raw(master as i32).unwrap(), Signal::KILL).unwrap();
+    assert_eq!(running.wait().unwrap().code(), Some(4));
+    let mut said = String::new();
+    running.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(said.contains("the connection to load-host has ended"), "{said}");
     host.wait_until_nothing_is_left();
 }
 

@@ -20,7 +20,7 @@ use manycore_linux::{
     child::StartPlacement,
     job::{self, Job},
 };
-use manycore_remote::supervised;
+use manycore_remote::{last_line, supervised};
 use manycore_topology::CpuSet;
 use std::{
     io::{self, PipeWriter},
@@ -207,7 +207,7 @@ impl<'a> RunningClients<'a> {
             }
             program = format!("{program} on {}", connection.host());
         }
-        Err(Error::Client { index, program, why: format!("{}: {}", usage.status, job.last_stderr_line()) })
+        Err(Error::Client { index, program, why: format!("{}: {}", usage.status, last_line(job)) })
     }
 
     /// Ends the clients on other hosts, and waits for that. Those on this machine are killed when they are dropped.

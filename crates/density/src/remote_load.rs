@@ -10,7 +10,7 @@ use manycore_load::{
     LoadResult,
     batch::{GO, LoadBatch, LoadReply, PlacedLoad, READY, SUBCOMMAND},
 };
-use manycore_remote::Error as RemoteError;
+use manycore_remote::{Error as RemoteError, last_line};
 use std::{
     io::{self, PipeWriter, Write},
     time::{Duration, Instant},
@@ -102,7 +102,7 @@ impl<'a> Generators<'a> {
     /// Returns why a process has ended too early.
     fn failure(&self, job: &Job, host: usize) -> Error {
         let connection = self.hosts.connection(host);
-        let lost = || RemoteError::Lost { host: connection.host().clone(), why: job.last_stderr_line() };
+        let lost = || RemoteError::Lost { host: connection.host().clone(), why: last_line(job) };
         connection.failure(job, self.hosts.generator(host)).unwrap_or_else(lost).into()
     }
 

@@ -28,4 +28,4 @@ mod ssh;
 pub use connection::{RemoteConnection, supervised};
 pub use error::{Error, Result};
 pub use host::{InvalidHost, RemoteHost};
-pub use run::RemoteOutput;
+pub use run::{RemoteOutput, last_line};

@@ -92,8 +92,8 @@ pub(crate) fn of_start(program: String, host: &crate::RemoteHost, source: io::Er
     Error::System { what: "cannot start the program that reaches a host", source }
 }
 
-/// Returns the last line of standard error that the command printed: srun adds how its task has ended.
-pub(crate) fn last_line(job: &Job) -> String {
+/// Returns the last line of standard error that a wrapped command printed, at most 300 characters. srun adds lines of its own.
+pub fn last_line(job: &Job) -> String {
     let text = job.stderr_tail();
     let is_own = |line: &&str| !line.trim().is_empty() && !line.starts_with("srun: ");
     let last = text.lines().rfind(is_own);

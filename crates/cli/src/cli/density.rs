@@ -157,7 +157,7 @@ pub struct LoadHostArgs {
     /// of the first instance has the first host alone
     #[arg(long, value_name = "HOST", value_delimiter = ',')]
     pub load_host: Vec<RemoteHost>,
-    /// Program manycore on the hosts of --load-host, for the loads redis: and `http:`
+    /// Program manycore on the hosts of --load-host, for --load redis: and `http:`
     #[arg(long, value_name = "PATH", default_value = "manycore", requires = "load_host")]
     pub load_program: String,
     /// Program that connects to the hosts of --load-host, with its options, such as 'ssh -F FILE'
