@@ -43,6 +43,9 @@ pub struct Density {
     /// Requests per second that a lone instance served in a closed loop, where that was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity: Option<f64>,
+    /// The hosts of the loads, with commas between. Absent where loads run on the measured machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load_hosts: Option<String>,
     /// The variants, the reference first.
     pub variants: Vec<VariantDensity>,
     /// The other variants relative to the first one.
@@ -155,6 +158,7 @@ pub(crate) fn evaluate(experiment: &Experiment) -> Option<Density> {
         most_pairs: options.samples,
         rate: number(parameter::RATE),
         capacity: number(parameter::CAPACITY),
+        load_hosts: parameter(parameter::LOAD_HOSTS).cloned(),
         differences: differences.unwrap_or_default(),
         variants,
     })

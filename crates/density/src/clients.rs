@@ -1,11 +1,13 @@
 //! Load generators of other programs, one for each instance.
 //!
 //! A slice lasts as long as the client of the observed instance. A client of another instance that ends earlier is started
-//! again, so that all instances are loaded during the whole slice; those that still run at its end are killed.
+//! again, so that all instances are loaded during the whole slice; those that still run at its end are killed. On another host
+//! they end with their standard input, and so with this process.
 
 use crate::{
     Error, Result,
-    load::{LoadOutcome, cpus_of},
+    hosts::{LoadHosts, cpus_of, place_of},
+    load::LoadOutcome,
     template::{CommandTemplate, InstanceValues},
 };
 use manycore_experiment::{
@@ -18,8 +20,10 @@ use manycore_linux::{
     child::StartPlacement,
     job::{self, Job},
 };
+use manycore_remote::{last_line, supervised};
 use manycore_topology::CpuSet;
 use std::{
+    io::{self, PipeWriter},
     net::SocketAddr,
     process::Command,
     time::{Duration, Instant, SystemTime},
@@ -29,6 +33,8 @@ use std::{
 const LONGEST: Duration = Duration::from_mins(30);
 /// How long a wait for clients takes at most before an interruption is noticed.
 const WAIT: Duration = Duration::from_millis(200);
+/// How long clients on other hosts may take to end after a slice.
+const END: Duration = Duration::from_secs(5);
 
 /// A client that is started for each instance.
 #[derive(Clone, Debug)]
@@ -36,6 +42,17 @@ pub struct ClientLoad {
     command: CommandTemplate,
     reader: MetricReader,
     model: Option<LoadModel>,
+    hosts: LoadHosts,
+}
+
+/// The clients of a slice. The first one is that of the observed instance.
+struct RunningClients<'a> {
+    load: &'a ClientLoad,
+    servers: &'a [SocketAddr],
+    cpus: &'a CpuSet,
+    jobs: Vec<Job>,
+    /// What ends a client on another host when it is closed.
+    inputs: Vec<Option<PipeWriter>>,
 }
 
 impl ClientLoad {
@@ -55,7 +72,16 @@ impl ClientLoad {
             })?,
         };
         let model = load_model(&reader, &words).map(|(_, model)| model);
-        Ok(Self { command: CommandTemplate::new(words)?, reader, model })
+        Ok(Self { command: CommandTemplate::new(words)?, reader, model, hosts: LoadHosts::default() })
+    }
+
+    /// Runs the clients on these hosts.
+    pub fn on(self, hosts: LoadHosts) -> Self {
+        Self { hosts, ..self }
+    }
+
+    pub(crate) fn hosts(&self) -> &LoadHosts {
+        &self.hosts
     }
 
     /// Returns its program.
@@ -68,20 +94,42 @@ impl ClientLoad {
         self.model
     }
 
-    fn start(&self, index: usize, server: SocketAddr, cpus: &CpuSet) -> Result<Job> {
-        let own = cpus_of(index, cpus);
+    fn start(&self, index: usize, server: SocketAddr, cpus: &CpuSet) -> Result<(Job, Option<PipeWriter>)> {
+        let own = cpus_of(index, cpus, self.hosts.count());
         let (port, address) = (server.port(), server.ip());
         let list = own.as_ref().map(ToString::to_string).unwrap_or_default();
-        let words =
-            self.command.words(&InstanceValues { index, port, address, cpus: list, name: String::new() });
+        let values = InstanceValues { index, port, address, cpus: list, name: String::new() };
+        let words = self.command.words(&values);
+        if !self.hosts.is_local() {
+            return self.start_remotely(index, words, own.as_ref());
+        }
         let start = StartPlacement { cpus: own, ..StartPlacement::default() };
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);
-        Job::start(&mut command, &start, true).map_err(|source| Error::Client {
+        let job = Job::start(&mut command, &start, true).map_err(|source| Error::Client {
             index,
             program: words[0].clone(),
             why: source.to_string(),
-        })
+        });
+        Ok((job?, None))
+    }
+
+    /// Starts a client on its host, bound to `cpus` of that host.
+    fn start_remotely(
+        &self,
+        index: usize,
+        words: Vec<String>,
+        cpus: Option<&CpuSet>,
+    ) -> Result<(Job, Option<PipeWriter>)> {
+        let bound = cpus.map(|cpus| ["taskset".to_owned(), "-c".to_owned(), cpus.to_string()]);
+        let words: Vec<String> = bound.into_iter().flatten().chain(words).collect();
+        let (host, session) = place_of(index, self.hosts.count());
+        let connection = self.hosts.connection(host);
+        let mut command = connection.command(session, &supervised(&words))?;
+        let (reader, input) =
+            io::pipe().map_err(|source| Error::System { what: "cannot create a pipe", source })?;
+        let job = Job::start_with_input(&mut command, &StartPlacement::default(), true, reader.into());
+        Ok((job.map_err(|source| connection.not_started(&command, source))?, Some(input)))
     }
 }
 
@@ -99,43 +147,83 @@ pub(crate) fn run(
     figure: LatencyFigure,
     cpus: &CpuSet,
 ) -> Result<Vec<LoadOutcome>> {
-    let (since, began) = (SystemTime::now(), Instant::now());
-    let mut jobs: Vec<Job> = Vec::new();
-    for (index, &server) in servers.iter().enumerate() {
-        jobs.push(load.start(index, server, cpus)?);
-    }
-    while jobs[0].ended().is_none() {
-        if interrupt::requested() {
-            return Err(Error::Interrupted);
-        }
-        if began.elapsed() > LONGEST {
-            return Err(Error::ClientTooLong { seconds: LONGEST.as_secs_f64() });
-        }
-        job::wait(&mut jobs, WAIT, &mut |_| {})
-            .map_err(|source| Error::System { what: "cannot wait for clients", source })?;
-        for (index, job) in jobs.iter_mut().enumerate().skip(1) {
-            if job.ended().is_some() {
-                check(index, job, load)?;
-                *job = load.start(index, servers[index], cpus)?;
-            }
-        }
-    }
-    check(0, &jobs[0], load)?;
-    let observed = outcome(load, &jobs[0], since, began.elapsed(), figure)?;
+    let since = SystemTime::now();
+    let (mut clients, began) = RunningClients::start(load, servers, cpus)?;
+    clients.wait(began)?;
+    let elapsed = began.elapsed();
+    clients.end()?;
+    let observed = outcome(load, &clients.jobs[0], since, elapsed, figure)?;
     let others = (1..servers.len()).map(|_| LoadOutcome::default());
     Ok(std::iter::once(observed).chain(others).collect())
 }
 
-/// Checks that a client that has ended has succeeded.
-fn check(index: usize, job: &Job, load: &ClientLoad) -> Result {
-    match job.ended() {
-        Some(usage) if !usage.status.success() => Err(Error::Client {
-            index,
-            program: load.command.program().to_owned(),
-            why: format!("{}: {}", usage.status, job.last_stderr_line()),
-        }),
-        _ => Ok(()),
+impl<'a> RunningClients<'a> {
+    /// Starts a client for each instance, that of the observed one last. Also returns when that was.
+    fn start(load: &'a ClientLoad, servers: &'a [SocketAddr], cpus: &'a CpuSet) -> Result<(Self, Instant)> {
+        let mut clients = Self { load, servers, cpus, jobs: Vec::new(), inputs: Vec::new() };
+        let mut began = Instant::now();
+        for (index, &server) in servers.iter().enumerate().rev() {
+            began = Instant::now();
+            let (job, input) = load.start(index, server, cpus)?;
+            clients.jobs.push(job);
+            clients.inputs.push(input);
+        }
+        clients.jobs.reverse();
+        clients.inputs.reverse();
+        Ok((clients, began))
     }
+
+    /// Waits until the client of the observed instance ends. Others that end are started again.
+    fn wait(&mut self, began: Instant) -> Result {
+        while self.jobs[0].ended().is_none() {
+            if interrupt::requested() {
+                return Err(Error::Interrupted);
+            }
+            if began.elapsed() > LONGEST {
+                return Err(Error::ClientTooLong { seconds: LONGEST.as_secs_f64() });
+            }
+            wait(&mut self.jobs)?;
+            for index in 1..self.jobs.len() {
+                if self.jobs[index].ended().is_some() {
+                    self.check(index)?;
+                    let (job, input) = self.load.start(index, self.servers[index], self.cpus)?;
+                    self.jobs[index] = job;
+                    self.inputs[index] = input;
+                }
+            }
+        }
+        self.check(0)
+    }
+
+    /// Checks that a client that has ended has succeeded.
+    fn check(&self, index: usize) -> Result {
+        let (job, program) = (&self.jobs[index], self.load.program());
+        let Some(usage) = job.ended().filter(|usage| !usage.status.success()) else { return Ok(()) };
+        let mut program = program.to_owned();
+        if !self.load.hosts.is_local() {
+            let connection = self.load.hosts.connection(place_of(index, self.load.hosts.count()).0);
+            if let Some(error) = connection.failure(job, &program) {
+                return Err(error.into());
+            }
+            program = format!("{program} on {}", connection.host());
+        }
+        Err(Error::Client { index, program, why: format!("{}: {}", usage.status, last_line(job)) })
+    }
+
+    /// Ends the clients on other hosts, and waits for that. Those on this machine are killed when they are dropped.
+    fn end(&mut self) -> Result {
+        let is_remote = self.inputs.iter().any(Option::is_some);
+        self.inputs.clear();
+        let end = Instant::now() + END;
+        while is_remote && Instant::now() < end && !wait(&mut self.jobs)? {}
+        Ok(())
+    }
+}
+
+/// Waits a while until a client exits or prints something. Returns whether all have exited.
+fn wait(jobs: &mut [Job]) -> Result<bool> {
+    job::wait(jobs, WAIT, &mut |_| {})
+        .map_err(|source| Error::System { what: "cannot wait for clients", source })
 }
 
 fn outcome(
@@ -160,7 +248,9 @@ fn outcome(
     };
     // The figures of a client that counted errors cannot be read.
     let failure = load.reader.read(&output).err().map(|error| error.to_string());
-    let cpu = job.ended().map(|usage| usage.cpu.as_secs_f64() / elapsed.as_secs_f64());
+    // The process here is not the client.
+    let usage = job.ended().filter(|_| load.hosts.is_local());
+    let cpu = usage.map(|usage| usage.cpu.as_secs_f64() / elapsed.as_secs_f64());
     Ok(LoadOutcome {
         figure_ms: requests.quantile(q),
         rate: requests.count as f64 / elapsed.as_secs_f64(),

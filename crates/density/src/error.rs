@@ -2,7 +2,8 @@
 
 use crate::memory::MemoryShortage;
 use manycore_control::{GroupError, setting::SettingError};
-use std::io;
+use manycore_remote::RemoteHost;
+use std::{io, net::IpAddr};
 
 /// Why a density could not be measured.
 #[derive(Debug, thiserror::Error)]
@@ -148,6 +149,31 @@ pub enum Error {
         reader: String,
         /// Why.
         why: String,
+    },
+    /// A host of loads cannot be reached, or a program is missing there.
+    #[error(transparent)]
+    Remote(#[from] manycore_remote::Error),
+    /// The generator on another host is another version of this program.
+    #[error(
+        "{program} on {host} is '{said}', and this is {wanted}: the load generator there must be the same version"
+    )]
+    GeneratorVersion {
+        /// Its name.
+        program: String,
+        /// The host.
+        host: RemoteHost,
+        /// What it printed as its version.
+        said: String,
+        /// The version that is needed.
+        wanted: &'static str,
+    },
+    /// Loads on another host cannot reach the instances.
+    #[error("instances serve on {address}, which does not lead from {host} to this machine")]
+    UnreachableAddress {
+        /// The address.
+        address: IpAddr,
+        /// The host of loads.
+        host: RemoteHost,
     },
     /// No pair of slices counted.
     #[error(

@@ -1,19 +1,23 @@
 //! The load of each instance during a slice: the generator of this program, or a client that is started for each instance.
 
 use crate::{
-    Error, Result,
+    Result,
     clients::{self, ClientLoad},
+    hosts::{self, LoadHosts},
+    remote_load,
 };
 use manycore_experiment::{
     metric::LoadModel,
     record::{RequestTimes, parameter},
     tail_bound::LatencyFigure,
 };
-use manycore_linux::affinity;
-use manycore_load::{Arrivals, LoadRequest, LoadResult, Template};
+use manycore_load::{
+    Arrivals, LoadRequest, LoadResult, Template,
+    batch::{LoadBatch, PlacedLoad},
+};
 use manycore_topology::CpuSet;
 use rand::{Rng, RngExt};
-use std::{net::SocketAddr, thread, time::Duration};
+use std::{net::SocketAddr, time::Duration};
 
 /// Nanoseconds of a millisecond.
 const MS: f64 = 1e6;
@@ -32,6 +36,8 @@ pub enum InstanceLoad {
         template: Template,
         /// Connections to each instance.
         connections: usize,
+        /// Where it runs.
+        hosts: LoadHosts,
     },
     /// A client for each instance.
     Clients(ClientLoad),
@@ -104,6 +110,19 @@ fn request_times(result: &LoadResult) -> Option<RequestTimes> {
 impl InstanceLoad {
     /// Returns what describes it in a record.
     pub(crate) fn parameters(&self) -> Vec<(&'static str, String)> {
+        let hosts = Some(self.hosts()).filter(|hosts| !hosts.is_local());
+        let hosts = hosts.map(|hosts| (parameter::LOAD_HOSTS, hosts.names()));
+        self.generator_parameters().into_iter().chain(hosts).collect()
+    }
+
+    fn hosts(&self) -> &LoadHosts {
+        match self {
+            Self::Generator { hosts, .. } => hosts,
+            Self::Clients(load) => load.hosts(),
+        }
+    }
+
+    fn generator_parameters(&self) -> Vec<(&'static str, String)> {
         match self {
             Self::Generator { connections, .. } => vec![
                 (parameter::CONNECTIONS, connections.to_string()),
@@ -118,10 +137,11 @@ impl InstanceLoad {
     }
 
     /// Loads all instances at the same time. The first one is the observed one. Its load is bound to the first of
-    /// `cpus`, and the others to the rest; nothing is bound if there are none.
+    /// `cpus`, and the others to the rest; nothing is bound if there are none. These are CPUs of the hosts of the loads. With
+    /// several hosts, the observed load has one of its own, and all loads have all of `cpus`.
     ///
     /// # Errors
-    /// [`Error::Load`]: a server does not accept connections; those of clients.
+    /// [`crate::Error::Load`]: a server does not accept connections; [`crate::Error::Remote`]; those of clients.
     pub fn run(
         &self,
         servers: &[SocketAddr],
@@ -133,8 +153,10 @@ impl InstanceLoad {
     ) -> Result<Vec<LoadOutcome>> {
         let arrivals = Arrivals::Poisson { per_second };
         match self {
-            Self::Generator { template, connections } => {
-                let request = |address: &SocketAddr| LoadRequest {
+            Self::Generator { template, connections, hosts } => {
+                // The observed load has a CPU or a host of its own then.
+                let is_alone = cpus.len() > 1 || !hosts.is_local();
+                let request = |(index, address): (usize, &SocketAddr)| LoadRequest {
                     address: *address,
                     template: template.clone(),
                     connections: *connections,
@@ -142,9 +164,10 @@ impl InstanceLoad {
                     warm_up: times.settle,
                     duration: times.length,
                     seed: random.random(),
+                    polls: is_alone && index == 0,
                 };
-                let requests: Vec<LoadRequest> = servers.iter().map(request).collect();
-                let results = generate(&requests, cpus)?;
+                let requests: Vec<LoadRequest> = servers.iter().enumerate().map(request).collect();
+                let results = generate(hosts, requests, cpus)?;
                 Ok(results.iter().map(|result| LoadOutcome::new(result, times, figure)).collect())
             }
             Self::Clients(load) => clients::run(load, servers, figure, cpus),
@@ -155,9 +178,9 @@ impl InstanceLoad {
     /// their own.
     ///
     /// # Errors
-    /// [`Error::Load`].
+    /// [`crate::Error::Load`]; [`crate::Error::Remote`].
     pub fn capacity(&self, server: SocketAddr, times: SliceTimes, cpus: &CpuSet) -> Result<Option<f64>> {
-        let Self::Generator { template, connections } = self else { return Ok(None) };
+        let Self::Generator { template, connections, hosts } = self else { return Ok(None) };
         let request = LoadRequest {
             address: server,
             template: template.clone(),
@@ -166,44 +189,18 @@ impl InstanceLoad {
             warm_up: times.settle,
             duration: times.length,
             seed: 0,
+            polls: false,
         };
-        Ok(generate(&[request], cpus)?.first().map(LoadResult::rate))
+        Ok(generate(hosts, vec![request], cpus)?.first().map(LoadResult::rate))
     }
 }
 
-/// Returns the CPUs of a load.
-pub(crate) fn cpus_of(index: usize, cpus: &CpuSet) -> Option<CpuSet> {
-    let (first, rest) = (cpus.first()?, cpus.iter().skip(1).collect::<CpuSet>());
-    Some(if index > 0 && !rest.is_empty() { rest } else { std::iter::once(first).collect() })
-}
-
-/// Runs each load in a thread.
-fn generate(requests: &[LoadRequest], cpus: &CpuSet) -> Result<Vec<LoadResult>> {
-    let one = |(index, request): (usize, &LoadRequest)| {
-        if let Some(own) = cpus_of(index, cpus) {
-            affinity::restrict(0, &own)
-                .map_err(|source| Error::System { what: "cannot bind a load to its CPU", source })?;
-        }
-        Ok(manycore_load::run(request)?)
-    };
-    let one = &one;
-    thread::scope(|scope| {
-        let threads: Vec<_> =
-            requests.iter().enumerate().map(|load| scope.spawn(move || one(load))).collect();
-        let results = threads.into_iter().map(thread::ScopedJoinHandle::join);
-        results.map(|result| result.unwrap_or(Err(manycore_load::Error::Panicked.into()))).collect()
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_observed_load_has_a_cpu_of_its_own() {
-        let of = |index, list: &str| cpus_of(index, &list.parse().unwrap()).map(|cpus| cpus.to_string());
-        assert_eq!([of(0, "4-6"), of(1, "4-6"), of(9, "4-6")].map(Option::unwrap), ["4", "5-6", "5-6"]);
-        assert_eq!([of(0, "3"), of(1, "3")].map(Option::unwrap), ["3", "3"]);
-        assert_eq!(of(0, ""), None);
+/// Runs each load in a thread, here or on its host.
+fn generate(hosts: &LoadHosts, requests: Vec<LoadRequest>, cpus: &CpuSet) -> Result<Vec<LoadResult>> {
+    let place = |(index, request)| PlacedLoad { request, cpus: hosts::cpus_of(index, cpus, hosts.count()) };
+    let loads: Vec<PlacedLoad> = requests.into_iter().enumerate().map(place).collect();
+    if hosts.is_local() {
+        return Ok(LoadBatch { loads }.run()?);
     }
+    remote_load::generate(hosts, &loads, |index| hosts::place_of(index, hosts.count()).0)
 }

@@ -3,6 +3,7 @@
 
 use manycore_density::{
     Error,
+    hosts::LoadHosts,
     instances::ServiceSpec,
     load::{InstanceLoad, SliceTimes},
     options::{DensityOptions, DensityVariant, Rate},
@@ -33,6 +34,7 @@ fn options(command: &str, test: u16) -> DensityOptions {
         load: InstanceLoad::Generator {
             template: Template::http("localhost", "/", 1).unwrap(),
             connections: 2,
+            hosts: LoadHosts::default(),
         },
         request: "GET /".to_owned(),
         load_cpus: CpuSet::new(),
@@ -141,6 +143,7 @@ fn a_lone_instance_that_fails_is_an_error() {
     missing.load = InstanceLoad::Generator {
         template: Template::http("localhost", "/missing", 1).unwrap(),
         connections: 1,
+        hosts: LoadHosts::default(),
     };
     let (record, ending, _) = measure(&missing).unwrap();
     assert!(matches!(&ending, Err(Error::Alone(why)) if why.contains("404")), "{ending:?}");

@@ -63,7 +63,16 @@ pub fn spawn(command: &mut Command) -> io::Result<Child> {
 /// Those of starting a program; `EINVAL` if none of the CPUs or nodes is allowed.
 pub fn spawn_placed(command: &mut Command, start: &StartPlacement) -> io::Result<Child> {
     command.process_group(0);
-    spawn_tied(command, start)
+    spawn_tied(command, start, Signal::KILL)
+}
+
+/// Like [`spawn`], for a program that has to tidy up: the kernel sends it SIGTERM when the calling thread ends.
+///
+/// # Errors
+/// Those of starting a program.
+pub fn spawn_terminated(command: &mut Command) -> io::Result<Child> {
+    command.process_group(0);
+    spawn_tied(command, &StartPlacement::default(), Signal::TERM)
 }
 
 /// Like [`spawn`], for a program that may use our terminal. If there is a terminal, the program stays in our
@@ -75,16 +84,16 @@ pub fn spawn_at_terminal(command: &mut Command) -> io::Result<Child> {
     if File::open("/dev/tty").is_err() {
         command.process_group(0);
     }
-    spawn_tied(command, &StartPlacement::default())
+    spawn_tied(command, &StartPlacement::default(), Signal::KILL)
 }
 
-/// Starts `command`, which the kernel kills when the calling thread ends.
-fn spawn_tied(command: &mut Command, start: &StartPlacement) -> io::Result<Child> {
+/// Starts `command`, to which the kernel sends `signal` when the calling thread ends.
+fn spawn_tied(command: &mut Command, start: &StartPlacement, signal: Signal) -> io::Result<Child> {
     let parent = rustix::process::getpid();
     // SAFETY: the closure makes system calls and allocates nothing, as is required between fork and exec.
     unsafe {
         command.pre_exec(move || {
-            set_parent_process_death_signal(Some(Signal::KILL))?;
+            set_parent_process_death_signal(Some(signal))?;
             // The parent may have ended before `prctl(2)` was called.
             if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::Interrupted.into()) }
         });

@@ -31,6 +31,7 @@ pub const MAX_STDERR: usize = 64 << 10;
 const MAX_CHUNKS: usize = 128;
 
 /// A running command.
+#[derive(Debug)]
 pub struct Job {
     pid: Pid,
     pidfd: OwnedFd,

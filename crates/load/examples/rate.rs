@@ -30,6 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         warm_up: Duration::from_secs(1),
         duration: Duration::from_secs_f64(seconds.parse()?),
         seed: 1,
+        polls: false,
     })?;
     let us = |q: f64| load.latency_ns(q) as f64 / 1000.0;
     println!(

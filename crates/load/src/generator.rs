@@ -10,6 +10,7 @@ use crate::{
 use manycore_linux::clock::thread_cpu;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use serde::{Deserialize, Serialize};
 use std::{
     cell::{Cell, RefCell},
     collections::VecDeque,
@@ -34,14 +35,14 @@ const GRACE: Duration = Duration::from_secs(1);
 const CONNECT: Duration = Duration::from_secs(5);
 /// Requests that are handed to connections before these run.
 const BATCH: usize = 32;
-/// The thread ends its sleep before a request by its typical delay of wake-ups, at most this, and looks for replies until the
-/// request's time. More would take CPU time from a server on the same CPU.
+/// A thread that polls ends its sleep before a request by its typical delay of wake-ups, at most this, and looks for replies
+/// until the request's time.
 const LONGEST_WAKE_UP_NS: u64 = 50_000;
 /// By how much one wake-up changes the typical delay, which is thus a median.
 const WAKE_UP_STEP_NS: u64 = 250;
 
 /// What to send, where, and when.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadRequest {
     /// The server.
     pub address: SocketAddr,
@@ -57,6 +58,9 @@ pub struct LoadRequest {
     pub duration: Duration,
     /// Seed of the arrivals and of the random numbers in requests.
     pub seed: u64,
+    /// Whether the thread looks for replies shortly before each request, so that its wake-up does not delay it: for a thread
+    /// with a CPU of its own.
+    pub polls: bool,
 }
 
 /// Sends requests for the warm-up and the duration, and waits up to 1 s for the last replies.
@@ -190,6 +194,7 @@ impl Shared {
     /// Hands each request to a free connection at its time, until there are no more.
     async fn hand_in_time(&self) -> io::Result<()> {
         let timer = Timer::new()?;
+        let longest = if self.request.polls { LONGEST_WAKE_UP_NS } else { 0 };
         let (mut handed, mut wake_up) = (0, 0);
         while let Some(intended) = self.peek() {
             let left = intended.saturating_sub(self.now());
@@ -212,7 +217,7 @@ impl Shared {
                 } else {
                     wake_up.saturating_sub(WAKE_UP_STEP_NS)
                 };
-                wake_up = wake_up.min(LONGEST_WAKE_UP_NS);
+                wake_up = wake_up.min(longest);
             }
         }
         Ok(())

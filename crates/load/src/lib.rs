@@ -6,7 +6,8 @@
 //! reply (a closed loop) counts a stall of 100 ms once per connection, and not for each request that came meanwhile
 //! (coordinated omission).
 //!
-//! Each connection has one request at a time. All connections are driven by the calling thread.
+//! Each connection has one request at a time. All connections are driven by the calling thread. [`batch`] runs several loads
+//! at the same time, also in a process on another host.
 //!
 //! ```no_run
 //! use manycore_load::{Arrivals, LoadRequest, Template};
@@ -20,6 +21,7 @@
 //!     warm_up: Duration::from_secs(1),
 //!     duration: Duration::from_secs(10),
 //!     seed: 1,
+//!     polls: false,
 //! };
 //! let load = manycore_load::run(&request)?;
 //! println!("p99: {} us", load.latency_ns(0.99) / 1000);
@@ -29,6 +31,7 @@
 #![warn(missing_debug_implementations)]
 
 mod arrivals;
+pub mod batch;
 mod generator;
 mod protocol;
 mod result;
@@ -56,6 +59,9 @@ pub enum Error {
     /// The request is invalid.
     #[error("{0}")]
     Request(String),
+    /// The process that generates loads has failed, or its reply is invalid.
+    #[error("the load generator: {0}")]
+    Reply(String),
     /// The thread of a load has panicked.
     #[error("the thread of a load has panicked")]
     Panicked,

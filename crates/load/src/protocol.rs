@@ -8,7 +8,7 @@ const DEEPEST: usize = 8;
 const FIELDS: usize = 100;
 
 /// What a server speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Protocol {
     Redis,
     Http,

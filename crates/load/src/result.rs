@@ -1,13 +1,15 @@
 //! What a load measured.
 
+use crate::batch::histogram;
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Largest latency that is recorded as it is, in nanoseconds: an hour. Longer ones count as this.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
 /// What a load measured, without its warm-up.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LoadResult {
     /// How long requests were sent.
     pub elapsed: Duration,
@@ -21,13 +23,14 @@ pub struct LoadResult {
     pub unanswered: u64,
     /// The first error that a server replied, or of a connection.
     pub first_failure: Option<String>,
-    /// CPU time of the generating thread, without the time in which it looked for replies and there were none. It does that
-    /// before requests whose time comes within its typical delay of a wake-up.
+    /// CPU time of the generating thread, without that of polling ([`crate::LoadRequest::polls`]).
     pub cpu: Duration,
     /// Nanoseconds from the intended start to the end of the reply.
+    #[serde(with = "histogram")]
     pub latency: Histogram<u64>,
     /// Nanoseconds by which a request was sent too late although a connection was free: the generator's own part of the
     /// latency.
+    #[serde(with = "histogram")]
     pub own: Histogram<u64>,
 }
 

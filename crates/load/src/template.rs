@@ -1,6 +1,7 @@
 //! Requests as bytes.
 
 use crate::{Error, Result, protocol::Protocol};
+use serde::{Deserialize, Serialize};
 use std::io::Write;
 
 /// What stands for a random number in a request.
@@ -9,7 +10,7 @@ const PLACEHOLDER: &str = "{random}";
 const DIGITS: usize = 12;
 
 /// A request in which `{random}` stands for a random number of 12 digits.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Template {
     /// What is before, between and behind the random numbers.
     parts: Vec<Vec<u8>>,

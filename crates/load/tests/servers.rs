@@ -58,6 +58,7 @@ fn ping(address: SocketAddr, connections: usize, arrivals: Arrivals) -> LoadRequ
         warm_up: Duration::from_millis(100),
         duration: Duration::from_secs(1),
         seed: 1,
+        polls: false,
     }
 }
 

@@ -13,6 +13,7 @@ pub mod files;
 pub mod hosts;
 mod memory;
 mod spawning;
+pub mod ssh_server;
 mod study;
 
 pub use core_latency::{distance_ns, latency_experiment};

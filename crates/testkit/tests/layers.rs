@@ -21,6 +21,7 @@ const LAYERS: [(&str, &[&str]); 5] = [
             "erlang",
             "sharing",
             "load",
+            "remote",
         ],
     ),
     (

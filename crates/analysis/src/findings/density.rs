@@ -6,7 +6,10 @@ use crate::{
     next_step,
 };
 use manycore_stats::largest_count::{LargestCount, Position};
-use manycore_text::units::{counted, interval};
+use manycore_text::{
+    names::printable,
+    units::{counted, interval},
+};
 
 /// Counts from which a rank correlation of a few resources can be proven.
 const LEAST_COUNTS: usize = 6;
@@ -79,10 +82,13 @@ fn client_part(density: &Density, variant: &VariantDensity) -> Option<Finding> {
         "{}Up to {most:.0} % of the latency is the client's own: it sent requests late although a connection was free.",
         density.prefix(variant)
     );
-    let evidence = vec![
-        format!("at {}", counted(count, "instance")),
-        "the clients use the CPUs of the instances, or wake up late: --load-cpus gives them CPUs of their own".to_owned(),
-    ];
+    let next = match &density.load_hosts {
+        Some(hosts) => format!("the clients wake up late on {}: they need CPUs there that are idle", printable(hosts)),
+        None => "the clients use the CPUs of the instances, or wake up late: --load-cpus gives them CPUs of their own, and \
+                 --load-host a host of their own"
+            .to_owned(),
+    };
+    let evidence = vec![format!("at {}", counted(count, "instance")), next];
     Some(Finding::new(FindingKind::Warning, "density", text, evidence))
 }
 

@@ -8,6 +8,7 @@ use super::{
 use clap::{Args, ValueEnum, builder::PossibleValuesParser};
 use manycore_density::options::Rate;
 use manycore_experiment::{metric::MetricReader, tail_bound::TailBound};
+use manycore_remote::RemoteHost;
 use manycore_topology::CpuSet;
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
@@ -28,6 +29,8 @@ Examples:
   manycore density --service './server --port {port}' --load http:/ --variant free --variant close    which placement holds more
   manycore density ... --variant base= --variant tuned=close,memory=bind,irq:eth0=local,qos:others=30%    before and after
   manycore density --container docker.io/library/redis --publish 6379 --cpu-limit 2 --load 'redis:GET key:{random}'    containers
+  manycore density --service 'redis-server --port {port} --protected-mode no' --address 192.0.2.1 --load 'redis:GET key:{random}' \
+      --load-host gen1 --load-host gen2    loads on other hosts, by ssh
   manycore density --preset redis-document --max 8    the client of the published measurement: a closed loop
   manycore density host.toml    the same options from a file
 
@@ -90,9 +93,12 @@ pub struct DensityArgs {
     /// What to compare: [NAME=]ITEM,... such as close,memory=bind; may be repeated
     #[arg(long, value_name = "VARIANT")]
     pub variant: Vec<String>,
-    /// CPUs of the loads, which instances do not get. With several, the load of the first instance has the first one alone
+    /// CPUs of the loads, which instances do not get. With several, the load of the first instance has the first one alone.
+    /// With --load-host, they are CPUs of that host
     #[arg(long, value_name = "LIST")]
     pub load_cpus: Option<CpuSet>,
+    #[command(flatten)]
+    pub hosts: LoadHostArgs,
     /// Address on which instances serve
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     pub address: IpAddr,
@@ -147,6 +153,21 @@ pub struct KindArgs {
     /// Connection to libvirt
     #[arg(long, value_name = "URI", default_value = "qemu:///system", requires = "domain_xml")]
     pub connect: String,
+}
+
+/// Other hosts on which loads run.
+#[derive(Debug, Args)]
+pub struct LoadHostArgs {
+    /// Host on which the loads run, by ssh (user@host) or Slurm (slurm:NODE, or slurm); may be repeated. With several, the load
+    /// of the first instance has the first host alone
+    #[arg(long, value_name = "HOST", value_delimiter = ',')]
+    pub load_host: Vec<RemoteHost>,
+    /// Program manycore on the hosts of --load-host, for --load redis: and `http:`
+    #[arg(long, value_name = "PATH", default_value = "manycore", requires = "load_host")]
+    pub load_program: String,
+    /// Program that connects to the hosts of --load-host, with its options, such as 'ssh -F FILE'
+    #[arg(long, value_name = "COMMAND", default_value = "ssh", requires = "load_host")]
+    pub ssh: String,
 }
 
 /// A program that runs containers.

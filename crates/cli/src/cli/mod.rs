@@ -30,7 +30,7 @@ mod vm;
 pub use audit::Audit;
 pub use bench::Bench;
 pub use config::Config;
-pub use density::{ContainerProgram, DensityArgs, KindArgs};
+pub use density::{ContainerProgram, DensityArgs, KindArgs, LoadHostArgs};
 pub use estimator::EstimatorArgs;
 pub use falseshare::{EngineChoice, Falseshare};
 pub use gate::{ExportArgs, GateArgs, InconclusiveChoice};
@@ -218,6 +218,9 @@ pub enum Subcommand {
     Light(Light),
     #[command(hide = true)]
     Cookie(Cookie),
+    /// Generate loads for manycore on another host, which starts this itself.
+    #[command(hide = true)]
+    LoadWorker,
     /// Clean up after another manycore process; manycore starts this itself.
     #[command(hide = true)]
     Cleanup,

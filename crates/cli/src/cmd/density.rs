@@ -4,13 +4,15 @@ mod hook;
 mod variant;
 
 use crate::{
-    cli::{ContainerProgram, DensityArgs, KindArgs},
+    cli::{ContainerProgram, DensityArgs, KindArgs, LoadHostArgs},
     failure::{Failure, Outcome},
     measuring::Run,
     output, quoted_command, source,
 };
 use manycore_density::{
+    Error,
     clients::ClientLoad,
+    hosts::LoadHosts,
     instances::{
         ContainerEngine, ContainerNetwork, ContainerSpec, DomainSpec, DomainTemplate, InstanceKind,
         InstanceLimits, InstanceTuning, Readiness, Safeguard, ServiceSpec,
@@ -22,6 +24,7 @@ use manycore_density::{
 };
 use manycore_linux::{clock, input_file};
 use manycore_load::Template;
+use manycore_remote as remote;
 use manycore_render::terminal::Terminal;
 use manycore_study::format_command;
 use manycore_topology::Machine;
@@ -53,7 +56,8 @@ fn options(args: &DensityArgs, machine: &Machine) -> Outcome<(DensityOptions, BT
     let load = args.load.as_ref().ok_or_else(|| Failure::input("--load is needed"))?;
     let (kind, subject) = kind(args)?;
     let most = args.max.map_or(MOST_PER_CPU * machine.usable().len().max(1), |most| most as usize);
-    let load_cpus = args.load_cpus.as_ref();
+    // Those of other hosts are no CPUs of this machine.
+    let load_cpus = args.load_cpus.as_ref().filter(|_| args.hosts.load_host.is_empty());
     let given: Vec<&str> = args.variant.iter().map(String::as_str).collect();
     let given = if given.is_empty() { vec![""] } else { given };
     let variants = given.into_iter().map(|text| variant::variant(text, machine, load_cpus));
@@ -67,7 +71,7 @@ fn options(args: &DensityArgs, machine: &Machine) -> Outcome<(DensityOptions, BT
         return Err(Failure::input("--max 1: a bound relative to a lone instance needs at least --max 2"));
     }
     check_ports(args.ports, most * variants.len())?;
-    if let Some(cpus) = args.load_cpus.as_ref().filter(|cpus| !cpus.is_subset(&machine.usable())) {
+    if let Some(cpus) = load_cpus.filter(|cpus| !cpus.is_subset(&machine.usable())) {
         return Err(Failure::input(format!(
             "--load-cpus {cpus}: only CPUs {} can be used here",
             machine.usable()
@@ -154,17 +158,37 @@ fn check_ports(first: u16, count: usize) -> Outcome {
 /// Returns the load that a text names, and its request.
 fn load_of(args: &DensityArgs, text: &str) -> Outcome<(InstanceLoad, String)> {
     let connections = args.connections as usize;
-    let generator = |template| InstanceLoad::Generator { template, connections };
+    let generator = |template| -> Outcome<_> {
+        Ok(InstanceLoad::Generator {
+            template,
+            connections,
+            hosts: hosts(args, Some(&args.hosts.load_program))?,
+        })
+    };
     if let Some(words) = text.strip_prefix("redis:") {
         let words = quoted_command::split(words)?;
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        return Ok((generator(Template::redis(&words, args.random)?), words.join(" ")));
+        return Ok((generator(Template::redis(&words, args.random)?)?, words.join(" ")));
     }
     if let Some(path) = text.strip_prefix("http:") {
-        return Ok((generator(Template::http("localhost", path, args.random)?), format!("GET {path}")));
+        return Ok((generator(Template::http("localhost", path, args.random)?)?, format!("GET {path}")));
     }
     let load = ClientLoad::new(quoted_command::split(text)?, args.metric.clone())?;
-    Ok((InstanceLoad::Clients(load), text.to_owned()))
+    Ok((InstanceLoad::Clients(load.on(hosts(args, None)?)), text.to_owned()))
+}
+
+/// Connects to the hosts of the loads.
+fn hosts(args: &DensityArgs, generator: Option<&str>) -> Outcome<LoadHosts> {
+    let LoadHostArgs { load_host, ssh, .. } = &args.hosts;
+    let hosts = LoadHosts::open(load_host, &quoted_command::split(ssh)?, generator);
+    let hosts = hosts.map_err(|error| match error {
+        Error::Remote(remote::Error::MissingThere { .. }) => {
+            Failure::missing(format!("{error}: install manycore there, or name it with --load-program"))
+        }
+        error => error.into(),
+    })?;
+    hosts.check_address(args.address)?;
+    Ok(hosts)
 }
 
 #[cfg(test)]

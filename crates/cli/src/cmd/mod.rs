@@ -13,6 +13,7 @@ mod eval;
 mod falseshare;
 mod guard;
 mod irq;
+mod load_worker;
 mod man;
 mod pin;
 mod plan;
@@ -57,6 +58,7 @@ pub fn run(cli: Cli) -> Outcome {
         Subcommand::Completions(args) => completions::run(&args),
         Subcommand::Man(args) => man::run(&args),
         Subcommand::Worker(args) => worker::run(&args),
+        Subcommand::LoadWorker => load_worker::run(),
         Subcommand::Cleanup => {
             cleanup::run();
             Ok(())

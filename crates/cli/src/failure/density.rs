@@ -11,6 +11,11 @@ impl From<Error> for Failure {
             }
             Error::Memory(_) => Self::input(format!("{error}: give a smaller --max, or --memory-limit")),
             Error::PortInUse { .. } => Self::input(format!("{error}: choose others with --ports")),
+            Error::UnreachableAddress { .. } => Self::input(format!(
+                "{error}: give an address of this machine that the host reaches, such as --address 192.0.2.1"
+            )),
+            Error::Remote(manycore_remote::Error::Lost { .. }) => Self::Measured(error.to_string()),
+            Error::GeneratorVersion { .. } | Error::Remote(_) => Self::missing(error),
             Error::Control(cause) => cause.into(),
             Error::Setting(cause) => cause.into(),
             Error::Tuning { index, source } => tuning(index, source),

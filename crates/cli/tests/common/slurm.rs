@@ -50,6 +50,11 @@ impl Cluster {
         Err(logs.iter().flat_map(|log| log.lines().rev().take(2)).collect::<Vec<_>>().join("; "))
     }
 
+    /// Returns the path of its configuration, for `SLURM_CONF`.
+    pub fn conf(&self) -> &str {
+        &self.conf
+    }
+
     pub fn run(&self, script: &str) -> Output {
         sh(&format!("export SLURM_CONF={}\ntimeout 30 {script}", self.conf))
     }

@@ -4,6 +4,8 @@
 pub const SERVICE: &str = "service";
 /// The CPUs of the load on a service, as a list.
 pub const LOAD_CPUS: &str = "load_cpus";
+/// The hosts of the loads on instances, with commas between. Absent where loads run on the measured machine.
+pub const LOAD_HOSTS: &str = "load_hosts";
 /// The settings of the machine as they were found: `thp=madvise, vm.swappiness=60`.
 pub const ORIGINAL_SETTINGS: &str = "original_settings";
 /// The kernel's names of the schedulers that variants have: `cluster:spread = manycore_spread`. Present if the scheduler

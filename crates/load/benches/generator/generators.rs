@@ -176,6 +176,7 @@ fn ours(
         warm_up: WARM_UP,
         duration: Duration::from_secs_f64(seconds),
         seed: 1,
+        polls: true,
     };
     let thread = thread::spawn(move || {
         let own = rustix::thread::gettid().as_raw_nonzero().get() as u32;

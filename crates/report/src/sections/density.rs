@@ -7,6 +7,7 @@ use manycore_render::{
     table::Align,
 };
 use manycore_stats::largest_count::{LargestCount, Position};
+use manycore_text::names::printable;
 
 pub(super) fn single(named: &NamedEvaluation) -> Vec<Table> {
     let Some(density) = &named.evaluation.density else { return Vec::new() };
@@ -73,6 +74,11 @@ fn answers(density: &Density) -> Table {
         (None, _) => "The client of each instance sends as many requests as it can, or at a rate of its own."
             .to_owned(),
     });
+    if let Some(hosts) = &density.load_hosts {
+        table
+            .notes
+            .push(format!("Loads run on {}: latencies include the network between.", printable(hosts)));
+    }
     table
 }
 

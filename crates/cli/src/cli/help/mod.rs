@@ -65,7 +65,10 @@ const HEADINGS: [(&str, &[&str]); 9] = [
             "settle",
         ],
     ),
-    ("Service", &["service", "service_pid", "ready", "ready_port", "load_cpus"]),
+    (
+        "Service",
+        &["service", "service_pid", "ready", "ready_port", "load_cpus", "load_host", "load_program", "ssh"],
+    ),
     ("Input", &["root", "machine", "resctrl", "connect", "mount"]),
     (
         "Output",

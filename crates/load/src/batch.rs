@@ -1,0 +1,271 @@
+//! Several loads at the same time, here or in a process that another one, perhaps on another host, controls.
+//!
+//! That process reads a line with a [`LoadBatch`], prints [`READY`], waits for a line [`GO`], and prints a line with a
+//! [`LoadReply`]. Lines are JSON. So the loads of several hosts begin at the same time, without clocks that agree. The process
+//! ends with its input.
+
+use crate::{Error, LoadRequest, LoadResult, Result, run};
+use manycore_linux::affinity;
+use manycore_topology::CpuSet;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use std::{
+    io::{self, BufRead, Write},
+    net::SocketAddr,
+    thread,
+};
+
+/// The hidden subcommand of `manycore` that is this process.
+pub const SUBCOMMAND: &str = "load-worker";
+/// The line that says that a batch was read.
+pub const READY: &str = "ready";
+/// The line that starts a batch.
+pub const GO: &str = "go";
+
+/// A load and its CPUs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlacedLoad {
+    /// The load.
+    pub request: LoadRequest,
+    /// The CPUs of its thread; those of this process if absent.
+    pub cpus: Option<CpuSet>,
+}
+
+/// Loads that run at the same time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LoadBatch {
+    /// The loads.
+    pub loads: Vec<PlacedLoad>,
+}
+
+/// What became of a batch.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum LoadReply {
+    /// The results, one for each load.
+    Measured(Vec<LoadResult>),
+    /// A server does not accept connections.
+    NotConnected {
+        /// The server.
+        address: SocketAddr,
+        /// The error of `connect(2)`.
+        why: String,
+    },
+    /// A load is invalid.
+    Invalid(String),
+    /// The loads could not be generated for another reason.
+    Failed(String),
+}
+
+impl LoadBatch {
+    /// Runs each load in a thread.
+    ///
+    /// # Errors
+    /// Those of [`run`], of the first load that fails; [`Error::Request`] if a load cannot be bound to its CPUs.
+    pub fn run(&self) -> Result<Vec<LoadResult>> {
+        let one = |load: &PlacedLoad| {
+            if let Some(cpus) = &load.cpus {
+                affinity::restrict(0, cpus).map_err(|source| {
+                    Error::Request(format!("a load cannot run on CPUs {cpus}: {source}"))
+                })?;
+            }
+            run(&load.request)
+        };
+        let one = &one;
+        thread::scope(|scope| {
+            let threads: Vec<_> = self.loads.iter().map(|load| scope.spawn(move || one(load))).collect();
+            let results = threads.into_iter().map(thread::ScopedJoinHandle::join);
+            results.map(|result| result.unwrap_or(Err(Error::Panicked))).collect()
+        })
+    }
+
+    /// Writes it as a line.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn write(&self, output: &mut impl Write) -> io::Result<()> {
+        write_line(self, output)
+    }
+}
+
+impl LoadReply {
+    /// Reads it from what the other process printed.
+    ///
+    /// # Errors
+    /// [`Error::Reply`] if there is none; the error that the reply is.
+    pub fn results(printed: &[u8]) -> Result<Vec<LoadResult>> {
+        let lines = printed.split(|&byte| byte == b'\n');
+        let reply =
+            lines.filter(|line| line.starts_with(b"{")).find_map(|line| serde_json::from_slice(line).ok());
+        match reply {
+            Some(Self::Measured(results)) => Ok(results),
+            Some(Self::NotConnected { address, why }) => {
+                Err(Error::Connect { address, source: io::Error::other(why) })
+            }
+            Some(Self::Invalid(why)) => Err(Error::Request(why)),
+            Some(Self::Failed(why)) => Err(Error::Reply(why)),
+            None => Err(Error::Reply("it printed no result".to_owned())),
+        }
+    }
+
+    fn new(result: Result<Vec<LoadResult>>) -> Self {
+        match result {
+            Ok(results) => Self::Measured(results),
+            Err(Error::Connect { address, source }) => {
+                Self::NotConnected { address, why: source.to_string() }
+            }
+            Err(Error::Request(why)) => Self::Invalid(why),
+            Err(error) => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+/// Reads a batch, runs it and writes the reply. Calls `on_end` in another thread if the input ends meanwhile.
+///
+/// # Errors
+/// The input has no batch, or reading or writing fails.
+pub fn serve(
+    mut input: impl BufRead + Send + 'static,
+    output: &mut impl Write,
+    on_end: impl FnOnce() + Send + 'static,
+) -> io::Result<()> {
+    let batch: LoadBatch = read_line(&mut input)?;
+    writeln!(output, "{READY}")?;
+    output.flush()?;
+    let mut line = String::new();
+    input.read_line(&mut line)?;
+    if line.trim_end() != GO {
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the loads were not started"));
+    }
+    thread::spawn(move || {
+        // Nothing more is sent: the read returns at the end, or with an error.
+        let _end = input.read_line(&mut String::new());
+        on_end();
+    });
+    write_line(&LoadReply::new(batch.run()), output)
+}
+
+fn read_line<T: DeserializeOwned>(input: &mut impl BufRead) -> io::Result<T> {
+    let mut line = String::new();
+    input.read_line(&mut line)?;
+    Ok(serde_json::from_str(&line)?)
+}
+
+fn write_line(value: &impl Serialize, output: &mut impl Write) -> io::Result<()> {
+    let mut line = serde_json::to_vec(value)?;
+    line.push(b'\n');
+    output.write_all(&line)?;
+    output.flush()
+}
+
+/// Histograms as text: `HdrHistogram`'s V2 format in base64, as in the logs of load generators.
+pub(crate) mod histogram {
+    use base64::{Engine, prelude::BASE64_STANDARD};
+    use hdrhistogram::{
+        Histogram,
+        serialization::{Deserializer, Serializer as _, V2Serializer},
+    };
+    use serde::{Deserialize, Deserializer as From, Serializer as To, de, ser};
+
+    pub(crate) fn serialize<S: To>(histogram: &Histogram<u64>, to: S) -> Result<S::Ok, S::Error> {
+        let mut bytes = Vec::new();
+        V2Serializer::new().serialize(histogram, &mut bytes).map_err(ser::Error::custom)?;
+        to.serialize_str(&BASE64_STANDARD.encode(bytes))
+    }
+
+    pub(crate) fn deserialize<'a, D: From<'a>>(from: D) -> Result<Histogram<u64>, D::Error> {
+        let text = String::deserialize(from)?;
+        let bytes = BASE64_STANDARD.decode(text).map_err(de::Error::custom)?;
+        Deserializer::new()
+            .deserialize(&mut bytes.as_slice())
+            .map_err(|_| de::Error::custom("it is no histogram in HdrHistogram's V2 format"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Arrivals, Template};
+    use std::{io::Cursor, sync::mpsc, time::Duration};
+
+    fn batch() -> LoadBatch {
+        let request = LoadRequest {
+            // Nothing serves there.
+            address: "127.0.0.1:1".parse().unwrap(),
+            template: Template::http("localhost", "/{random}", 10).unwrap(),
+            connections: 2,
+            arrivals: Arrivals::Poisson { per_second: 0.1 + 0.2 },
+            warm_up: Duration::from_nanos(1_000_000_001),
+            duration: Duration::from_secs(2),
+            seed: u64::MAX,
+            polls: true,
+        };
+        LoadBatch { loads: vec![PlacedLoad { request, cpus: None }] }
+    }
+
+    fn served(input: String) -> io::Result<Vec<u8>> {
+        let mut output = Vec::new();
+        serve(Cursor::new(input), &mut output, || {})?;
+        Ok(output)
+    }
+
+    fn line(batch: &LoadBatch) -> String {
+        let mut line = Vec::new();
+        batch.write(&mut line).unwrap();
+        String::from_utf8(line).unwrap()
+    }
+
+    #[test]
+    fn a_batch_is_the_same_on_the_other_side() {
+        let line = line(&batch());
+        assert_eq!(line.matches('\n').count(), 1);
+        assert_eq!(read_line::<LoadBatch>(&mut line.as_bytes()).unwrap(), batch());
+    }
+
+    #[test]
+    fn results_are_the_same_on_the_other_side() {
+        let mut result = LoadResult::new();
+        for latency in [1, 1000, 123_456_789, 3_600_000_000_000] {
+            result.replied(latency);
+        }
+        result.own.saturating_record(7);
+        result.failed(|| "-ERR \u{1}".to_owned());
+        let mut line = b"a banner of the login shell\nready\n".to_vec();
+        write_line(&LoadReply::new(Ok(vec![result.clone(), LoadResult::new()])), &mut line).unwrap();
+        let found = LoadReply::results(&line).unwrap();
+        assert_eq!(found.len(), 2);
+        assert_eq!((&found[0].latency, &found[0].own), (&result.latency, &result.own));
+        assert_eq!((found[0].failed, &found[0].first_failure), (1, &result.first_failure));
+    }
+
+    #[test]
+    fn errors_of_the_other_side_are_errors_here() {
+        let output = served(format!("{}go\n", line(&batch()))).unwrap();
+        assert!(output.starts_with(b"ready\n"));
+        let error = LoadReply::results(&output).unwrap_err();
+        assert!(matches!(&error, Error::Connect { address, .. } if address.port() == 1), "{error}");
+        let mut printed = Vec::new();
+        write_line(&LoadReply::new(Err(Error::Panicked)), &mut printed).unwrap();
+        assert!(LoadReply::results(&printed).unwrap_err().to_string().contains("panicked"));
+        let mut invalid = batch();
+        invalid.loads[0].request.connections = 0;
+        let output = served(format!("{}go\n", line(&invalid))).unwrap();
+        assert!(matches!(LoadReply::results(&output), Err(Error::Request(_))));
+        for printed in ["", "ready\n", "ready\n{\"Measured\":[{}]}\n", "{}"] {
+            assert!(matches!(LoadReply::results(printed.as_bytes()), Err(Error::Reply(_))), "{printed}");
+        }
+    }
+
+    #[test]
+    fn loads_need_a_batch_and_a_start() {
+        for input in [String::new(), "{}\n".to_owned(), line(&batch()), format!("{}stop\n", line(&batch()))] {
+            served(input).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn the_end_of_the_input_is_noticed() {
+        let (sender, receiver) = mpsc::channel();
+        let input = format!("{}go\n", line(&LoadBatch { loads: Vec::new() }));
+        serve(Cursor::new(input), &mut Vec::new(), move || sender.send(()).unwrap()).unwrap();
+        receiver.recv_timeout(Duration::from_mins(1)).unwrap();
+    }
+}
