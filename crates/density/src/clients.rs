@@ -239,7 +239,8 @@ fn outcome(
     let found = metric::requests(std::slice::from_ref(&load.reader), &output);
     let mut found = found.map_err(|error| unreadable(error.to_string()))?;
     if found.is_empty() {
-        let why = "it printed no distribution of latencies: wrk needs --latency, redis-benchmark no -q";
+        let why = "it printed no distribution of latencies: wrk needs --latency, redis-benchmark no -q, memtier_benchmark \
+                   no --hide-histogram";
         return Err(unreadable(why.to_owned()));
     }
     let requests: RequestTimes = found.swap_remove(0);
