@@ -7,7 +7,7 @@
 use crate::{
     Error, Result,
     hosts::{LoadHosts, cpus_of, place_of},
-    load::LoadOutcome,
+    load::{Edge, LoadOutcome},
     template::{CommandTemplate, InstanceValues},
 };
 use manycore_experiment::{
@@ -50,9 +50,9 @@ struct RunningClients<'a> {
     load: &'a ClientLoad,
     servers: &'a [SocketAddr],
     cpus: &'a CpuSet,
-    jobs: Vec<Job>,
-    /// What ends a client on another host when it is closed.
+    /// What ends a client on another host when it is closed: dropped first.
     inputs: Vec<Option<PipeWriter>>,
+    jobs: Vec<Job>,
 }
 
 impl ClientLoad {
@@ -95,7 +95,7 @@ impl ClientLoad {
     }
 
     fn start(&self, index: usize, server: SocketAddr, cpus: &CpuSet) -> Result<(Job, Option<PipeWriter>)> {
-        let own = cpus_of(index, cpus, self.hosts.count());
+        let own = cpus_of(index, cpus, self.hosts.first_is_alone());
         let (port, address) = (server.port(), server.ip());
         let list = own.as_ref().map(ToString::to_string).unwrap_or_default();
         let values = InstanceValues { index, port, address, cpus: list, name: String::new() };
@@ -146,11 +146,14 @@ pub(crate) fn run(
     servers: &[SocketAddr],
     figure: LatencyFigure,
     cpus: &CpuSet,
+    edge: &mut dyn FnMut(Edge),
 ) -> Result<Vec<LoadOutcome>> {
     let since = SystemTime::now();
+    edge(Edge::Begin);
     let (mut clients, began) = RunningClients::start(load, servers, cpus)?;
     clients.wait(began)?;
     let elapsed = began.elapsed();
+    edge(Edge::End);
     clients.end()?;
     let observed = outcome(load, &clients.jobs[0], since, elapsed, figure)?;
     let others = (1..servers.len()).map(|_| LoadOutcome::default());
@@ -160,7 +163,7 @@ pub(crate) fn run(
 impl<'a> RunningClients<'a> {
     /// Starts a client for each instance, that of the observed one last. Also returns when that was.
     fn start(load: &'a ClientLoad, servers: &'a [SocketAddr], cpus: &'a CpuSet) -> Result<(Self, Instant)> {
-        let mut clients = Self { load, servers, cpus, jobs: Vec::new(), inputs: Vec::new() };
+        let mut clients = Self { load, servers, cpus, inputs: Vec::new(), jobs: Vec::new() };
         let mut began = Instant::now();
         for (index, &server) in servers.iter().enumerate().rev() {
             began = Instant::now();

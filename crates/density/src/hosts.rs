@@ -20,6 +20,8 @@ pub struct LoadHosts(Rc<Vec<LoadHost>>);
 #[derive(Debug)]
 struct LoadHost {
     connection: RemoteConnection,
+    /// Names the running kernel of the machine.
+    boot: String,
     /// Whether it is this machine, under another name.
     is_here: bool,
     /// The generator of this program there, if it is used.
@@ -40,8 +42,10 @@ impl LoadHosts {
             if let Some(program) = generator {
                 check_version(&connection, program)?;
             }
-            let is_here = !own.is_empty() && boot.stdout.lines().any(|line| line == own.trim());
-            Ok(LoadHost { connection, is_here, generator: generator.map(str::to_owned) })
+            // The shell there may print other lines before.
+            let boot = boot.stdout.lines().rfind(|line| !line.is_empty()).unwrap_or_default().to_owned();
+            let is_here = !own.is_empty() && boot == own.trim();
+            Ok(LoadHost { connection, boot, is_here, generator: generator.map(str::to_owned) })
         };
         Ok(Self(Rc::new(hosts.iter().map(open).collect::<Result<_>>()?)))
     }
@@ -65,6 +69,13 @@ impl LoadHosts {
     /// Returns the number of hosts.
     pub(crate) fn count(&self) -> usize {
         self.0.len()
+    }
+
+    /// Whether the load of the observed instance has a machine of its own.
+    pub(crate) fn first_is_alone(&self) -> bool {
+        self.0.split_first().is_some_and(|(first, others)| {
+            !first.is_here && !others.is_empty() && others.iter().all(|other| other.boot != first.boot)
+        })
     }
 
     /// Returns the connection to a host.
@@ -96,10 +107,10 @@ pub(crate) fn place_of(index: usize, hosts: usize) -> (usize, usize) {
     }
 }
 
-/// Returns the CPUs of a load on its host: the first one alone for the observed instance, and the rest for the others. With
-/// several hosts the loads of the two are not on the same one, and have all.
-pub(crate) fn cpus_of(index: usize, cpus: &CpuSet, hosts: usize) -> Option<CpuSet> {
-    if hosts > 1 {
+/// Returns the CPUs of a load on its host: the first one alone for the observed instance, and the rest for the others. If
+/// `first_is_alone`, on a machine of its own, all loads have all.
+pub(crate) fn cpus_of(index: usize, cpus: &CpuSet, first_is_alone: bool) -> Option<CpuSet> {
+    if first_is_alone {
         return Some(cpus.clone()).filter(|cpus| !cpus.is_empty());
     }
     let (first, rest) = (cpus.first()?, cpus.iter().skip(1).collect::<CpuSet>());
@@ -139,16 +150,14 @@ mod tests {
 
     #[test]
     fn the_observed_load_has_a_cpu_of_its_own() {
-        let of = |index, list: &str, hosts| {
-            cpus_of(index, &list.parse().unwrap(), hosts).map(|cpus| cpus.to_string())
+        let of = |index, list: &str, alone| {
+            cpus_of(index, &list.parse().unwrap(), alone).map(|cpus| cpus.to_string())
         };
-        for hosts in [0, 1] {
-            let found = [of(0, "4-6", hosts), of(1, "4-6", hosts), of(9, "4-6", hosts)];
-            assert_eq!(found.map(Option::unwrap), ["4", "5-6", "5-6"]);
-            assert_eq!([of(0, "3", hosts), of(1, "3", hosts)].map(Option::unwrap), ["3", "3"]);
-        }
-        assert_eq!([of(0, "4-6", 2), of(1, "4-6", 2)].map(Option::unwrap), ["4-6", "4-6"]);
-        assert_eq!([of(0, "", 0), of(0, "", 2)], [None, None]);
+        let found = [of(0, "4-6", false), of(1, "4-6", false), of(9, "4-6", false)];
+        assert_eq!(found.map(Option::unwrap), ["4", "5-6", "5-6"]);
+        assert_eq!([of(0, "3", false), of(1, "3", false)].map(Option::unwrap), ["3", "3"]);
+        assert_eq!([of(0, "4-6", true), of(1, "4-6", true)].map(Option::unwrap), ["4-6", "4-6"]);
+        assert_eq!([of(0, "", false), of(0, "", true)], [None, None]);
     }
 
     #[test]

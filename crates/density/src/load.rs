@@ -43,6 +43,15 @@ pub enum InstanceLoad {
     Clients(ClientLoad),
 }
 
+/// The moments at which counters are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Edge {
+    /// The loads begin.
+    Begin,
+    /// That of the observed instance has ended.
+    End,
+}
+
 /// What is measured in a slice.
 #[derive(Clone, Copy, Debug)]
 pub struct SliceTimes {
@@ -50,6 +59,21 @@ pub struct SliceTimes {
     pub length: Duration,
     /// Time before it, under the same load, that does not count.
     pub settle: Duration,
+}
+
+/// A slice as loads get it.
+#[derive(Clone, Copy, Debug)]
+pub struct LoadedSlice<'a> {
+    /// Where the instances serve, the observed one first.
+    pub servers: &'a [SocketAddr],
+    /// Requests per second to each instance. Clients have a rate of their own.
+    pub per_second: f64,
+    /// Its length.
+    pub times: SliceTimes,
+    /// The figure of the bound.
+    pub figure: LatencyFigure,
+    /// CPUs of the loads; not bound if empty.
+    pub cpus: &'a CpuSet,
 }
 
 /// What a load of an instance measured.
@@ -137,25 +161,24 @@ impl InstanceLoad {
     }
 
     /// Loads all instances at the same time. The first one is the observed one. Its load is bound to the first of
-    /// `cpus`, and the others to the rest; nothing is bound if there are none. These are CPUs of the hosts of the loads. With
-    /// several hosts, the observed load has one of its own, and all loads have all of `cpus`.
+    /// the CPUs, and the others to the rest; nothing is bound if there are none. These are CPUs of the hosts of the loads. With
+    /// several hosts, the observed load has one of its own, and all loads have all CPUs. Calls `edge` at both edges of the
+    /// slice: what programs on other hosts take to start and to end is outside of it.
     ///
     /// # Errors
     /// [`crate::Error::Load`]: a server does not accept connections; [`crate::Error::Remote`]; those of clients.
     pub fn run(
         &self,
-        servers: &[SocketAddr],
-        per_second: f64,
-        times: SliceTimes,
-        figure: LatencyFigure,
-        cpus: &CpuSet,
+        slice: &LoadedSlice,
         random: &mut impl Rng,
+        edge: &mut dyn FnMut(Edge),
     ) -> Result<Vec<LoadOutcome>> {
+        let &LoadedSlice { servers, per_second, times, figure, cpus } = slice;
         let arrivals = Arrivals::Poisson { per_second };
         match self {
             Self::Generator { template, connections, hosts } => {
                 // The observed load has a CPU or a host of its own then.
-                let is_alone = cpus.len() > 1 || !hosts.is_local();
+                let is_alone = cpus.len() > 1 || hosts.first_is_alone();
                 let request = |(index, address): (usize, &SocketAddr)| LoadRequest {
                     address: *address,
                     template: template.clone(),
@@ -167,10 +190,10 @@ impl InstanceLoad {
                     polls: is_alone && index == 0,
                 };
                 let requests: Vec<LoadRequest> = servers.iter().enumerate().map(request).collect();
-                let results = generate(hosts, requests, cpus)?;
+                let results = generate(hosts, requests, cpus, edge)?;
                 Ok(results.iter().map(|result| LoadOutcome::new(result, times, figure)).collect())
             }
-            Self::Clients(load) => clients::run(load, servers, figure, cpus),
+            Self::Clients(load) => clients::run(load, servers, figure, cpus, edge),
         }
     }
 
@@ -191,16 +214,25 @@ impl InstanceLoad {
             seed: 0,
             polls: false,
         };
-        Ok(generate(hosts, vec![request], cpus)?.first().map(LoadResult::rate))
+        Ok(generate(hosts, vec![request], cpus, &mut |_| {})?.first().map(LoadResult::rate))
     }
 }
 
 /// Runs each load in a thread, here or on its host.
-fn generate(hosts: &LoadHosts, requests: Vec<LoadRequest>, cpus: &CpuSet) -> Result<Vec<LoadResult>> {
-    let place = |(index, request)| PlacedLoad { request, cpus: hosts::cpus_of(index, cpus, hosts.count()) };
+fn generate(
+    hosts: &LoadHosts,
+    requests: Vec<LoadRequest>,
+    cpus: &CpuSet,
+    edge: &mut dyn FnMut(Edge),
+) -> Result<Vec<LoadResult>> {
+    let place =
+        |(index, request)| PlacedLoad { request, cpus: hosts::cpus_of(index, cpus, hosts.first_is_alone()) };
     let loads: Vec<PlacedLoad> = requests.into_iter().enumerate().map(place).collect();
     if hosts.is_local() {
-        return Ok(LoadBatch { loads }.run()?);
+        edge(Edge::Begin);
+        let results = LoadBatch { loads }.run();
+        edge(Edge::End);
+        return Ok(results?);
     }
-    remote_load::generate(hosts, &loads, |index| hosts::place_of(index, hosts.count()).0)
+    remote_load::generate(hosts, &loads, |index| hosts::place_of(index, hosts.count()).0, edge)
 }

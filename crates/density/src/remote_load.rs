@@ -1,6 +1,6 @@
 //! The generator of this program on other hosts: one process on each, which runs all loads there.
 
-use crate::{Error, Result, hosts::LoadHosts};
+use crate::{Error, Result, hosts::LoadHosts, load::Edge};
 use manycore_experiment::interrupt;
 use manycore_linux::{
     child::StartPlacement,
@@ -26,9 +26,9 @@ struct Generators<'a> {
     hosts: &'a LoadHosts,
     /// The host of each process, and the indices of its loads.
     shares: Vec<(usize, Vec<usize>)>,
-    jobs: Vec<Job>,
-    /// The processes end with them.
+    /// The processes end with them: dropped first.
     inputs: Vec<PipeWriter>,
+    jobs: Vec<Job>,
 }
 
 /// Runs loads at the same time, each on its host. All begin when the processes on all hosts have read their loads.
@@ -39,24 +39,27 @@ pub(crate) fn generate(
     hosts: &LoadHosts,
     loads: &[PlacedLoad],
     host_of: impl Fn(usize) -> usize,
+    edge: &mut dyn FnMut(Edge),
 ) -> Result<Vec<LoadResult>> {
     let of_host =
         |host: usize| (host, (0..loads.len()).filter(|&index| host_of(index) == host).collect::<Vec<_>>());
     let shares = (0..hosts.count()).map(of_host).filter(|(_, share)| !share.is_empty()).collect();
     let mut generators = Generators::start(hosts, shares, loads)?;
     generators.wait(BESIDES, |job| is_ready(job.output()))?;
+    edge(Edge::Begin);
     for input in &mut generators.inputs {
         // A process that has ended is found below.
         let _written = writeln!(input, "{GO}");
     }
     let longest = loads.iter().map(|load| load.request.warm_up + load.request.duration).max();
     generators.wait(longest.unwrap_or_default() + BESIDES, |job| job.ended().is_some())?;
+    edge(Edge::End);
     generators.results(loads.len())
 }
 
 impl<'a> Generators<'a> {
     fn start(hosts: &'a LoadHosts, shares: Vec<(usize, Vec<usize>)>, loads: &[PlacedLoad]) -> Result<Self> {
-        let mut generators = Self { hosts, shares, jobs: Vec::new(), inputs: Vec::new() };
+        let mut generators = Self { hosts, shares, inputs: Vec::new(), jobs: Vec::new() };
         for (host, share) in &generators.shares {
             let words = [hosts.generator(*host), SUBCOMMAND].map(str::to_owned);
             let connection = hosts.connection(*host);

@@ -8,7 +8,7 @@
 use crate::{
     Error, Result,
     instances::{Instances, ServiceSpec},
-    load::InstanceLoad,
+    load::{Edge, InstanceLoad, LoadedSlice},
     options::{DensityOptions, DensityVariant, Rate},
     settings,
     slices::{Slice, SliceMeter},
@@ -102,20 +102,21 @@ impl<'a> Measurement<'a> {
                 .first_port
                 .saturating_add(u16::try_from(index * options.most).unwrap_or(u16::MAX));
             let spec = ServiceSpec { first_port, tuning: variant.tuning.clone(), ..options.service.clone() };
-            Trial {
+            spec.check()?;
+            Ok(Trial {
                 label: variant_label(index),
                 instances: Instances::new(spec),
                 search: options.search(options.most),
                 limited: 0,
                 repeated: BTreeSet::new(),
                 treatments: BTreeMap::new(),
-            }
+            })
         };
         let mut switch = settings::switch(options)?;
         if let (Some(switch), Some(variant)) = (&mut switch, options.variants.first()) {
             switch.apply(&variant.settings)?;
         }
-        let mut trials: Vec<Trial> = options.variants.iter().enumerate().map(trial).collect();
+        let mut trials: Vec<Trial> = options.variants.iter().enumerate().map(trial).collect::<Result<_>>()?;
         let first = trials.first_mut().ok_or_else(|| Error::Alone("there is no variant".to_owned()))?;
         first.instances.set_active(1)?;
         let (most, shortage) = most(&first.instances, options)?;
@@ -348,10 +349,14 @@ impl<'a> Measurement<'a> {
         let instances = &mut self.trials[index].instances;
         let servers = instances.servers();
         let options = self.options;
-        let load = |rng: &mut Rng| {
-            let (times, figure) = (options.times, options.bound.figure);
-            options.load.run(&servers, self.rate.0, times, figure, &options.load_cpus, rng)
+        let slice = LoadedSlice {
+            servers: &servers,
+            per_second: self.rate.0,
+            times: options.times,
+            figure: options.bound.figure,
+            cpus: &options.load_cpus,
         };
+        let load = |rng: &mut Rng, edge: &mut dyn FnMut(Edge)| options.load.run(&slice, rng, edge);
         let slice = self.meter.measure(session, instances, load);
         // An instance that ended is the reason for failures of its load.
         instances.check()?;

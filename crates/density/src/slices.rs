@@ -3,11 +3,11 @@
 use crate::{
     Error, Result,
     instances::Instances,
-    load::LoadOutcome,
+    load::{Edge, LoadOutcome},
     resources::{ResourceReader, ResourceSnapshot},
 };
 use manycore_experiment::{
-    counters::CounterReader,
+    counters::{CounterReader, CounterSnapshot},
     engine::Rng,
     record::{CLIENT_PART, CounterDelta, Direction, Metric, Sample},
     session::Session,
@@ -49,6 +49,15 @@ impl Slice {
     }
 }
 
+/// All counters at one edge of a slice.
+struct Counted {
+    at_ns: u64,
+    /// CPU time of the instances and of this process.
+    cpu_ns: u64,
+    counters: CounterSnapshot,
+    resources: ResourceSnapshot,
+}
+
 /// Measures slices.
 #[derive(Debug)]
 pub struct SliceMeter {
@@ -85,7 +94,7 @@ impl SliceMeter {
         metrics
     }
 
-    /// Runs `load` on the running instances, and reads the kernel's counters around it.
+    /// Runs `load` on the running instances, and reads the kernel's counters at its edges.
     ///
     /// # Errors
     /// Those of `load`.
@@ -93,22 +102,35 @@ impl SliceMeter {
         &self,
         session: &mut Session,
         instances: &Instances,
-        load: impl FnOnce(&mut Rng) -> Result<Vec<LoadOutcome>>,
+        load: impl FnOnce(&mut Rng, &mut dyn FnMut(Edge)) -> Result<Vec<LoadOutcome>>,
     ) -> Result<Slice> {
         let processes = instances.processes();
-        let snapshot = || -> ResourceSnapshot { self.resources.snapshot(&processes[0], None) };
         let cpu_ns = || -> u64 {
             let all = processes.iter().flatten().copied().chain([std::process::id()]);
             all.filter_map(|pid| Some(tasks::usage(pid)?.cpu_ns)).sum()
         };
-        let (start, cpu_before) = (clock::now_ns(), cpu_ns());
-        let counters = self.counters.snapshot(&[], start);
-        let before = snapshot();
-        let outcomes = load(&mut session.rng);
-        let after = snapshot();
-        let end = clock::now_ns();
-        let counted = self.counters.delta(&counters, &self.counters.snapshot(&[], end));
-        let mut outcomes = outcomes?.into_iter();
+        let read = || {
+            let at_ns = clock::now_ns();
+            let counters = self.counters.snapshot(&[], at_ns);
+            Counted {
+                at_ns,
+                cpu_ns: cpu_ns(),
+                counters,
+                resources: self.resources.snapshot(&processes[0], None),
+            }
+        };
+        let (mut begin, mut end) = (None, None);
+        let outcomes = load(&mut session.rng, &mut |edge| match edge {
+            Edge::Begin => begin = Some(read()),
+            Edge::End => end = Some(read()),
+        });
+        let outcomes = outcomes?;
+        // A load that succeeds has both.
+        let begin = begin.unwrap_or_else(read);
+        let end = end.unwrap_or_else(read);
+        let counted = self.counters.delta(&begin.counters, &end.counters);
+        let wall_ns = (end.at_ns - begin.at_ns).max(1);
+        let mut outcomes = outcomes.into_iter();
         let observed = outcomes.next().unwrap_or_default();
         let mut values = vec![
             observed.figure_ms,
@@ -116,15 +138,14 @@ impl SliceMeter {
             100.0 * observed.own_share.unwrap_or_default(),
             observed.client_cpus.unwrap_or_default(),
         ];
-        values.extend(self.resources.values(&before, &after));
-        let wall_ns = end - start;
+        values.extend(self.resources.values(&begin.resources, &end.resources));
         let sample = Sample {
-            start_ns: start - self.origin_ns,
+            start_ns: begin.at_ns - self.origin_ns,
             wall_ns,
             work: observed.rate * wall_ns as f64 / 1e9,
             values,
             requests: observed.requests.clone().into_iter().collect(),
-            counters: CounterDelta { cpu_ns: Some(cpu_ns().saturating_sub(cpu_before)), ..counted },
+            counters: CounterDelta { cpu_ns: Some(end.cpu_ns.saturating_sub(begin.cpu_ns)), ..counted },
             ..Sample::default()
         };
         Ok(Slice { observed, others: outcomes.collect(), sample })

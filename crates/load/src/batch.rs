@@ -158,6 +158,7 @@ fn write_line(value: &impl Serialize, output: &mut impl Write) -> io::Result<()>
 
 /// Histograms as text: `HdrHistogram`'s V2 format in base64, as in the logs of load generators.
 pub(crate) mod histogram {
+    use crate::LoadResult;
     use base64::{Engine, prelude::BASE64_STANDARD};
     use hdrhistogram::{
         Histogram,
@@ -171,12 +172,38 @@ pub(crate) mod histogram {
         to.serialize_str(&BASE64_STANDARD.encode(bytes))
     }
 
+    /// Bytes of the header: cookie, length of the rest, offset, digits, lowest and highest value, ratio.
+    const HEADER: usize = 40;
+    /// Those of the length.
+    const LENGTH: std::ops::Range<usize> = 4..8;
+
     pub(crate) fn deserialize<'a, D: From<'a>>(from: D) -> Result<Histogram<u64>, D::Error> {
         let text = String::deserialize(from)?;
         let bytes = BASE64_STANDARD.decode(text).map_err(de::Error::custom)?;
-        Deserializer::new()
-            .deserialize(&mut bytes.as_slice())
-            .map_err(|_| de::Error::custom("it is no histogram in HdrHistogram's V2 format"))
+        let wrong = || {
+            de::Error::custom(
+                "it is no histogram in HdrHistogram's V2 format with the bounds of this program",
+            )
+        };
+        if !is_like_ours(&bytes) {
+            return Err(wrong());
+        }
+        Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(|_| wrong())
+    }
+
+    /// Whether a histogram has the header of an empty one of this program and the length that it names: the memory for others
+    /// is not limited.
+    fn is_like_ours(bytes: &[u8]) -> bool {
+        let mut ours = Vec::new();
+        if bytes.len() < HEADER
+            || V2Serializer::new().serialize(&LoadResult::empty_histogram(), &mut ours).is_err()
+        {
+            return false;
+        }
+        let (header, rest) = bytes.split_at(HEADER);
+        let is_named = header[LENGTH] == (rest.len() as u32).to_be_bytes();
+        let same = |range: std::ops::Range<usize>| header[range.clone()] == ours[range];
+        is_named && same(0..LENGTH.start) && same(LENGTH.end..HEADER)
     }
 }
 
@@ -184,6 +211,8 @@ pub(crate) mod histogram {
 mod tests {
     use super::*;
     use crate::{Arrivals, Template};
+    use base64::{Engine, prelude::BASE64_STANDARD};
+    use hdrhistogram::Histogram;
     use std::{io::Cursor, sync::mpsc, time::Duration};
 
     fn batch() -> LoadBatch {
@@ -234,6 +263,27 @@ mod tests {
         assert_eq!(found.len(), 2);
         assert_eq!((&found[0].latency, &found[0].own), (&result.latency, &result.own));
         assert_eq!((found[0].failed, &found[0].first_failure), (1, &result.first_failure));
+    }
+
+    /// The memory of a histogram follows from its bounds, and the reader takes as much as its header says.
+    #[test]
+    fn histograms_that_need_more_memory_than_ours_are_refused() {
+        let reply = |result: LoadResult| {
+            let mut line = Vec::new();
+            write_line(&LoadReply::new(Ok(vec![result])), &mut line).unwrap();
+            line
+        };
+        let wide = Histogram::new_with_bounds(1, u64::MAX, 3).unwrap();
+        let wide = reply(LoadResult { own: wide, ..LoadResult::new() });
+        assert!(matches!(LoadReply::results(&wide), Err(Error::Reply(_))));
+        let ours = reply(LoadResult::new());
+        assert!(LoadReply::results(&ours).is_ok());
+        let text = String::from_utf8(ours).unwrap();
+        let encoded = text.split("\"own\":\"").nth(1).unwrap().split('"').next().unwrap();
+        let mut bytes = BASE64_STANDARD.decode(encoded).unwrap();
+        bytes[4..8].fill(0xff);
+        let long = text.replace(encoded, &BASE64_STANDARD.encode(bytes));
+        assert!(matches!(LoadReply::results(long.as_bytes()), Err(Error::Reply(_))));
     }
 
     #[test]

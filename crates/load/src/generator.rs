@@ -133,8 +133,8 @@ struct Shared {
     free: Cell<usize>,
     /// Requests that were intended before this moment were late although a connection was free.
     late_until: Cell<u64>,
-    /// Replies and failures.
-    replies: Cell<u64>,
+    /// Requests that were sent, and replies and failures.
+    events: Cell<u64>,
     /// CPU time in which this thread looked for replies and there were none.
     idle_ns: Cell<u64>,
     has_free: Notify,
@@ -156,7 +156,7 @@ impl Shared {
             jobs: RefCell::default(),
             free: Cell::new(0),
             late_until: Cell::new(0),
-            replies: Cell::new(0),
+            events: Cell::new(0),
             idle_ns: Cell::new(0),
             has_free: Notify::new(),
             arrived: Notify::new(),
@@ -224,9 +224,9 @@ impl Shared {
     }
 
     async fn look_for_replies(&self) {
-        let (begin, replies) = (self.now(), self.replies.get());
+        let (begin, events) = (self.now(), self.events.get());
         task::yield_now().await;
-        if self.replies.get() == replies {
+        if self.events.get() == events {
             // More than this is no CPU time: another thread has run.
             let idle = (self.now() - begin).min(LONGEST_WAKE_UP_NS);
             self.idle_ns.set(self.idle_ns.get() + idle);
@@ -325,9 +325,10 @@ impl Connection {
         let shared = Rc::clone(&self.shared);
         while let Some(job) = shared.next().await {
             shared.waiting.borrow_mut()[self.index] = Some(job);
+            shared.events.set(shared.events.get() + 1);
             let replied = self.exchange().await;
             shared.waiting.borrow_mut()[self.index] = None;
-            shared.replies.set(shared.replies.get() + 1);
+            shared.events.set(shared.events.get() + 1);
             if replied.is_err() {
                 self.stream = None;
                 self.input.clear();

@@ -36,10 +36,6 @@ pub struct LoadResult {
 
 impl LoadResult {
     pub(crate) fn new() -> Self {
-        let histogram = || {
-            // Three digits up to an hour: the arguments are valid.
-            Histogram::new_with_bounds(1, LONGEST_NS, 3).unwrap_or_else(|_| unreachable!())
-        };
         Self {
             elapsed: Duration::ZERO,
             intended: 0,
@@ -48,9 +44,14 @@ impl LoadResult {
             unanswered: 0,
             first_failure: None,
             cpu: Duration::ZERO,
-            latency: histogram(),
-            own: histogram(),
+            latency: Self::empty_histogram(),
+            own: Self::empty_histogram(),
         }
+    }
+
+    pub(crate) fn empty_histogram() -> Histogram<u64> {
+        // Three digits up to an hour: the arguments are valid.
+        Histogram::new_with_bounds(1, LONGEST_NS, 3).unwrap_or_else(|_| unreachable!())
     }
 
     /// Returns a quantile of the latency in nanoseconds; 0 without requests.

@@ -34,8 +34,9 @@ impl RemoteConnection {
         &self.host
     }
 
-    pub(crate) fn is_ssh(&self) -> bool {
-        matches!(self.way, Way::Ssh(_))
+    /// Whether a connection of ssh to the host has ended.
+    pub(crate) fn is_lost(&self) -> bool {
+        matches!(&self.way, Way::Ssh(masters) if masters.is_lost())
     }
 
     /// Wraps a command: it runs on the host when the result is started. `session` is its number, from 0, among those that run

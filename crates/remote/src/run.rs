@@ -70,7 +70,8 @@ impl RemoteConnection {
             Some(code) if NOT_STARTED.contains(&code) => {
                 Some(Error::MissingThere { program: program.to_owned(), host: host(), why: last_line(job) })
             }
-            Some(OF_SSH) if self.is_ssh() => Some(Error::Lost { host: host(), why: last_line(job) }),
+            // A command that was killed there ends so as well.
+            Some(OF_SSH) if self.is_lost() => Some(Error::Lost { host: host(), why: last_line(job) }),
             // The process here was killed.
             None => Some(Error::Lost { host: host(), why: "its process here was killed".to_owned() }),
             Some(_) => None,

@@ -59,8 +59,17 @@ impl SshMasters {
         Ok(masters)
     }
 
+    /// Whether a connection has ended. Also reads what the masters have printed: they would wait for that otherwise.
+    pub(crate) fn is_lost(&self) -> bool {
+        let mut masters = self.masters.borrow_mut();
+        let waited = job::wait(&mut masters, Duration::ZERO, &mut |_| {});
+        waited.is_err() || masters.iter().any(|master| master.ended().is_some())
+    }
+
     /// Returns the words of a call that runs a command.
     pub(crate) fn words(&self, host: &RemoteHost, session: usize, words: &[String]) -> Result<Vec<String>> {
+        // A call over a connection that has ended says so.
+        let _ = self.is_lost();
         let master = session / SESSIONS;
         while self.masters.borrow().len() <= master {
             self.start(host)?;

@@ -72,6 +72,9 @@ fn commands_are_the_words_that_were_given() {
     assert_eq!(output.stdout, format!("a b|{hostile}||"));
     let failed = connection.output(&words(&["sh", "-c", "echo why >&2; exit 3"]), LIMIT).unwrap();
     assert_eq!((failed.succeeded, failed.last_line.as_str()), (false, "why"));
+    // ssh itself exits with 255 then, as if the connection had ended.
+    let killed = connection.output(&words(&["sh", "-c", "kill -KILL $$"]), LIMIT).unwrap();
+    assert!(!killed.succeeded, "{killed:?}");
     let missing = connection.output(&words(&["no-such-program", "x"]), LIMIT).unwrap_err();
     assert!(
         matches!(&missing, Error::MissingThere { program, .. } if program == "no-such-program"),

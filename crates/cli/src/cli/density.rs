@@ -29,7 +29,7 @@ Examples:
   manycore density --service './server --port {port}' --load http:/ --variant free --variant close    which placement holds more
   manycore density ... --variant base= --variant tuned=close,memory=bind,irq:eth0=local,qos:others=30%    before and after
   manycore density --container docker.io/library/redis --publish 6379 --cpu-limit 2 --load 'redis:GET key:{random}'    containers
-  manycore density --service 'redis-server --port {port} --protected-mode no' --address 192.0.2.1 --load 'redis:GET key:{random}' \
+  manycore density --service 'redis-server --port {port} --bind {address} --protected-mode no' --address 192.0.2.1 --load 'redis:GET key:{random}' \
       --load-host gen1 --load-host gen2    loads on other hosts, by ssh
   manycore density --preset redis-document --max 8    the client of the published measurement: a closed loop
   manycore density host.toml    the same options from a file
@@ -45,8 +45,8 @@ an interval. An instance or a request that fails is above the bound.
 
 Items of a --variant: a placement (free, close, spread, cpus=LIST, ...), memory=bind, env:NAME=VALUE and settings of the machine \
 (thp=never, set:FILE=VALUE) as for compare; irq:DEVICE=WHERE for its interrupts (CPUs, a placement, local, or beside the \
-instances); weight=N of 100 of the CPU time for the others, observed:weight=N for the first instance; qos:others=30% of the memory bandwidth \
-for all others; vm=plan for virtual machines that are planned as by vm plan.
+instances); observed:weight=N, the CPU weight of the first instance (default 100), and weight=N, that of the others; \
+qos:others=30%, the memory bandwidth of all others together; vm=plan, virtual machines are planned as by vm plan.
 
 A file has the options as keys of TOML: service = \"...\", max = 32. Options of the command line have precedence; those of --variant are added. \
 Ctrl-C ends after the current slice and saves the results so far."

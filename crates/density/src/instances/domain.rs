@@ -55,7 +55,8 @@ impl DomainInstance {
         }
         let mut xml = spec.xml.text(start.values);
         if let Some(hook) = &start.spec.tuning.hook {
-            let planned = hook.domain_xml(xml, start.spec.tuning.place(index));
+            let tuning = &start.spec.tuning;
+            let planned = hook.domain_xml(xml, tuning.place(index), tuning.before_in_place(index));
             xml = planned.map_err(|source| Error::Tuning { index, source })?;
         }
         let xml = in_memory(&xml);

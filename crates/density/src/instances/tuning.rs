@@ -28,11 +28,16 @@ pub struct InstanceTuning {
 
 /// What is done to instances by more than their start. The program implements it with features of its own.
 pub trait InstanceHook: Debug + Send + Sync {
-    /// Returns the XML with which a virtual machine is started on these CPUs.
+    /// Returns the XML with which a virtual machine is started on these CPUs, of which `before` others have got theirs.
     ///
     /// # Errors
     /// There is no such XML.
-    fn domain_xml(&self, xml: String, cpus: Option<&CpuSet>) -> Result<String, Box<dyn Error + Send + Sync>>;
+    fn domain_xml(
+        &self,
+        xml: String,
+        cpus: Option<&CpuSet>,
+        before: usize,
+    ) -> Result<String, Box<dyn Error + Send + Sync>>;
 
     /// Called with the number of an instance that is ready, from 0, and all of its processes, before its data is loaded.
     /// Called again with the same number if the instance is started again.
@@ -46,6 +51,11 @@ impl InstanceTuning {
     /// Returns the CPUs of an instance.
     pub fn place(&self, index: usize) -> Option<&CpuSet> {
         in_turn(&self.places, index)
+    }
+
+    /// Returns the number of instances before one that have the same place.
+    pub(crate) fn before_in_place(&self, index: usize) -> usize {
+        index / self.places.len().max(1)
     }
 
     /// Returns the memory policy of an instance.
@@ -82,6 +92,7 @@ mod tests {
         };
         let cpus = |index| tuning.place(index).unwrap().to_string();
         assert_eq!([cpus(0), cpus(1), cpus(2)], ["0-1", "2,4", "0-1"]);
+        assert_eq!([0, 1, 2, 5].map(|index| tuning.before_in_place(index)), [0, 0, 1, 2]);
         assert_eq!([tuning.memory(0), tuning.memory(5)], [0, 1].map(|_| MemoryPolicy::Bind(vec![1])));
         let none = InstanceTuning::default();
         assert_eq!((none.place(3), none.memory(3)), (None, MemoryPolicy::Default));

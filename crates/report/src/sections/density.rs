@@ -130,7 +130,7 @@ fn resources(density: &Density, variant: &VariantDensity) -> Table {
     let mut table = Table::numeric(
         format!("{name}Resources that move with the number of instances"),
         ("resource", Align::Left),
-        &["unit", "alone", "change at the most", "moves from", "correlation", "p"],
+        &["unit", "alone", "change at the largest number", "moves from", "correlation", "p"],
     );
     let row = |trend: &ResourceTrend| {
         let last = trend.at_each_count.last().map(|change| change.mean);

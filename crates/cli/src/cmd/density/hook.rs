@@ -1,18 +1,21 @@
 //! What variants do to instances with other features: bandwidth limits of `qos`, and plans of virtual machines of `vm`.
 
-use crate::{failure::Outcome, output};
+use crate::{
+    failure::{Failure, Outcome},
+    output,
+};
 use manycore_control::cleanup::{Cleanup, Leftover, Program};
 use manycore_density::instances::InstanceHook;
 use manycore_experiment::{interrupt, session::Event};
 use manycore_linux::targets::Target;
-use manycore_placement::{Policy, PolicyKind};
+use manycore_placement::{Policy, PolicyKind, Reserve};
 use manycore_qos::{
     request::{Bandwidth, LimitRequest},
     set::{self, AppliedLimits, LimitTarget},
 };
-use manycore_topology::{CpuSet, Machine};
+use manycore_topology::{CpuId, CpuSet, Machine};
 use manycore_vm::{
-    domain::PlanRequest,
+    domain::{DomainPlan, PlanRequest},
     planning::{self, PlanTarget},
 };
 use std::{
@@ -21,6 +24,9 @@ use std::{
     path::Path,
     sync::{Mutex, PoisonError},
 };
+
+/// The line of resctrl that limits memory bandwidth.
+const BANDWIDTH: &str = "MB";
 
 type HookError = Box<dyn Error + Send + Sync>;
 
@@ -49,7 +55,12 @@ impl VariantHook {
         others: Option<Bandwidth>,
     ) -> Outcome<Option<Self>> {
         if others.is_some() {
-            manycore_qos::show::show(None, None)?;
+            let (state, _) = manycore_qos::show::show(None, None)?;
+            if state.capabilities.control(BANDWIDTH).is_none() {
+                return Err(Failure::missing(
+                    "--variant qos:others: resctrl has no control of memory bandwidth here",
+                ));
+            }
         }
         let hook = Self {
             machine: plans_domains.then(|| machine.clone()),
@@ -60,16 +71,15 @@ impl VariantHook {
 }
 
 impl InstanceHook for VariantHook {
-    fn domain_xml(&self, xml: String, cpus: Option<&CpuSet>) -> Result<String, HookError> {
+    fn domain_xml(&self, xml: String, cpus: Option<&CpuSet>, before: usize) -> Result<String, HookError> {
         let Some(machine) = &self.machine else { return Ok(xml) };
-        let policy = match cpus {
-            Some(cpus) => format!("cpus={cpus}").parse()?,
-            None => Policy::new(PolicyKind::Close, false),
+        let order: Vec<CpuId> = match cpus {
+            Some(cpus) => cpus.iter().collect(),
+            None => close_order(machine)?,
         };
-        let target = PlanTarget { machine, root: Some(Path::new("/")), is_this_machine: true };
-        // Several virtual machines share CPUs where there are fewer places than instances.
-        let request = PlanRequest { overcommit: true, ..PlanRequest::new(policy) };
-        Ok(planning::plan(&xml, target, request)?.xml)
+        let of_all = plan(&xml, machine, &order)?;
+        let own = own_cpus(&order, of_all.guest.pins.len(), before);
+        Ok(plan(&xml, machine, &own)?.xml)
     }
 
     fn ready(&self, index: usize, processes: &[u32]) -> Result<(), HookError> {
@@ -80,14 +90,46 @@ impl InstanceHook for VariantHook {
     }
 }
 
+/// Plans a virtual machine on these CPUs. Several of its virtual CPUs share one where there are fewer.
+fn plan(xml: &str, machine: &Machine, cpus: &[CpuId]) -> Result<DomainPlan, HookError> {
+    let cpus: CpuSet = cpus.iter().copied().collect();
+    let target = PlanTarget { machine, root: Some(Path::new("/")), is_this_machine: true };
+    let request = PlanRequest { overcommit: true, ..PlanRequest::new(format!("cpus={cpus}").parse()?) };
+    Ok(planning::plan(xml, target, request)?)
+}
+
+/// Returns the usable CPUs in the order in which `close` takes them.
+fn close_order(machine: &Machine) -> Result<Vec<CpuId>, HookError> {
+    let close = Policy::new(PolicyKind::Close, false);
+    let workers = close.capacity(machine, &Reserve::Nothing)?;
+    let plan = close.plan(machine, workers, &Reserve::Nothing)?;
+    Ok(plan.workers.iter().filter_map(|worker| worker.cpus.first()).collect())
+}
+
+/// Returns the next CPUs of a virtual machine, where as many others `before` it have got theirs: from the begin again after
+/// the last.
+fn own_cpus(order: &[CpuId], vcpus: usize, before: usize) -> Vec<CpuId> {
+    order
+        .iter()
+        .cycle()
+        .skip(before * vcpus % order.len().max(1))
+        .take(vcpus.min(order.len()))
+        .copied()
+        .collect()
+}
+
 impl OthersLimit {
     fn limit(&self, processes: &[u32]) -> Result<(), HookError> {
+        let Some(&first) = processes.first() else {
+            return Err("its processes are unknown, so that their memory bandwidth cannot be limited".into());
+        };
         let mut applied = self.applied.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((applied, _)) = &*applied {
             return Ok(applied.limit_also(processes)?);
         }
         let options = set::Options {
-            target: LimitTarget::Tasks(Target::Pids(processes.to_vec())),
+            // Others may end meanwhile.
+            target: LimitTarget::Tasks(Target::Pids(vec![first])),
             description: "other instances of density".to_owned(),
             limits: LimitRequest { bandwidth: Some(self.bandwidth), ..LimitRequest::default() },
             name: None,
@@ -98,13 +140,21 @@ impl OthersLimit {
         };
         let mut cleanup = Cleanup::start(&Program::own())?;
         let limits = set::plan(&options, &mut note)?.apply(&interrupt::requested, &mut note)?;
-        if let Some(journal) = &limits.changes.journal {
-            cleanup.add(Leftover::Journal(journal.into()))?;
+        let announced = match &limits.changes.journal {
+            Some(journal) => cleanup.add(Leftover::Journal(journal.into())).map_err(HookError::from),
+            None => Ok(()),
+        };
+        let is_ignored = limits.changes.ignored().next().is_some();
+        let checked = announced.and_then(|()| {
+            if is_ignored {
+                return Err("the kernel silently ignored the limit of memory bandwidth".into());
+            }
+            Ok(limits.limit_also(processes)?)
+        });
+        match checked {
+            Ok(()) => *applied = Some((limits, cleanup)),
+            Err(error) => return limits.undo(&mut note).map_err(Into::into).and(Err(error)),
         }
-        if limits.changes.ignored().next().is_some() {
-            return Err("the kernel silently ignored the limit of memory bandwidth".into());
-        }
-        *applied = Some((limits, cleanup));
         Ok(())
     }
 }
@@ -118,9 +168,10 @@ fn note(event: Event) {
 impl Drop for OthersLimit {
     fn drop(&mut self) {
         let applied = self.applied.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let Some((limits, _cleanup)) = applied.take() {
-            // What is left is undone with the journal.
-            let _ = limits.undo(&mut note);
+        if let Some((limits, _cleanup)) = applied.take()
+            && let Err(error) = limits.undo(&mut note)
+        {
+            output::note(&format!("manycore: {error}"));
         }
     }
 }
@@ -132,5 +183,36 @@ impl fmt::Debug for VariantHook {
             .field("plans_domains", &self.machine.is_some())
             .field("others", &bandwidth)
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use manycore_testkit::SyntheticMachine;
+
+    #[test]
+    fn virtual_machines_take_the_cpus_of_a_place_in_turn() {
+        assert_eq!(own_cpus(&[0, 2, 4, 6], 2, 0), [0, 2]);
+        assert_eq!(own_cpus(&[0, 2, 4, 6], 2, 1), [4, 6]);
+        assert_eq!(own_cpus(&[0, 2, 4, 6], 2, 2), [0, 2]);
+        assert_eq!(own_cpus(&[0, 2, 4], 2, 1), [4, 0]);
+        assert_eq!(own_cpus(&[5], 4, 7), [5]);
+    }
+
+    #[test]
+    fn a_planned_virtual_machine_is_pinned_to_cpus_of_its_own() {
+        let machine = SyntheticMachine::guest().record().machine;
+        let hook = VariantHook::new(&machine, true, None).unwrap().unwrap();
+        let xml = "<domain type='kvm'><name>a</name><memory unit='MiB'>64</memory><vcpu>1</vcpu>\
+            <os><type arch='x86_64' machine='q35'>hvm</type></os></domain>";
+        let pin = |before| {
+            let planned = hook.domain_xml(xml.to_owned(), None, before).unwrap();
+            let pin = planned.lines().find(|line| line.contains("<vcpupin ")).unwrap().trim().to_owned();
+            assert!(planned.contains("<name>a</name>"));
+            pin
+        };
+        assert_ne!(pin(0), pin(1));
+        assert_eq!(pin(0), pin(machine.usable().len()));
     }
 }

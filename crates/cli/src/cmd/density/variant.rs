@@ -45,7 +45,7 @@ struct Items {
     plans_domains: bool,
 }
 
-/// Returns the variant that `[NAME=]ITEM,...` describes on this machine, with what is to be said about it. Instances do not
+/// Returns the variant that `[NAME=]ITEM,...` describes on this machine, with a note for the user. Instances do not
 /// get the CPUs of the loads.
 ///
 /// # Errors
@@ -70,13 +70,16 @@ pub(super) fn variant(
         (memory, None) => memory_of_workers(machine, &everywhere(machine)?, memory)?,
     };
     let mut settings = std::mem::take(&mut items_of.spec.settings);
-    let mut note = None;
+    let mut moved = Vec::new();
     for (device, target) in &items_of.interrupts {
-        let target = target_of(device, target, machine, &places).map_err(wrong)?;
-        let moved = place::planned(device, &target)?;
-        note = note.or_else(|| place::irqbalance_warning(moved.iter().map(|(irq, _)| *irq)));
-        settings.extend(moved.iter().map(|(irq, cpus)| Setting::cpus_of_interrupt(*irq, cpus)));
+        let target = target_of(device, target, machine, &places, load_cpus).map_err(wrong)?;
+        moved.extend(place::planned(device, &target)?);
     }
+    settings.extend(moved.iter().map(|(irq, cpus)| Setting::cpus_of_interrupt(*irq, cpus)));
+    let irqs: Vec<u32> = moved.iter().map(|(irq, _)| *irq).collect();
+    let note = Some(irqs)
+        .filter(|irqs| !irqs.is_empty())
+        .and_then(|irqs| place::irqbalance_warning(irqs.into_iter()));
     let hook = VariantHook::new(machine, items_of.plans_domains, items_of.others_bandwidth)?;
     let variant = DensityVariant {
         name,
@@ -217,11 +220,17 @@ fn everywhere(machine: &Machine) -> Outcome<PlacementPlan> {
 
 /// Returns where interrupts go: CPUs, a placement, `local` (near the device) or `beside` (the nearest CPUs to those of the
 /// instances).
-fn target_of(device: &str, text: &str, machine: &Machine, places: &[CpuSet]) -> Outcome<Target> {
+fn target_of(
+    device: &str,
+    text: &str,
+    machine: &Machine,
+    places: &[CpuSet],
+    load_cpus: Option<&CpuSet>,
+) -> Outcome<Target> {
     let policy = |text: &str| text.parse().map(Target::Policy).map_err(Failure::input);
     match text {
         "local" => policy(&format!("near={device}")),
-        "beside" => Ok(Target::OneEach(beside(machine, places)?)),
+        "beside" => Ok(Target::OneEach(beside(machine, places, load_cpus)?)),
         _ => match text.parse::<CpuSet>() {
             Ok(cpus) => Ok(Target::Cpus(cpus)),
             Err(_) => policy(text),
@@ -229,10 +238,10 @@ fn target_of(device: &str, text: &str, machine: &Machine, places: &[CpuSet]) -> 
     }
 }
 
-/// Returns a CPU for each place: the nearest to its first CPU that no place has and that was not chosen before. There are
-/// fewer where too few CPUs are left.
-fn beside(machine: &Machine, places: &[CpuSet]) -> Outcome<CpuSet> {
-    let taken: CpuSet = places.iter().flat_map(CpuSet::iter).collect();
+/// Returns a CPU for each place: the nearest to its first CPU that no place and no load has and that was not chosen before.
+/// There are fewer where too few CPUs are left.
+fn beside(machine: &Machine, places: &[CpuSet], load_cpus: Option<&CpuSet>) -> Outcome<CpuSet> {
+    let taken: CpuSet = places.iter().chain(load_cpus).flat_map(CpuSet::iter).collect();
     let mut left: BTreeSet<CpuId> = machine.usable().difference(&taken).iter().collect();
     let mut found = CpuSet::default();
     for first in places.iter().filter_map(CpuSet::first) {
@@ -308,11 +317,12 @@ mod tests {
         let machine = SyntheticMachine::server().record().machine;
         let of = |places: &[&str]| {
             let places: Vec<CpuSet> = places.iter().map(|cpus| cpus.parse().unwrap()).collect();
-            beside(&machine, &places).unwrap().to_string()
+            beside(&machine, &places, Some(&"5".parse().unwrap())).unwrap().to_string()
         };
         assert_eq!(of(&["0", "2"]), "1,3");
         assert_eq!(of(&["0-1", "3"]), "2,4");
+        assert!(!of(&["4"]).contains('5'));
         let all = [machine.usable()];
-        assert!(beside(&machine, &all).unwrap_err().message().contains("leaves CPUs free"));
+        assert!(beside(&machine, &all, None).unwrap_err().message().contains("leaves CPUs free"));
     }
 }
