@@ -1,11 +1,11 @@
 //! Nodes of Slurm.
 
 use crate::{Error, RemoteHost, Result, run};
-use manycore_linux::child;
-use rustix::process::{Pid, Signal, kill_process_group};
+use manycore_linux::child::{self, StartPlacement};
 use std::{
     env,
-    io::{BufRead, BufReader, Read},
+    io::{self, Read},
+    os::unix::process::CommandExt,
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
@@ -16,14 +16,16 @@ const GRANTED_WITHIN: u64 = 60;
 const END: Duration = Duration::from_secs(10);
 /// Longest output of salloc that is read, in bytes.
 const MOST: u64 = 64 << 10;
+/// What precedes the number of a job in the output of salloc.
+const GRANTED: &str = "Granted job allocation ";
 
 /// A job with a node, or the job in which this process runs.
 #[derive(Debug)]
 pub(crate) struct SlurmJob {
     /// Words before those of a command.
     srun: Vec<String>,
-    /// Holds the job, if it is ours.
-    salloc: Option<Child>,
+    /// Ends the job when its standard input is closed, if the job is ours.
+    ender: Option<Child>,
 }
 
 impl SlurmJob {
@@ -31,19 +33,19 @@ impl SlurmJob {
     pub(crate) fn open(host: &RemoteHost, node: Option<&str>) -> Result<Self> {
         let words = ["srun", "--nodes=1", "--ntasks=1", "--overlap", "--cpu-bind=none"];
         let mut srun: Vec<String> = words.map(str::to_owned).to_vec();
-        let mut salloc = None;
+        let mut ender = None;
         if env::var_os("SLURM_JOB_ID").is_none() {
-            let (child, job) = allocate(host, node)?;
+            let job = allocate(host, node)?;
+            ender = Some(start_ender(job).map_err(|source| run::of_start("sh".to_owned(), host, source))?);
             srun.push(format!("--jobid={job}"));
-            salloc = Some(child);
         }
         match (node, env::var("SLURMD_NODENAME")) {
             (Some(node), _) => srun.push(format!("--nodelist={node}")),
             // Another node of the job than this one.
-            (None, Ok(own)) if salloc.is_none() => srun.push(format!("--exclude={own}")),
+            (None, Ok(own)) if ender.is_none() => srun.push(format!("--exclude={own}")),
             (None, _) => {}
         }
-        Ok(Self { srun, salloc })
+        Ok(Self { srun, ender })
     }
 
     /// Returns the words of a step that runs a command. A shell starts it, so that its exit status says whether it exists.
@@ -55,53 +57,61 @@ impl SlurmJob {
 
 impl Drop for SlurmJob {
     fn drop(&mut self) {
-        let Some(mut salloc) = self.salloc.take() else { return };
-        // The command of salloc ends with its input, and salloc gives the node back.
-        drop(salloc.stdin.take());
-        let ended = child::wait_until(&mut salloc, Instant::now() + END);
-        if !matches!(ended, Ok(Some(_))) {
-            terminate(&mut salloc);
+        let Some(mut ender) = self.ender.take() else { return };
+        drop(ender.stdin.take());
+        if !matches!(child::wait_until(&mut ender, Instant::now() + END), Ok(Some(_))) {
+            child::kill(&mut ender);
         }
     }
 }
 
-/// Creates a job with a node. Returns what holds it, and its number.
-fn allocate(host: &RemoteHost, node: Option<&str>) -> Result<(Child, u64)> {
+/// Creates a job with a node, which has no process until a step of it is started. Returns its number.
+fn allocate(host: &RemoteHost, node: Option<&str>) -> Result<u64> {
     let mut command = Command::new("salloc");
     command.args([
+        "--no-shell",
         "--nodes=1",
         "--exclusive",
         &format!("--immediate={GRANTED_WITHIN}"),
         "--job-name=manycore",
     ]);
     command.args(node.map(|node| format!("--nodelist={node}")));
-    command.args(["sh", "-c", "echo \"$SLURM_JOB_ID\"; read -r _"]);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    // salloc gives the node back after SIGTERM, and not after SIGKILL.
-    let mut child = child::spawn_terminated(&mut command)
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    // While it waits for a node, salloc withdraws the job after SIGTERM, and not after SIGKILL.
+    let mut salloc = child::spawn_terminated(&mut command)
         .map_err(|source| run::of_start("salloc".to_owned(), host, source))?;
-    let mut line = String::new();
-    if let Some(output) = child.stdout.take() {
-        // Without a line, the number is missing below.
-        let _read = BufReader::new(output.take(MOST)).read_line(&mut line);
-    }
-    if let Ok(job) = line.trim().parse() {
-        return Ok((child, job));
-    }
-    drop(child.stdin.take());
     let mut said = String::new();
-    let _read = child.stderr.take().map(|errors| errors.take(MOST).read_to_string(&mut said));
-    terminate(&mut child);
+    let _read = salloc.stderr.take().map(|errors| errors.take(MOST).read_to_string(&mut said));
+    let ended = salloc.wait();
+    if let Some(job) = granted(&said).filter(|_| ended.is_ok_and(|status| status.success())) {
+        return Ok(job);
+    }
     let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("salloc granted no node");
     Err(Error::Unreachable { host: host.clone(), why: last.trim().to_owned() })
 }
 
-/// Ends salloc.
-fn terminate(salloc: &mut Child) {
-    if let Some(group) = Pid::from_raw(salloc.id() as i32) {
-        let _ = kill_process_group(group, Signal::TERM);
-    }
-    if !matches!(child::wait_until(salloc, Instant::now() + END), Ok(Some(_))) {
-        child::kill(salloc);
+/// Returns the number of the job that salloc names.
+fn granted(said: &str) -> Option<u64> {
+    said.lines().find_map(|line| line.split_once(GRANTED)?.1.trim().parse().ok())
+}
+
+/// Starts a process that ends the job when its standard input is closed, also if this process is killed. (Some versions of
+/// salloc hold a job themselves, but spin for ever if their command ends while they get SIGTERM.)
+fn start_ender(job: u64) -> io::Result<Child> {
+    let mut ender = Command::new("sh");
+    ender.args(["-c", "read -r _; exec scancel \"$1\"", "sh", &job.to_string()]).process_group(0);
+    ender.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    child::spawn_detached(&mut ender, &StartPlacement::default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_a_job_is_what_salloc_was_granted() {
+        let said = "salloc: Pending job allocation 7\nsalloc: Granted job allocation 41\nsalloc: Nodes n0 are ready for job\n";
+        assert_eq!(granted(said), Some(41));
+        assert_eq!(granted("salloc: error: Job submit/allocate failed: Invalid partition"), None);
     }
 }
