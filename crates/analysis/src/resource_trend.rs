@@ -183,7 +183,8 @@ impl Kind {
 pub fn next_step(name: &str) -> Option<&'static str> {
     Some(match Resource::from_name(name)? {
         Resource::RunDelay => {
-            "another placement ('--variant place=spread') or weight ('observed:weight=400'), fewer instances for each CPU, or another scheduler \
+            "another placement ('--variant place=spread') or weight ('observed:weight=400'), fewer instances for each CPU, or \
+             another scheduler \
              ('manycore sched run')"
         }
         // The same requests take more CPU time where others use the core or the caches.

@@ -20,7 +20,6 @@ use manycore_vm::{
 };
 use std::{
     error::Error,
-    fmt,
     path::Path,
     sync::{Mutex, PoisonError},
 };
@@ -31,6 +30,7 @@ const BANDWIDTH: &str = "MB";
 type HookError = Box<dyn Error + Send + Sync>;
 
 /// The hook of one variant.
+#[derive(Debug)]
 pub(super) struct VariantHook {
     /// The machine for which virtual machines are planned; absent if they are not.
     machine: Option<Machine>,
@@ -38,6 +38,7 @@ pub(super) struct VariantHook {
     others: Option<OthersLimit>,
 }
 
+#[derive(Debug)]
 struct OthersLimit {
     bandwidth: Bandwidth,
     /// In force from the second instance on. Undone by its cleanup process if this program is killed.
@@ -173,16 +174,6 @@ impl Drop for OthersLimit {
         {
             output::note(&format!("manycore: {error}"));
         }
-    }
-}
-
-impl fmt::Debug for VariantHook {
-    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        let bandwidth = self.others.as_ref().map(|others| others.bandwidth);
-        out.debug_struct("VariantHook")
-            .field("plans_domains", &self.machine.is_some())
-            .field("others", &bandwidth)
-            .finish()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::hook::VariantHook;
 use crate::failure::{Failure, Outcome};
-use manycore_control::{placement::memory_of_workers, setting::Setting};
+use manycore_control::{measured_group::WEIGHTS, placement::memory_of_workers, setting::Setting};
 use manycore_density::{
     instances::{InstanceHook, InstanceTuning},
     options::DensityVariant,
@@ -12,7 +12,7 @@ use manycore_placement::{MemoryPlacement, PlacementPlan, Policy, PolicyKind, Res
 use manycore_qos::request::Bandwidth;
 use manycore_study::{
     compare::VariantSpec,
-    variant::{VariantText, is_key, set_item, split_items},
+    variant::{VariantError, VariantText, is_key, set_item, split_items},
 };
 use manycore_topology::{CpuId, CpuSet, Machine, TopologyDistance};
 use std::{collections::BTreeSet, str::FromStr, sync::Arc};
@@ -134,7 +134,7 @@ fn parse(text: &str) -> Outcome<Items> {
         let key = if is_own(item) {
             set_own(item, &mut items)?
         } else {
-            set_item(item, &mut items.spec).map_err(|error| Failure::input(with_own(&error.to_string())))?
+            set_item(item, &mut items.spec).map_err(wrong_item)?
         };
         if !seen.insert(key.clone()) {
             return Err(Failure::input(format!("{key} is given twice in one variant")));
@@ -143,16 +143,15 @@ fn parse(text: &str) -> Outcome<Items> {
     Ok(items)
 }
 
-/// Returns an error about an unknown item with the items that only `density` has.
-fn with_own(error: &str) -> String {
-    if !error.contains("is not a part of a variant") {
-        return error.to_owned();
+/// Returns the failure of an item of `compare`. An unknown one is told what `density` takes.
+fn wrong_item(error: VariantError) -> Failure {
+    match error {
+        VariantError::Unknown(item) => Failure::input(format!(
+            "'{item}' is not a part of a variant; write place=PLACE, memory=MEMORY, irq:DEVICE=PLACE, weight=N, \
+             observed:weight=N, qos:others=30%, vm=plan, env:NAME=VALUE or set:FILE=VALUE, and combine them with commas"
+        )),
+        error => Failure::input(error),
     }
-    let item = error.split(" is not a part").next().unwrap_or_default();
-    format!(
-        "{item} is not a part of a variant; write place=PLACE, memory=MEMORY, irq:DEVICE=PLACE, weight=N, \
-         observed:weight=N, qos:others=30%, vm=plan, env:NAME=VALUE or set:FILE=VALUE, and combine them with commas"
-    )
 }
 
 /// Sets one item that only `density` has. Returns what it sets.
@@ -160,7 +159,7 @@ fn set_own(item: &str, items: &mut Items) -> Outcome<String> {
     let (key, value) = item.split_once('=').unwrap_or((item, ""));
     let value = value.trim();
     let weight = || {
-        let weight = u32::from_str(value).ok().filter(|weight| (1..=10_000).contains(weight));
+        let weight = u32::from_str(value).ok().filter(|weight| WEIGHTS.contains(weight));
         weight.ok_or_else(|| {
             Failure::input(format!("{item}: write a whole number from 1 to 10000; 100 is usual"))
         })
