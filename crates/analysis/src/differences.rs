@@ -19,6 +19,7 @@ mod history;
 mod matching;
 mod sentence;
 
+pub use figures::{RecordFigure, record_figures};
 pub use matching::{MatchedVariants, comparison_variants, each_once};
 pub(crate) use sentence::TOO_FEW;
 

@@ -27,6 +27,12 @@ pub struct Disturbance {
 }
 
 impl Disturbance {
+    /// Sums over all experiments. The samples of the latency between cores are too short for the kernel's ticks.
+    pub fn of_record(record: &Record) -> Self {
+        let long = record.experiments.iter().filter(|experiment| experiment.id != id::LATENCY);
+        Self::of_experiments(long, record)
+    }
+
     /// Sums over all samples of `experiments`. Single treatments are too short for the resolution of the
     /// kernel's ticks.
     pub(crate) fn of_experiments<'a>(
@@ -75,10 +81,7 @@ pub(crate) fn of_topic(record: &Record, prefixes: &[&str]) -> Disturbance {
 
 /// Returns the disturbance of all experiments.
 pub(crate) fn of_record(record: &Record) -> Disturbance {
-    Disturbance::of_experiments(
-        record.experiments.iter().filter(|experiment| experiment.id != id::LATENCY),
-        record,
-    )
+    Disturbance::of_record(record)
 }
 
 /// Times in nanoseconds as pairs of part and whole. Each pair is summed over the samples that have both.

@@ -254,8 +254,8 @@ fn changes(differences: impl Iterator<Item = (usize, f64)>) -> Vec<ChangeAtCount
         let mean = mean(values).unwrap_or(0.0);
         values.iter().map(|value| (value - mean).powi(2)).sum::<f64>()
     };
-    let freedom = by_count.values().map(|values| values.len() - 1).sum::<usize>();
-    let pooled = by_count.values().map(squares).sum::<f64>() / freedom as f64;
+    let freedom = by_count.values().map(|values| values.len() - 1).sum::<usize>() as f64;
+    let pooled = by_count.values().map(squares).sum::<f64>() / freedom;
     let critical = student_critical(MOVE_LEVEL / by_count.len() as f64, freedom);
     let change = |(count, values): (usize, Vec<f64>)| {
         let mean = mean(&values)?;

@@ -8,7 +8,7 @@ use object::{Object as _, ObjectSection as _, ObjectSymbol as _, RelocationTarge
 pub const MAP_SECTION: &str = "manycore_maps";
 
 /// Sections of programs, by the beginning of their name.
-const PROGRAM_SECTIONS: [&str; 4] = ["struct_ops/", "struct_ops.s/", "tp_btf/", "syscall"];
+const PROGRAM_SECTIONS: [&str; 5] = ["struct_ops/", "struct_ops.s/", "tp_btf/", "raw_tp", "syscall"];
 
 /// Sections of variables. The first cannot be changed once the programs are loaded.
 pub const DATA_SECTIONS: [&str; 3] = [".rodata", ".data", ".bss"];

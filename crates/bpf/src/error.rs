@@ -55,7 +55,9 @@ pub enum Error {
 /// Returns what to do about an error of the kernel.
 fn hint(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
-        Some(libc::EPERM | libc::EACCES) => "; loading BPF programs needs root (CAP_BPF and CAP_SYS_ADMIN)",
+        Some(libc::EPERM | libc::EACCES) => {
+            "; loading BPF programs needs root (CAP_BPF, and CAP_PERFMON or CAP_SYS_ADMIN)"
+        }
         _ => "",
     }
 }

@@ -12,9 +12,11 @@
 //! | sections, maps, relocations of an object | `elf` |
 //! | offsets of the running kernel in place of those of the compiler | `core_relocation` |
 //! | maps and programs in the kernel | [`program`], [`map`] |
+//! | all entries of a map, events from a buffer | `batch`, [`ring`] |
 //! | the operations of a `struct_ops`, such as `sched_ext_ops` | [`struct_ops`] |
 #![deny(unsafe_code)]
 
+mod batch;
 pub mod btf;
 mod core_relocation;
 mod elf;
@@ -22,6 +24,7 @@ pub mod error;
 mod instruction;
 pub mod map;
 pub mod program;
+pub mod ring;
 pub mod struct_ops;
 mod syscall;
 

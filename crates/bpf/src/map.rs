@@ -28,9 +28,9 @@ pub(crate) const MAPPABLE: u32 = 1 << 10;
 pub struct Map {
     pub(crate) fd: OwnedFd,
     name: String,
-    key_bytes: usize,
-    value_bytes: usize,
-    entries: usize,
+    pub(crate) key_bytes: usize,
+    pub(crate) value_bytes: usize,
+    pub(crate) entries: usize,
 }
 
 impl Map {
@@ -86,7 +86,7 @@ impl Map {
         Ok(map)
     }
 
-    fn failed(&self, action: &'static str, source: io::Error) -> Error {
+    pub(crate) fn failed(&self, action: &'static str, source: io::Error) -> Error {
         Error::Map { name: self.name.clone(), action, source }
     }
 

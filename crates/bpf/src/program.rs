@@ -25,6 +25,9 @@ const LICENCE: &[u8] = b"Dual MIT/GPL\0";
 /// `BPF_F_SLEEPABLE`.
 const SLEEPABLE: u32 = 1 << 4;
 
+/// `BPF_F_TEST_RUN_ON_CPU`.
+const ON_CPU: u32 = 1;
+
 /// An object that is about to be loaded.
 ///
 /// Two kinds of constants of a program (`const volatile` variables) get their values here, so that programs need no
@@ -211,6 +214,7 @@ impl ProgramKind {
                 let attach_id = id.ok_or_else(|| lacks(format!("tracepoint {rest}")))?;
                 Some(Self { number: 26, flags: 0, attach_type: 23, attach_id })
             }
+            "raw_tp" => Some(Self { number: 17, flags: 0, attach_type: 0, attach_id: 0 }),
             _ => Some(Self { number: 31, flags: SLEEPABLE, attach_type: 0, attach_id: 0 }),
         })
     }
@@ -278,5 +282,15 @@ impl Loaded {
         let mut attributes = Attributes::new().word(0, self.program(name)?.fd.as_raw_fd() as u32);
         let run = attributes.call_for(Command::ProgramTestRun, 4);
         run.map(|(_, returned)| returned).map_err(|source| Error::Attach { name: name.to_owned(), source })
+    }
+
+    /// Runs a program of the section `raw_tp` once on a CPU, in an interrupt of the task that runs there.
+    ///
+    /// # Errors
+    /// [`Error::Attach`] if the kernel refuses it, or the CPU is offline.
+    pub fn run_on(&self, name: &str, cpu: u32) -> Result<()> {
+        let fd = self.program(name)?.fd.as_raw_fd() as u32;
+        let run = Attributes::new().word(0, fd).word(64, ON_CPU).word(68, cpu).call(Command::ProgramTestRun);
+        run.map(drop).map_err(|source| Error::Attach { name: name.to_owned(), source })
     }
 }

@@ -19,6 +19,7 @@ pub enum Command {
     RawTracepointOpen = 17,
     BtfLoad = 18,
     MapFreeze = 22,
+    MapLookupBatch = 24,
     LinkCreate = 28,
 }
 
@@ -79,14 +80,19 @@ impl<'a> Attributes<'a> {
     /// # Errors
     /// The kernel's error.
     pub fn call_for(&mut self, command: Command, at: usize) -> io::Result<(u32, u32)> {
+        let (result, word) = self.call_always(command, at);
+        result.map(|result| (result, word))
+    }
+
+    /// Calls the kernel, and returns what it returned, and the word at an offset even if that is an error.
+    pub fn call_always(&mut self, command: Command, at: usize) -> (io::Result<u32>, u32) {
         // SAFETY: the kernel reads and writes `bytes`, whose length it is given, and buffers whose addresses were
         // taken from slices that live as long as `self`. Each caller states the lengths of its buffers.
         let result = unsafe {
             libc::syscall(libc::SYS_bpf, command as c_long, self.bytes.as_mut_ptr(), self.bytes.len())
         };
-        let result = u32::try_from(result).map_err(|_| io::Error::last_os_error())?;
-        let word = self.bytes[at..at + 4].try_into().map_or(0, u32::from_ne_bytes);
-        Ok((result, word))
+        let result = u32::try_from(result).map_err(|_| io::Error::last_os_error());
+        (result, self.bytes[at..at + 4].try_into().map_or(0, u32::from_ne_bytes))
     }
 
     /// Calls the kernel for a command that returns a file descriptor.

@@ -33,6 +33,16 @@ fn create_unused(base: &Path, name: &str) -> io::Result<PathBuf> {
     Err(ErrorKind::AlreadyExists.into())
 }
 
+/// Creates a directory for a run in the directory of all results.
+///
+/// # Errors
+/// [`Failure::Missing`].
+pub fn new_in(base: &Path, subcommand: &str) -> Outcome<PathBuf> {
+    fs::create_dir_all(base).map_err(|error| unusable("create the directory", base, &error))?;
+    create_unused(base, &format!("{subcommand}-{}", compact(&clock::utc())))
+        .map_err(|error| unusable("create a directory in", base, &error))
+}
+
 /// Name of the link to the last results, beside them.
 pub const LATEST: &str = "latest";
 
@@ -86,9 +96,7 @@ impl Folder {
 
     fn new_in(base: &Path, subcommand: &str) -> Outcome<Self> {
         let was_there = base.exists();
-        fs::create_dir_all(base).map_err(|error| unusable("create the directory", base, &error))?;
-        let path = create_unused(base, &format!("{subcommand}-{}", compact(&clock::utc())))
-            .map_err(|error| unusable("create a directory in", base, &error))?;
+        let path = new_in(base, subcommand)?;
         let made = [path.clone()].into_iter().chain((!was_there).then(|| base.to_owned())).collect();
         Ok(Self { path, base: Some(base.to_owned()), made, used: false })
     }

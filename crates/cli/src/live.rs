@@ -10,8 +10,9 @@ use crate::{
 use manycore_linux::line_file::LineFile;
 use manycore_render::{document::Document, terminal::Terminal, wrap::cut};
 use manycore_text::names::printable_json;
-use rustix::termios::tcgetwinsize;
+use rustix::{process::Signal, termios::tcgetwinsize};
 use serde::Serialize;
+use signal_hook::consts::SIGCHLD;
 use std::{
     io::{IsTerminal, stdout},
     path::Path,
@@ -35,6 +36,15 @@ impl IntervalTimer {
         Ok(Self { signals: Signals::catch(&ENDS)?, interval, next: Instant::now() + interval, left: count })
     }
 
+    /// As [`Self::new`], with a round at once when a command that this process started stops or ends.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn with_command(interval: Duration, count: Option<u64>) -> Outcome<Self> {
+        let signals = Signals::catch(&[&ENDS[..], &[SIGCHLD]].concat())?;
+        Ok(Self { signals, interval, next: Instant::now() + interval, left: count })
+    }
+
     /// Waits for the next round. Returns `false` after the last round or after a signal that ends the
     /// program, which is the normal way to stop watching.
     ///
@@ -45,8 +55,12 @@ impl IntervalTimer {
             return Ok(false);
         }
         loop {
-            if !self.signals.take().is_empty() {
+            let came = self.signals.take();
+            if came.iter().any(|signal| *signal != Signal::CHILD) {
                 return Ok(false);
+            }
+            if !came.is_empty() {
+                return Ok(true);
             }
             let left = self.next.saturating_duration_since(Instant::now());
             if left.is_zero() {

@@ -5,6 +5,7 @@ use crate::{
     failure::{Failure, Outcome},
     terminal,
 };
+use manycore_experiment::session::Event;
 use manycore_linux::whole_file;
 use manycore_render::{document::Document, terminal::Terminal, wrap::wrap_message};
 use manycore_report::NamedEvaluation;
@@ -113,6 +114,13 @@ pub fn note(message: &str) {
     match terminal::stderr_columns() {
         Some(columns) => layout_note(&wrap_message(&message, columns.min(Terminal::MAX_SENTENCE))),
         None => layout_note(&message),
+    }
+}
+
+/// Prints the note of an event.
+pub fn note_event(event: Event) {
+    if let Event::Note(text) = event {
+        note(&format!("manycore: {text}"));
     }
 }
 

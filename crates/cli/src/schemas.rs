@@ -34,6 +34,8 @@ kinds! {
     "doctor", "what this machine lets manycore do", "doctor --format json";
     "evaluation", "estimates, verdicts and findings of a record", "report --format json";
     "falseshare", "false sharing that was found", "falseshare --format json";
+    "fleet", "which nodes of a fleet are slow, and why", "fleet report --format json";
+    "fleet-run", "the state of each host of a run over a fleet", "fleet.json in the directory of a run";
     "guard-event", "a decision of the guard", "guard --format json, guard --events";
     "guard-why", "what the guard would do to a process", "guard why --format json";
     "guest", "the planned hardware of a virtual machine", "vm plan --format json";
@@ -53,6 +55,7 @@ kinds! {
     "record", "samples and conditions of a measurement", "eval, bench, compare, scale, tune, spawn";
     "scheduler", "the scheduler in force and its domains", "sched show --format json";
     "sessions", "differences between stored records", "compare OLD NEW --format json";
+    "top", "what CPUs, caches and tasks did in an interval", "top --format json";
     "undo-list", "changes that can be undone", "undo --list --format json";
     "undo-result", "changes that were undone", "undo --format json";
     "vms", "CPU time and memory of virtual machines", "vm list, vm top --format json";

@@ -91,7 +91,7 @@ fn every_shell_has_completions() {
 }
 
 /// The subcommands with a man page, sorted.
-const SUBCOMMANDS: [&str; 24] = [
+const SUBCOMMANDS: [&str; 27] = [
     "audit",
     "bench",
     "compare",
@@ -101,6 +101,7 @@ const SUBCOMMANDS: [&str; 24] = [
     "doctor",
     "eval",
     "falseshare",
+    "fleet",
     "guard",
     "irq",
     "pin",
@@ -112,7 +113,9 @@ const SUBCOMMANDS: [&str; 24] = [
     "sched",
     "schema",
     "spawn",
+    "top",
     "topo",
+    "trace",
     "tune",
     "undo",
     "vm",

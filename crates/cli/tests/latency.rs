@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use assert_cmd::cargo::cargo_bin;
+use manycore_experiment::{Record, ping_pong::Visits};
 use manycore_topology::CpuSet;
 use std::{
     fs,
@@ -152,10 +153,15 @@ fn ctrl_c_saves_the_visits_that_were_made() {
         }
     });
     assert!(interrupted);
-    let record = record(folder.path());
-    assert_eq!(record["interrupted"], true);
-    assert!(!record["experiments"][0]["samples"].as_array().unwrap().is_empty());
+    let record: Record =
+        serde_json::from_slice(&fs::read(folder.path().join("record.json")).unwrap()).unwrap();
+    assert!(record.interrupted);
+    assert!(!record.experiments[0].samples.is_empty());
     let report =
         Command::new(cargo_bin("manycore")).arg("report").arg(folder.path().join("record.json")).output();
-    assert!(String::from_utf8_lossy(&report.unwrap().stdout).contains("Core-to-core latency is"));
+    let printed = report.unwrap().stdout;
+    let printed = String::from_utf8_lossy(&printed);
+    // On a busy machine the two CPUs may not have run at the same time in most of the few visits.
+    let suffice = Visits::by_pair(&record.experiments[0]).iter().all(Visits::suffice);
+    assert_eq!(printed.contains("Core-to-core latency is"), suffice, "{printed}");
 }

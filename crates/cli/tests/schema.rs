@@ -15,6 +15,7 @@ use manycore_control::journal::{
 use manycore_doctor::Diagnosis;
 use manycore_experiment::Record;
 use manycore_falseshare::sharing::{Findings, Observation};
+use manycore_fleet::{evaluation::FleetEvaluation, folder::FleetRun};
 use manycore_guard::{decision::event_line::EventLine, outlook::WhyReport};
 use manycore_irq::report::{InterruptMoves, Interrupts};
 use manycore_linux::resctrl::{state::QosState, watch::UsageSnapshot};
@@ -22,6 +23,7 @@ use manycore_placement::PlacementPlan;
 use manycore_qos::{changes::LimitChanges, enforcement::EnforcementReport};
 use manycore_report::{PrintedEvaluation, SessionComparison};
 use manycore_sched::show::SchedulerReport;
+use manycore_top::snapshot::TopSnapshot;
 use manycore_topology::Machine;
 use manycore_vm::{
     domain::{PrintedPlan, check::CheckReport},
@@ -51,6 +53,8 @@ fn generated() -> Vec<(&'static str, Schema)> {
         ("doctor", of::<Diagnosis>()),
         ("evaluation", of::<PrintedEvaluation>()),
         ("falseshare", of::<Findings>()),
+        ("fleet", of::<FleetEvaluation>()),
+        ("fleet-run", of::<FleetRun>()),
         ("guard-event", of::<EventLine>()),
         ("guard-why", of::<WhyReport>()),
         ("guest", of::<PrintedPlan>()),
@@ -70,6 +74,7 @@ fn generated() -> Vec<(&'static str, Schema)> {
         ("record", of::<Record>()),
         ("scheduler", of::<SchedulerReport>()),
         ("sessions", of::<SessionComparison>()),
+        ("top", of::<TopSnapshot>()),
         ("undo-list", of::<PendingJournals>()),
         ("undo-result", of::<UndoneJournals>()),
         ("vms", of::<DomainsSnapshot>()),

@@ -74,6 +74,12 @@ fn guests_and_their_checks() {
 }
 
 #[test]
+fn a_snapshot_of_top() {
+    let all = "system,units,cpus,processes,threads,interrupts,nodes,groups,findings";
+    printed("top", &["top", "--once", "--interval", "200ms", "--show", all]);
+}
+
+#[test]
 fn changes_and_where_tasks_ran() {
     let Some(cpus) = two_cpus() else { return };
     let (home, shell) = (TestHome::new(), KillOnDrop::shell());

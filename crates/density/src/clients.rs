@@ -23,7 +23,7 @@ use manycore_linux::{
 use manycore_remote::{last_line, supervised};
 use manycore_topology::CpuSet;
 use std::{
-    io::{self, PipeWriter},
+    io::PipeWriter,
     net::SocketAddr,
     process::Command,
     time::{Duration, Instant, SystemTime},
@@ -124,12 +124,8 @@ impl ClientLoad {
         let bound = cpus.map(|cpus| ["taskset".to_owned(), "-c".to_owned(), cpus.to_string()]);
         let words: Vec<String> = bound.into_iter().flatten().chain(words).collect();
         let (host, session) = place_of(index, self.hosts.count());
-        let connection = self.hosts.connection(host);
-        let mut command = connection.command(session, &supervised(&words))?;
-        let (reader, input) =
-            io::pipe().map_err(|source| Error::System { what: "cannot create a pipe", source })?;
-        let job = Job::start_with_input(&mut command, &StartPlacement::default(), true, reader.into());
-        Ok((job.map_err(|source| connection.not_started(&command, source))?, Some(input)))
+        let (job, input) = self.hosts.connection(host).start(session, &supervised(&words))?;
+        Ok((job, Some(input)))
     }
 }
 

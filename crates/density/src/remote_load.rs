@@ -2,17 +2,14 @@
 
 use crate::{Error, Result, hosts::LoadHosts, load::Edge};
 use manycore_experiment::interrupt;
-use manycore_linux::{
-    child::StartPlacement,
-    job::{self, Job},
-};
+use manycore_linux::job::{self, Job};
 use manycore_load::{
     LoadResult,
     batch::{GO, LoadBatch, LoadReply, PlacedLoad, READY, SUBCOMMAND},
 };
 use manycore_remote::{Error as RemoteError, last_line};
 use std::{
-    io::{self, PipeWriter, Write},
+    io::{PipeWriter, Write},
     time::{Duration, Instant},
 };
 
@@ -62,12 +59,8 @@ impl<'a> Generators<'a> {
         let mut generators = Self { hosts, shares, inputs: Vec::new(), jobs: Vec::new() };
         for (host, share) in &generators.shares {
             let words = [hosts.generator(*host), SUBCOMMAND].map(str::to_owned);
-            let connection = hosts.connection(*host);
-            let mut command = connection.command(0, &words)?;
-            let failed = |source| Error::System { what: "cannot create a pipe", source };
-            let (reader, mut input) = io::pipe().map_err(failed)?;
-            let job = Job::start_with_input(&mut command, &StartPlacement::default(), true, reader.into());
-            generators.jobs.push(job.map_err(|source| connection.not_started(&command, source))?);
+            let (job, mut input) = hosts.connection(*host).start(0, &words)?;
+            generators.jobs.push(job);
             let batch = LoadBatch { loads: share.iter().map(|&index| loads[index].clone()).collect() };
             // A process that does not read it has ended, which is found when it is waited for.
             let _written = batch.write(&mut input);

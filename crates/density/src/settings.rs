@@ -4,14 +4,13 @@ use crate::{Error, Result, options::DensityOptions};
 use manycore_control::setting::{SettingError, SettingFiles, SettingSwitch};
 use std::path::Path;
 
-/// Begins to switch the settings of the variants, if they have any. The settings of each variant are tried: a value that the
-/// kernel refuses is found before anything is measured. The original values are in force then.
+/// Begins to switch the settings of the variants, if they have any, and tries them.
 ///
 /// # Errors
 /// [`Error::Setting`]: a setting cannot be switched, or takes CPUs away, on which instances may be.
 pub(crate) fn switch(options: &DensityOptions) -> Result<Option<SettingSwitch>> {
     let settings = options.variants.iter().map(|variant| variant.settings.as_slice());
-    let files = SettingFiles::read(Path::new("/"), settings)?;
+    let files = SettingFiles::read(Path::new("/"), settings.clone())?;
     if files.is_empty() {
         return Ok(None);
     }
@@ -25,10 +24,6 @@ pub(crate) fn switch(options: &DensityOptions) -> Result<Option<SettingSwitch>> 
         return Err(Error::Limits("settings of variants need a journal and a cleanup process".to_owned()));
     };
     let request = ("density", "density: settings of the machine");
-    let mut switch = SettingSwitch::begin(files, &safeguard.journals, request, &safeguard.cleanup)?;
-    for variant in &options.variants {
-        switch.apply(&variant.settings)?;
-    }
-    switch.apply(&[])?;
-    Ok(Some(switch))
+    let switch = SettingSwitch::begin(files, &safeguard.journals, request, &safeguard.cleanup)?;
+    Ok(Some(switch.tried(settings)?))
 }

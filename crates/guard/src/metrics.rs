@@ -1,21 +1,22 @@
 //! Metrics for Prometheus, in its text formats, over HTTP or in a file for the node exporter's textfile
 //! collector.
 
-mod server;
+mod page;
 
 use crate::decision::{
     assessment::{Assessment, MemoryReading},
     event_line::EventKind,
 };
 use crate::error::{Error, Result};
+use manycore_http::metrics::to_text_format;
 use manycore_linux::{trusted_file, whole_file};
+use page::Page;
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeMetric, text},
     metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
     registry::Registry,
 };
-use server::Page;
 use std::{
     collections::BTreeMap,
     fmt,
@@ -143,17 +144,6 @@ impl Metrics {
     }
 }
 
-/// Converts to the older text format (0.0.4), in which a counter is described by the name of its samples.
-fn to_text_format(open: &str) -> String {
-    let mut text = open.replace("# EOF\n", "");
-    for (name, _) in [EVENTS, KILLED] {
-        for what in ["HELP", "TYPE"] {
-            text = text.replace(&format!("# {what} {name} "), &format!("# {what} {name}_total "));
-        }
-    }
-    text
-}
-
 impl Collector for Metrics {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
         let read = || self.watches.iter().filter(|watch| watch.reading.at_ns > 0);
@@ -239,7 +229,7 @@ impl Sink {
             let listener = TcpListener::bind(address).map_err(cannot())?;
             let address = listener.local_addr().unwrap_or(address);
             let page = Arc::new(Page::default());
-            server::start(listener, Arc::clone(&page)).map_err(cannot())?;
+            page::serve(listener, &page).map_err(cannot())?;
             return Ok(Self::Served(page, address));
         }
         if !place.contains('/') && (place.contains(':') || place.bytes().all(|byte| byte.is_ascii_digit())) {

@@ -30,11 +30,18 @@ use std::{
 static GIVEN_FILES: OnceLock<Rlimit> = OnceLock::new();
 
 /// Raises this process's limit of open files to the maximum; each running program takes three descriptors.
-/// Programs that we start get the original limit, because some rely on it (`select(2)`).
-pub fn allow_many_files() {
+/// Programs that we start get the original limit, because some rely on it (`select(2)`). Returns the limit that holds
+/// then, as [`most_open_files`].
+pub fn allow_many_files() -> u64 {
     let given = *GIVEN_FILES.get_or_init(|| getrlimit(Resource::Nofile));
     // If that is refused, starting many programs at once fails with a message.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: given.maximum, maximum: given.maximum });
+    most_open_files()
+}
+
+/// Returns how many files this process may have open (`RLIMIT_NOFILE`); `u64::MAX` without a limit.
+pub fn most_open_files() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
 /// The CPUs, memory policy and niceness of a program at its start. All that it starts inherits them, unless it changes them.

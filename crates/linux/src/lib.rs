@@ -7,6 +7,7 @@
 //! | interface | modules |
 //! |---|---|
 //! | tasks and their CPUs | `tasks`, `process_reader` (without allocating), `task_state` (files stay open), `affinity`, `pidfd`, `proc_events`, `process_times`, `targets`, `counters`, `clock` |
+//! | users | `users`: their names |
 //! | commands | `job` (runs one to its end), `child` (starts one that cannot outlive us), `helper_process` (runs one without our privileges) |
 //! | memory | `memory`, `available_memory`, `memory_policy`, `process_memory`, `memory_lock`, `tmpfs`, `allocator` |
 //! | interrupts | `interrupts` |
@@ -66,6 +67,7 @@ pub mod task_state;
 pub mod tasks;
 pub mod tmpfs;
 pub mod trusted_file;
+pub mod users;
 pub mod vms;
 pub mod wake_channel;
 pub mod whole_file;

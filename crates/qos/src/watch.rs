@@ -19,7 +19,7 @@ pub struct UsageWatch<'a> {
     files: &'a Files,
     /// Names of the groups; empty for all groups.
     groups: &'a [String],
-    sampler: Sampler<'a>,
+    sampler: Sampler<&'a Files>,
     last: MonitorReadings,
     owners: BTreeMap<String, GroupOwner>,
 }

@@ -29,6 +29,11 @@ impl RemoteConnection {
         Ok(Self { host: host.clone(), way })
     }
 
+    /// Connects to the node of a job of Slurm. The job stays when the connection is dropped.
+    pub(crate) fn in_job(node: &str, job: u64) -> Self {
+        Self { host: RemoteHost::Slurm(Some(node.to_owned())), way: Way::Slurm(SlurmJob::of(job)) }
+    }
+
     /// The host.
     pub fn host(&self) -> &RemoteHost {
         &self.host
@@ -39,12 +44,8 @@ impl RemoteConnection {
         matches!(&self.way, Way::Ssh(masters) if masters.is_lost())
     }
 
-    /// Wraps a command: it runs on the host when the result is started. `session` is its number, from 0, among those that run
-    /// at the same time: a server takes a few over one connection only, so that further ones are opened.
-    ///
-    /// # Errors
-    /// Those of [`Self::open`].
-    pub fn command(&self, session: usize, words: &[String]) -> Result<Command> {
+    /// Wraps a command: it runs on the host when the result is started.
+    pub(crate) fn command(&self, session: usize, words: &[String]) -> Result<Command> {
         let words = match &self.way {
             Way::Ssh(masters) => masters.words(&self.host, session, words)?,
             Way::Slurm(job) => job.words(words),

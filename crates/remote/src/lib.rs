@@ -6,6 +6,7 @@
 //! | by | a connection is | a command |
 //! |---|---|---|
 //! | ssh | master processes of OpenSSH with a socket in a private directory, so that commands need no handshake | one quoted word for the login shell there, over the socket |
+//! | Slurm, many nodes | [`BatchJobs`]: a job for each node, queued by Slurm | a step of that job |
 //! | Slurm, inside an allocation | nothing | a step with `srun --overlap` |
 //! | Slurm, outside of one | `salloc` of one node, until the connection is dropped | a step of that job |
 //!
@@ -17,14 +18,18 @@
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]
 
+mod batch;
 mod connection;
+mod end;
 mod error;
 mod host;
+mod local;
 mod quote;
 mod run;
 mod slurm;
 mod ssh;
 
+pub use batch::{BatchJobs, BatchNode, BatchPhase, batch_nodes};
 pub use connection::{RemoteConnection, supervised};
 pub use error::{Error, Result};
 pub use host::{InvalidHost, RemoteHost};

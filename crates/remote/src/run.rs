@@ -6,7 +6,7 @@ use manycore_linux::{
     job::{self, Job},
 };
 use std::{
-    io,
+    io::{self, PipeWriter},
     time::{Duration, Instant},
 };
 
@@ -27,17 +27,28 @@ pub struct RemoteOutput {
 }
 
 impl RemoteConnection {
+    /// Starts a command there, whose standard output is kept and whose standard input is the pipe: a command that is
+    /// [`supervised`] ends when it is closed. `session` is its number, from 0, among those that run at the same time: a server
+    /// takes a few over one connection only, so that further ones are opened.
+    ///
+    /// # Errors
+    /// Those of [`Self::open`].
+    pub fn start(&self, session: usize, words: &[String]) -> Result<(Job, PipeWriter)> {
+        let mut command = self.command(session, words)?;
+        let (reader, input) =
+            io::pipe().map_err(|source| Error::System { what: "cannot create a pipe", source })?;
+        let job = Job::start_with_input(&mut command, &StartPlacement::default(), true, reader.into());
+        let program = || command.get_program().to_string_lossy().into_owned();
+        Ok((job.map_err(|source| of_start(program(), self.host(), source))?, input))
+    }
+
     /// Runs a short command there, with an empty standard input, for at most `limit`. It is killed if it takes longer.
     ///
     /// # Errors
     /// [`Error::MissingThere`]; [`Error::Lost`]; [`Error::TooLate`]; [`Error::System`].
     pub fn output(&self, words: &[String], limit: Duration) -> Result<RemoteOutput> {
-        let mut command = self.command(0, &supervised(words))?;
-        let start = StartPlacement::default();
-        let (input, _end) =
-            io::pipe().map_err(|source| Error::System { what: "cannot create a pipe", source })?;
-        let job = Job::start_with_input(&mut command, &start, true, input.into());
-        let mut jobs = [job.map_err(|source| self.not_started(&command, source))?];
+        let (job, _input) = self.start(0, &supervised(words))?;
+        let mut jobs = [job];
         let end = Instant::now() + limit;
         loop {
             let left = end.saturating_duration_since(Instant::now());
@@ -76,12 +87,6 @@ impl RemoteConnection {
             None => Some(Error::Lost { host: host(), why: "its process here was killed".to_owned() }),
             Some(_) => None,
         }
-    }
-
-    /// Returns why the process that reaches the host cannot be started.
-    pub fn not_started(&self, command: &std::process::Command, source: io::Error) -> Error {
-        let program = command.get_program().to_string_lossy().into_owned();
-        of_start(program, self.host(), source)
     }
 }
 

@@ -1,19 +1,15 @@
 //! Nodes of Slurm.
 
-use crate::{Error, RemoteHost, Result, run};
-use manycore_linux::child::{self, StartPlacement};
+use crate::{Error, RemoteHost, Result, end::EndCommand, run};
+use manycore_linux::child;
 use std::{
     env,
-    io::{self, Read},
-    os::unix::process::CommandExt,
-    process::{Child, Command, Stdio},
-    time::{Duration, Instant},
+    io::Read,
+    process::{Command, Stdio},
 };
 
 /// How long Slurm may take until it grants a node, in seconds.
 const GRANTED_WITHIN: u64 = 60;
-/// How long a job may take to end.
-const END: Duration = Duration::from_secs(10);
 /// Longest output of salloc that is read, in bytes.
 const MOST: u64 = 64 << 10;
 /// What precedes the number of a job in the output of salloc.
@@ -24,19 +20,20 @@ const GRANTED: &str = "Granted job allocation ";
 pub(crate) struct SlurmJob {
     /// Words before those of a command.
     srun: Vec<String>,
-    /// Ends the job when its standard input is closed, if the job is ours.
-    ender: Option<Child>,
+    /// Ends the job if it is ours. (Some versions of salloc hold a job themselves, but spin for ever if their command ends
+    /// while they get SIGTERM.)
+    _ender: Option<EndCommand>,
 }
 
 impl SlurmJob {
     /// Uses the job in which this process runs, or creates one that has a whole node and ends with this process.
     pub(crate) fn open(host: &RemoteHost, node: Option<&str>) -> Result<Self> {
-        let words = ["srun", "--nodes=1", "--ntasks=1", "--overlap", "--cpu-bind=none"];
-        let mut srun: Vec<String> = words.map(str::to_owned).to_vec();
+        let mut srun = step();
         let mut ender = None;
         if env::var_os("SLURM_JOB_ID").is_none() {
             let job = allocate(host, node)?;
-            ender = Some(start_ender(job).map_err(|source| run::of_start("sh".to_owned(), host, source))?);
+            let started = EndCommand::start(&["scancel"], job.to_string());
+            ender = Some(started.map_err(|source| run::of_start("sh".to_owned(), host, source))?);
             srun.push(format!("--jobid={job}"));
         }
         match (node, env::var("SLURMD_NODENAME")) {
@@ -45,7 +42,14 @@ impl SlurmJob {
             (None, Ok(own)) if ender.is_none() => srun.push(format!("--exclude={own}")),
             (None, _) => {}
         }
-        Ok(Self { srun, ender })
+        Ok(Self { srun, _ender: ender })
+    }
+
+    /// Uses a job that has a node and lasts as long as its owner lets it.
+    pub(crate) fn of(job: u64) -> Self {
+        let mut srun = step();
+        srun.push(format!("--jobid={job}"));
+        Self { srun, _ender: None }
     }
 
     /// Returns the words of a step that runs a command. A shell starts it, so that its exit status says whether it exists.
@@ -55,14 +59,8 @@ impl SlurmJob {
     }
 }
 
-impl Drop for SlurmJob {
-    fn drop(&mut self) {
-        let Some(mut ender) = self.ender.take() else { return };
-        drop(ender.stdin.take());
-        if !matches!(child::wait_until(&mut ender, Instant::now() + END), Ok(Some(_))) {
-            child::kill(&mut ender);
-        }
-    }
+fn step() -> Vec<String> {
+    ["srun", "--nodes=1", "--ntasks=1", "--overlap", "--cpu-bind=none"].map(str::to_owned).to_vec()
 }
 
 /// Creates a job with a node, which has no process until a step of it is started. Returns its number.
@@ -93,15 +91,6 @@ fn allocate(host: &RemoteHost, node: Option<&str>) -> Result<u64> {
 /// Returns the number of the job that salloc names.
 fn granted(said: &str) -> Option<u64> {
     said.lines().find_map(|line| line.split_once(GRANTED)?.1.trim().parse().ok())
-}
-
-/// Starts a process that ends the job when its standard input is closed, also if this process is killed. (Some versions of
-/// salloc hold a job themselves, but spin for ever if their command ends while they get SIGTERM.)
-fn start_ender(job: u64) -> io::Result<Child> {
-    let mut ender = Command::new("sh");
-    ender.args(["-c", "read -r _; exec scancel \"$1\"", "sh", &job.to_string()]).process_group(0);
-    ender.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-    child::spawn_detached(&mut ender, &StartPlacement::default())
 }
 
 #[cfg(test)]

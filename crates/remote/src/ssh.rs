@@ -1,16 +1,15 @@
 //! Master processes of OpenSSH, over whose connections commands run.
 
-use crate::{Error, RemoteHost, Result, quote::quote, run};
+use crate::{Error, RemoteHost, Result, end::EndCommand, quote::quote, run};
 use manycore_linux::{
-    child::{self, StartPlacement},
+    child::StartPlacement,
     job::{self, Job},
 };
 use std::{
     cell::RefCell,
     env,
-    os::unix::process::CommandExt,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::Command,
     slice,
     time::{Duration, Instant},
 };
@@ -109,11 +108,11 @@ impl SshMasters {
     }
 }
 
-/// A private directory, which is removed even if this process is killed: by a process that waits for our end.
+/// A private directory, which is removed even if this process is killed.
 #[derive(Debug)]
 struct SocketFolder {
+    _remover: EndCommand,
     folder: TempDir,
-    remover: Child,
 }
 
 impl SocketFolder {
@@ -121,22 +120,12 @@ impl SocketFolder {
         let failed =
             |source| Error::System { what: "cannot create a directory for the sockets of ssh", source };
         let folder = tempfile::Builder::new().prefix("manycore-ssh-").tempdir_in(parent()).map_err(failed)?;
-        let mut remover = Command::new("sh");
-        remover.args(["-c", "read -r _; rm -rf -- \"$1\"", "sh"]).arg(folder.path()).process_group(0);
-        remover.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        let remover = child::spawn_detached(&mut remover, &StartPlacement::default()).map_err(failed)?;
-        Ok(Self { folder, remover })
+        let remover = EndCommand::start(&["rm", "-rf", "--"], folder.path()).map_err(failed)?;
+        Ok(Self { _remover: remover, folder })
     }
 
     fn socket(&self, index: usize) -> String {
         self.folder.path().join(index.to_string()).display().to_string()
-    }
-}
-
-impl Drop for SocketFolder {
-    fn drop(&mut self) {
-        drop(self.remover.stdin.take());
-        let _ended = self.remover.wait();
     }
 }
 

@@ -1,13 +1,16 @@
 //! Commands over a real server of ssh.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
-use manycore_linux::tasks;
+use manycore_linux::{
+    job::{self, Job},
+    tasks,
+};
 use manycore_remote::{Error, RemoteConnection, RemoteHost, supervised};
 use manycore_testkit::ssh_server::SshServer;
 use std::{
     env, fs,
-    io::{BufRead, BufReader, Lines},
-    process::{Child, ChildStdout, Command, Stdio},
+    io::{BufRead, BufReader, PipeWriter},
+    process::{Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -49,18 +52,16 @@ fn with(word: &str) -> Vec<u32> {
 }
 
 /// Starts a supervised command that prints a line, and returns it after the line.
-fn start(
-    connection: &RemoteConnection,
-    session: usize,
-    seconds: &str,
-) -> (Child, Lines<BufReader<ChildStdout>>) {
+fn start(connection: &RemoteConnection, session: usize, seconds: &str) -> (Job, PipeWriter) {
     let script = "sleep \"$1\" & echo started; wait";
     let command = supervised(&words(&["sh", "-c", script, "sh", seconds]));
-    let mut command = connection.command(session, &command).unwrap();
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    assert_eq!(lines.next().unwrap().unwrap(), "started");
-    (child, lines)
+    let (job, input) = connection.start(session, &command).unwrap();
+    let mut jobs = [job];
+    while jobs[0].output() != b"started\n" {
+        assert!(!job::wait(&mut jobs, LIMIT, &mut |_| {}).unwrap(), "{}", jobs[0].stderr_tail());
+    }
+    let [job] = jobs;
+    (job, input)
 }
 
 #[test]
@@ -91,18 +92,15 @@ fn many_commands_run_at_once_and_end_with_their_input() {
     let Some(server) = SshServer::start().unwrap() else { return };
     let connection = RemoteConnection::open(&host(), &server.ssh().unwrap()).unwrap();
     let seconds = &seconds(1);
-    let mut running: Vec<_> = (0..20).map(|session| start(&connection, session, seconds)).collect();
+    let running = (0..20).map(|session| start(&connection, session, seconds));
+    let (mut jobs, inputs): (Vec<_>, Vec<_>) = running.unzip();
     assert_eq!(
         with(seconds).len(),
         60,
         "a command, its child, and the shell that waits for the end of its input"
     );
-    for (child, _) in &mut running {
-        drop(child.stdin.take());
-    }
-    for (mut child, _) in running {
-        child.wait().unwrap();
-    }
+    drop(inputs);
+    while !job::wait(&mut jobs, LIMIT, &mut |_| {}).unwrap() {}
     until("commands are left", || with(seconds).is_empty());
 }
 
@@ -138,10 +136,10 @@ fn a_program_with_a_command() {
     let Ok(ssh) = env::var(SSH) else { return };
     let ssh: Vec<String> = ssh.split(' ').map(str::to_owned).collect();
     let connection = RemoteConnection::open(&host(), &ssh).unwrap();
-    let (mut child, _) = start(&connection, 0, &env::var(SECONDS).unwrap());
-    let _input = child.stdin.take();
+    let (job, _input) = start(&connection, 0, &env::var(SECONDS).unwrap());
+    let mut jobs = [job];
     println!("@ ready");
-    child.wait().unwrap();
+    while !job::wait(&mut jobs, LIMIT, &mut |_| {}).unwrap() {}
 }
 
 /// Neither a command there nor a process or a file here is left.

@@ -17,6 +17,15 @@ mod record_text;
 mod sections;
 mod session_comparison;
 
+/// The parts of a page, for pages of other things than records.
+pub mod page {
+    pub use crate::html::{
+        charts::ChartFigure,
+        page::{Page, PageAddition, PageSection, dot},
+        section::{figure_html, table_html},
+    };
+}
+
 pub use csv::{NAMES as CSV_NAMES, csv};
 pub use export::{EXPORT_FORMATS, ExportFormat, Exported};
 pub use html::html;

@@ -61,6 +61,8 @@
 //! for two. Several comparisons that must hold jointly are corrected with Holm's procedure, starting from the level
 //! of the analysis.
 //!
+//! Where many are tested and some wrong rejections are acceptable, [`benjamini_hochberg`] bounds their expected share.
+//!
 //! # The largest count within a bound
 //!
 //! [`largest_count`] searches for the largest count at which a noisy figure that grows with the count is within a bound.
@@ -80,6 +82,8 @@ pub mod verdict;
 
 mod critical;
 mod estimator;
+mod fisher;
+mod gamma;
 mod isotonic;
 mod mean_ratio;
 mod multiplicity;
@@ -93,15 +97,16 @@ mod student;
 mod usl;
 
 pub use estimator::{BLOCK_PAIRS, Estimator, UnknownEstimator, WorseTail};
+pub use fisher::fisher_exact;
 pub use isotonic::isotonic_fit;
 pub use mean_ratio::log_mean_interval;
-pub use multiplicity::{FAMILY_LEVEL, holm_divisors, interim_level};
+pub use multiplicity::{FAMILY_LEVEL, benjamini_hochberg, holm_divisors, interim_level};
 pub use normal::{student_quantile, upper_quantile, upper_tail};
 pub use order_statistics::{median_interval, sign_p};
 pub use quantile_ratio::{least_samples, log_quantile_ratio, quantile_interval};
 pub use rank_correlation::spearman;
 pub use signed_rank::{attained_level, signed_rank_p};
-pub use student::critical as student_critical;
+pub use student::{critical as student_critical, tail as student_tail};
 pub use usl::{Usl, UslPoint};
 
 use serde::{Deserialize, Serialize};

@@ -162,7 +162,7 @@ pub fn log_mean_interval(values: &[f64], level: f64) -> Option<(f64, f64)> {
     }
     let n = values.len() as f64;
     let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0);
-    let half = student::critical(level, values.len() - 1) * (variance / n).sqrt() / mean;
+    let half = student::critical(level, n - 1.0) * (variance / n).sqrt() / mean;
     half.is_finite().then(|| (mean * (-half).exp(), mean * half.exp()))
 }
 

@@ -39,6 +39,20 @@ pub fn holm_divisors(p_values: &[f64], level: f64) -> Vec<usize> {
     divisors
 }
 
+/// Returns the largest p-value that is rejected when the expected share of wrong rejections among all is to be at most
+/// `level` (Benjamini and Hochberg 1995): all p-values up to it are. `None` where none is rejected.
+///
+/// It holds for independent tests, and for those that depend positively on each other (Benjamini and Yekutieli 2001). NaN
+/// counts as a test that is not rejected.
+pub fn benjamini_hochberg(p_values: &[f64], level: f64) -> Option<f64> {
+    let mut sorted: Vec<f64> = p_values.iter().copied().filter(|p| !p.is_nan()).collect();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let tests = p_values.len() as f64;
+    let allowed = |rank: usize| level * (rank + 1) as f64 / tests;
+    let last = (0..sorted.len()).rev().find(|&rank| sorted[rank] <= allowed(rank))?;
+    Some(sorted[last])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -60,6 +74,42 @@ mod tests {
     fn holm_at_an_interim_analysis_uses_its_level() {
         assert_eq!(holm_divisors(&[0.01, 0.012], interim_level(2, 3)), [2, 2]);
         assert_eq!(holm_divisors(&[0.005, 0.012], interim_level(2, 3)), [2, 1]);
+    }
+
+    /// The example of Benjamini and Hochberg (1995), section 3.2: fifteen tests, of which their procedure rejects four.
+    #[test]
+    fn the_published_example_of_false_discoveries() {
+        let p = [
+            0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459, 0.3240, 0.4262, 0.5719,
+            0.6528, 0.7590, 1.0,
+        ];
+        assert_eq!(benjamini_hochberg(&p, 0.05), Some(0.0095));
+        assert_eq!(benjamini_hochberg(&p[4..], 0.05), None);
+        assert_eq!(benjamini_hochberg(&[], 0.05), None);
+        assert_eq!(benjamini_hochberg(&[f64::NAN, 0.02], 0.05), Some(0.02));
+        assert_eq!(benjamini_hochberg(&[f64::NAN, 0.03], 0.05), None);
+    }
+
+    /// A larger p-value that passes takes the smaller ones with it, though those fail at their own rank.
+    #[test]
+    fn rejection_steps_up_from_the_largest() {
+        assert_eq!(benjamini_hochberg(&[0.04, 0.045, 0.049], 0.05), Some(0.049));
+    }
+
+    #[test]
+    fn false_discoveries_keep_the_level() {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(8);
+        let proportion = |rng: &mut Xoshiro256PlusPlus| {
+            let mut p: Vec<f64> = (0..200).map(|_| rng.random::<f64>()).collect();
+            p.iter_mut().take(20).for_each(|p| *p *= 1e-3);
+            let limit = benjamini_hochberg(&p, 0.1).unwrap_or(-1.0);
+            let wrong = p[20..].iter().filter(|p| **p <= limit).count();
+            let all = p.iter().filter(|p| **p <= limit).count();
+            wrong as f64 / all.max(1) as f64
+        };
+        let mean = (0..2000).map(|_| proportion(&mut rng)).sum::<f64>() / 2000.0;
+        // Of 200 tests, 180 are true: the rate is exactly 0.1 * 180 / 200.
+        assert!((0.08..0.1).contains(&mean), "{mean}");
     }
 
     #[test]

@@ -23,9 +23,6 @@ pub use speed::SpeedAdjustment;
 
 use crate::{student, upper_quantile};
 
-/// Degrees of freedom from which the normal distribution is used.
-const NORMAL_FROM: f64 = 1e4;
-
 /// Standard deviation between sessions that is assumed where none is known, as a logarithm: about 5 %.
 ///
 /// Blocks of 30 s of the same work, one right after the other on a shared virtual machine, have one of 1.3 to 2.1 %
@@ -162,7 +159,7 @@ impl SessionDifference {
     pub fn interval(&self, level: f64) -> (f64, f64) {
         let critical = match self.source {
             SpreadSource::Assumed => assumed_critical(level),
-            SpreadSource::Repeated | SpreadSource::Known => critical(level, self.freedom),
+            SpreadSource::Repeated | SpreadSource::Known => student::critical(level, self.freedom.max(1.0)),
         };
         let half = self.error * critical;
         (self.difference - half, self.difference + half)
@@ -189,18 +186,6 @@ impl SessionDifference {
 /// distribution, but no less than the normal one. 2.12 for 5 %.
 fn assumed_critical(level: f64) -> f64 {
     upper_quantile(level / 2.0).max(-level.ln() * std::f64::consts::FRAC_1_SQRT_2)
-}
-
-/// Returns the value that Student's t exceeds on either side with the probability `level` in total. Between whole degrees
-/// of freedom, it is interpolated by their reciprocals, in which it is nearly linear.
-fn critical(level: f64, freedom: f64) -> f64 {
-    if freedom >= NORMAL_FROM {
-        return upper_quantile(level / 2.0);
-    }
-    let below = freedom.floor().max(1.0);
-    let [low, high] = [below, below + 1.0].map(|whole| student::critical(level, whole as usize));
-    let share = (1.0 / below - 1.0 / freedom.max(1.0)) / (1.0 / below - 1.0 / (below + 1.0));
-    low + (high - low) * share
 }
 
 /// The sessions of one side.

@@ -10,7 +10,7 @@ use crate::{
 use manycore_control::{
     cleanup::Program,
     journal,
-    setting::{SettingError, SettingFiles, SettingSwitch},
+    setting::{Setting, SettingError, SettingFiles, SettingSwitch},
 };
 use manycore_experiment::{
     metric::{LoadModel, load_model},
@@ -40,12 +40,14 @@ const SHELL_STARTS: usize = 20;
 /// # Errors
 /// A setting cannot be switched on this machine.
 pub(crate) fn setting_files(variants: &[Variant]) -> Result<SettingFiles> {
-    let settings = variants.iter().map(|variant| variant.settings.as_slice());
-    Ok(SettingFiles::read(Path::new("/"), settings)?)
+    Ok(SettingFiles::read(Path::new("/"), settings_of(variants))?)
 }
 
-/// Begins to switch the settings of the variants, if they have any. The settings of each variant are tried: a value that
-/// the kernel refuses is found before anything is measured.
+fn settings_of(variants: &[Variant]) -> impl Iterator<Item = &[Setting]> {
+    variants.iter().map(|variant| variant.settings.as_slice())
+}
+
+/// Begins to switch the settings of the variants, if they have any, and tries them.
 ///
 /// # Errors
 /// A setting cannot be switched, or cannot be combined with a placement or service.
@@ -60,13 +62,8 @@ pub(crate) fn switch(
     }
     check_cpus(&files, options, variants)?;
     let request = format!("{subcommand}: settings of the machine");
-    let mut switch =
-        SettingSwitch::begin(files, &journal::folder(), (subcommand, &request), &Program::own())?;
-    for variant in variants {
-        switch.apply(&variant.settings)?;
-    }
-    switch.apply(&[])?;
-    Ok(Some(switch))
+    let switch = SettingSwitch::begin(files, &journal::folder(), (subcommand, &request), &Program::own())?;
+    Ok(Some(switch.tried(settings_of(variants))?))
 }
 
 /// Placements are planned for the CPUs that are online at the start.

@@ -22,6 +22,7 @@ const LAYERS: [(&str, &[&str]); 5] = [
             "sharing",
             "load",
             "remote",
+            "http",
         ],
     ),
     (
@@ -37,8 +38,10 @@ const LAYERS: [(&str, &[&str]); 5] = [
             "spawn",
             "guard",
             "density",
+            "fleet",
             "doctor",
             "sched",
+            "top",
         ],
     ),
     ("programs", &["guard-daemon"]),

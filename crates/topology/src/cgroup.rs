@@ -144,6 +144,15 @@ impl Hierarchies {
         mounts.into_iter().map(|mount| mount.point.trim_matches('/').to_owned()).collect()
     }
 
+    /// Returns the outermost visible group of each hierarchy that has `controller`. Only version 2 has an empty one.
+    pub fn roots(&self, controller: &str) -> Vec<GroupFolder> {
+        let root = |mount: &Mount| GroupFolder {
+            flavour: mount.flavour,
+            path: mount.point.trim_matches('/').to_owned(),
+        };
+        self.with(controller).map(root).collect()
+    }
+
     fn with<'a>(&'a self, controller: &'a str) -> impl Iterator<Item = &'a Mount> {
         let has = move |mount: &&Mount| {
             mount.flavour == HierarchyKind::Unified || mount.controllers.iter().any(|name| name == controller)

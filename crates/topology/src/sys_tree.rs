@@ -5,7 +5,9 @@ use crate::{
     capture::{CAPTURE_SCHEMA, Capture},
 };
 use rustix::{
-    fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, open, openat, openat2, readlinkat},
+    fs::{
+        CWD, Dir, DirEntry, FileType, Mode, OFlags, ResolveFlags, fstat, open, openat, openat2, readlinkat,
+    },
     io::{Errno, read},
 };
 use std::{
@@ -152,6 +154,19 @@ impl SysTree {
         names
     }
 
+    /// Returns the names of the folders in a folder, ascending. A link to a folder is none.
+    pub fn folders(&self, path: &str) -> Vec<String> {
+        let inside = |name: &str| format!("{path}/{name}");
+        let names = match &self.source {
+            Source::Capture(capture) => {
+                capture.list(path).into_iter().filter(|name| capture.has_folder(&inside(name))).collect()
+            }
+            Source::Folder { .. } => self.folders_in(path).unwrap_or_default(),
+        };
+        self.note(|record| names.iter().for_each(|name| record.add_folder(&inside(name))));
+        names
+    }
+
     /// Returns the numbers of the entries `prefixN` of a folder, ascending.
     pub fn numbered_entries(&self, path: &str, prefix: &str) -> CpuSet {
         let number = |name: &String| {
@@ -222,6 +237,27 @@ impl SysTree {
             .filter_map(|entry| entry.ok()?.file_name().to_str().ok().map(str::to_owned))
             .filter(|name| name != "." && name != "..")
             .collect();
+        names.sort_unstable();
+        Some(names)
+    }
+
+    fn folders_in(&self, path: &str) -> Option<Vec<String>> {
+        let folder = self.handle(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        // Each folder in it is a link to it (`..`), except on file systems that count no links and say 1.
+        if fstat(&folder).ok()?.st_nlink == 2 {
+            return Some(Vec::new());
+        }
+        let name = |entry: io::Result<DirEntry>| {
+            let entry = entry.ok()?;
+            let name = entry.file_name().to_str().ok().filter(|&name| name != "." && name != "..")?;
+            let is_folder = match entry.file_type() {
+                FileType::Unknown => self.is_folder(&format!("{path}/{name}")),
+                kind => kind == FileType::Directory,
+            };
+            is_folder.then(|| name.to_owned())
+        };
+        let mut names: Vec<String> =
+            Dir::new(folder).ok()?.filter_map(|entry| name(entry.map_err(io::Error::from))).collect();
         names.sort_unstable();
         Some(names)
     }
@@ -302,62 +338,4 @@ fn open_confined(root: &Path, path: &str, flags: OFlags) -> Option<OwnedFd> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::os::unix::fs::symlink;
-
-    fn folder() -> tempfile::TempDir {
-        let root = tempfile::tempdir().unwrap();
-        std::fs::create_dir_all(root.path().join("etc")).unwrap();
-        std::fs::create_dir_all(root.path().join("cpu/cpu12")).unwrap();
-        std::fs::create_dir_all(root.path().join("cpu/cpu01")).unwrap();
-        std::fs::write(root.path().join("etc/name"), "inside \n").unwrap();
-        std::fs::write(root.path().join("etc/raw"), b"\xffx\0").unwrap();
-        symlink("/etc/name", root.path().join("absolute")).unwrap();
-        symlink("../../../../etc/name", root.path().join("climbing")).unwrap();
-        symlink("loop", root.path().join("loop")).unwrap();
-        root
-    }
-
-    #[test]
-    fn links_stay_below_the_root() {
-        let root = folder();
-        let tree = SysTree::open(root.path()).unwrap();
-        assert_eq!(tree.read("absolute").as_deref(), Some("inside"));
-        assert_eq!(tree.read("climbing").as_deref(), Some("inside"));
-        assert_eq!(tree.read("loop"), None);
-        assert_eq!(tree.link("absolute").as_deref(), Some("/etc/name"));
-        assert!(open_confined(root.path(), "climbing", OFlags::RDONLY).is_none());
-        assert!(open_confined(root.path(), "etc/name", OFlags::RDONLY).is_some());
-    }
-
-    #[test]
-    fn odd_files_are_absent_or_repaired() {
-        let root = folder();
-        let tree = SysTree::open(root.path()).unwrap();
-        assert_eq!(tree.read("etc"), None);
-        assert_eq!(tree.read("none"), None);
-        assert_eq!(tree.read("etc/raw").as_deref(), Some("\u{fffd}x"));
-        assert_eq!(tree.numbered_entries("cpu", "cpu").to_string(), "12");
-        assert!(SysTree::open(&root.path().join("none")).is_err());
-        assert!(SysTree::open(&root.path().join("etc/name")).is_err());
-    }
-
-    #[test]
-    fn a_record_reads_like_its_source() {
-        let root = folder();
-        let tree = SysTree::open(root.path()).unwrap().with_recording();
-        let see = |tree: &SysTree| {
-            (
-                tree.read("etc/name"),
-                tree.link("absolute"),
-                tree.numbered_entries("cpu", "cpu"),
-                tree.list("cpu"),
-                tree.read("no"),
-            )
-        };
-        let seen = see(&tree);
-        let again = SysTree::parse("again", &tree.recording().unwrap().to_string()).unwrap();
-        assert_eq!(see(&again), seen);
-    }
-}
+mod tests;

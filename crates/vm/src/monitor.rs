@@ -72,7 +72,7 @@ pub struct MonitorOptions {
 #[derive(Debug)]
 pub struct Monitor<'a> {
     tree: &'a SysTree,
-    domains: RunningDomains<'a>,
+    domains: RunningDomains<&'a SysTree>,
     /// Absent if no resctrl is mounted.
     traffic: Option<DomainTraffic<'a>>,
     sort_key: SortKey,

@@ -23,7 +23,7 @@ const REFRESH_ALWAYS: u64 = 60;
 #[derive(Debug)]
 pub(crate) struct DomainTraffic<'a> {
     files: &'a Files,
-    sampler: Sampler<'a>,
+    sampler: Sampler<&'a Files>,
     places: DomainCpus,
     before: MonitorReadings,
     /// Groups that hold only this domain, by process id.

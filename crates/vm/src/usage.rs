@@ -147,7 +147,7 @@ pub(crate) struct Readings {
 
 impl Readings {
     /// Reads the host below `tree`, and `domains` on it.
-    pub fn take(tree: &SysTree, domains: &mut RunningDomains) -> Self {
+    pub fn take(tree: &SysTree, domains: &mut RunningDomains<&SysTree>) -> Self {
         let host = host_counters(tree);
         let by_pid = |reading: DomainReading| (reading.identity.pid, reading);
         Self { host, domains: domains.read().into_iter().map(by_pid).collect() }

@@ -3,11 +3,13 @@
 use super::{
     Runs,
     matching::{MatchedVariants, each_once},
+    session_value, worse_tail,
 };
 use manycore_experiment::{
     Record,
     record::{Direction, Experiment, Metric, Sample, Treatment, factor, id},
 };
+use manycore_stats::{Estimator, sessions::SessionValue};
 use std::collections::BTreeMap;
 
 /// A figure that all records have.
@@ -90,6 +92,71 @@ pub(super) fn figures(runs: &Runs) -> Result<(Vec<Figure>, Vec<String>), String>
     Ok((figures, only_one_side))
 }
 
+/// A figure of one record: the primary metric of one group of treatments.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RecordFigure {
+    /// Section of the report, as in [`crate::Finding::topic`].
+    pub topic: &'static str,
+    /// What was measured: `product, 2000 on all cores`.
+    pub what: String,
+    /// Unit of the values.
+    pub unit: String,
+    /// Which direction is better.
+    pub better: Direction,
+    /// The parameters that define a unit of work: `max_prime 10000`. Empty where none does. Values of different work are
+    /// not comparable.
+    pub work: String,
+    /// The values of the samples, in the order taken; finite and not negative.
+    pub values: Vec<f64>,
+}
+
+impl RecordFigure {
+    /// Returns the logarithm of the median with its variance from the scatter of stretches of consecutive values. `None`
+    /// without values.
+    pub fn median(&self) -> Option<SessionValue> {
+        session_value(&self.values, Estimator::Median, worse_tail(self.better))
+    }
+}
+
+/// Returns the figures of a record: the primary metric of each group of treatments of each experiment of a section. The
+/// order is that of the experiments.
+pub fn record_figures(record: &Record) -> Vec<RecordFigure> {
+    record.experiments.iter().flat_map(|experiment| primary_figures(experiment, record)).collect()
+}
+
+fn primary_figures(experiment: &Experiment, record: &Record) -> Vec<RecordFigure> {
+    let Some((topic, name)) = topic(&experiment.id) else { return Vec::new() };
+    let Some(metric) = metrics(experiment, topic).into_iter().next() else { return Vec::new() };
+    let work = defined_work(topic, experiment, record);
+    let figure = |(group, values): (String, Vec<f64>)| {
+        let parts = [name, &group].into_iter().filter(|part| !part.is_empty());
+        RecordFigure {
+            topic,
+            what: parts.collect::<Vec<_>>().join(", "),
+            unit: metric.unit.clone(),
+            better: metric.better,
+            work: work.clone(),
+            values,
+        }
+    };
+    let measured = metric.values(experiment).into_iter().filter(|(_, values)| !values.is_empty());
+    measured.map(figure).collect()
+}
+
+/// Returns the parameters that [`same_work`] compares, in words.
+fn defined_work(topic: &str, experiment: &Experiment, record: &Record) -> String {
+    let commands = topic == "scaling" && !record.subject.is_empty();
+    let names = defining(topic).chain(commands.then_some(SUBJECT));
+    let known = names.filter_map(|name| Some(format!("{name} {}", experiment.parameters.get(name)?)));
+    known.chain(commands.then(|| record.subject.clone())).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns the parameters that define the work of a section. Bandwidth is comparable whatever the size of the arrays.
+fn defining(topic: &str) -> impl Iterator<Item = &'static str> {
+    let is_stream = topic == "stream";
+    WORK.into_iter().filter(move |name| !is_stream || *name != "array_bytes")
+}
+
 /// Returns which treatments of the two sides are compared.
 fn matched(runs: &Runs) -> MatchedVariants {
     let names = |side: &Vec<(&Experiment, &Record)>| -> Vec<String> {
@@ -138,13 +205,11 @@ pub(super) fn same_work(
     if old.unit != new.unit && (old.metrics.is_empty() || new.metrics.is_empty()) {
         return Err(format!("units differ: {} and {}", old.unit, new.unit));
     }
-    // Bandwidth is comparable whatever the size of the arrays.
-    let defining = WORK.iter().filter(|name| topic != "stream" || **name != "array_bytes");
     let commands = topic == "scaling" && records.iter().any(|record| !record.subject.is_empty());
     if commands && records[0].subject != records[1].subject {
         return Err(format!("commands differ: {} and {}", records[0].subject, records[1].subject));
     }
-    for name in defining.copied().chain(commands.then_some(SUBJECT)) {
+    for name in defining(topic).chain(commands.then_some(SUBJECT)) {
         let [a, b] = [old, new].map(|experiment| experiment.parameters.get(name));
         if a != b {
             let shown = |value: Option<&String>| value.map_or("none", String::as_str).to_owned();

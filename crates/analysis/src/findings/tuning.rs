@@ -8,8 +8,9 @@ use crate::{
 use manycore_stats::verdict::Answer;
 
 pub(crate) fn find(tuning: &TuneResult) -> Finding {
-    let tried = tuning.candidates.len();
-    let mut evidence = vec![format!("{tried} candidates, {} runs", tuning.trials)];
+    // Today's behaviour is one of the candidates.
+    let tried = tuning.candidates.len().saturating_sub(1);
+    let mut evidence = vec![format!("{tried} candidates beside today's behaviour, {} runs", tuning.trials)];
     evidence.extend(
         tuning
             .finalists
@@ -31,10 +32,12 @@ pub(crate) fn find(tuning: &TuneResult) -> Finding {
             "The search ended before its confirmation: keep today's behaviour.".to_owned()
         }
         None if tuning.finalists.iter().all(|finalist| finalist.verdict.answer != Answer::Inconclusive) => {
-            format!("Keep today's behaviour: none of {tried} candidates is better by more than the margin.")
+            format!(
+                "Keep today's behaviour: none of {tried} other candidates is better by more than the margin."
+            )
         }
         None => format!(
-            "Keep today's behaviour for now: whether the best of {tried} candidates does more is inconclusive. A larger \
+            "Keep today's behaviour for now: whether the best of {tried} other candidates does more is inconclusive. A larger \
              budget may show it."
         ),
     };

@@ -63,6 +63,9 @@ pub struct Results {
     /// Print no progress and no notes on standard error; the result is still printed
     #[arg(long, short)]
     pub quiet: bool,
+    /// Show the view of `top` while it works, which takes some CPU time; the result is printed after it
+    #[arg(long, conflicts_with = "quiet")]
+    pub live: bool,
 }
 
 /// The directory of all results.
@@ -99,7 +102,7 @@ impl EvalBudget {
     }
 }
 
-fn section_names() -> PossibleValuesParser {
+pub(super) fn section_names() -> PossibleValuesParser {
     manycore_evaluate::SECTIONS.map(|section| section.name).into()
 }
 

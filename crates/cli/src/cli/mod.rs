@@ -10,7 +10,9 @@ mod config;
 mod density;
 mod estimator;
 mod falseshare;
+mod fleet;
 mod gate;
+mod guard;
 pub mod help;
 mod irq;
 mod life;
@@ -23,6 +25,8 @@ mod sched;
 mod show;
 pub mod slip;
 mod spawn;
+mod top;
+mod trace;
 mod value;
 mod variants;
 mod vm;
@@ -33,7 +37,12 @@ pub use config::Config;
 pub use density::{ContainerProgram, DensityArgs, KindArgs, LoadHostArgs};
 pub use estimator::EstimatorArgs;
 pub use falseshare::{EngineChoice, Falseshare};
+pub use fleet::{
+    Fleet, FleetAudit, FleetCheck, FleetEval, FleetFormat, FleetHosts, FleetJudging, FleetReport,
+    FleetRunArgs, FleetSubcommand, FleetTopo,
+};
 pub use gate::{ExportArgs, GateArgs, InconclusiveChoice};
+pub use guard::GuardArgs;
 pub use irq::{Irq, IrqPlace, IrqShow, IrqSubcommand};
 pub use life::Life;
 pub use measure::{Command, Eval, EvalBudget, Measuring, Results, ResultsBase, Scale, Tune};
@@ -43,6 +52,8 @@ pub use qos::{Qos, QosClear, QosProve, QosSet, QosShow, QosSubcommand, QosWatch,
 pub use sched::{Sched, SchedRun, SchedShow, SchedSubcommand};
 pub use show::{Complete, Completions, Doctor, Man, Report, Schema, Topo, Worker};
 pub use spawn::{ALL as ALL_RUNTIMES, Light, Spawn, WorkChoice};
+pub use top::{Top, TopOrder, TopPart, TopWork};
+pub use trace::Trace;
 pub use variants::{Compare, VariantArgs};
 pub use vm::{Vm, VmCheck, VmDialect, VmList, VmOrder, VmPlan, VmSubcommand, VmTop};
 
@@ -56,7 +67,7 @@ use clap::{
     Args, CommandFactory, FromArgMatches, Parser, ValueEnum,
     builder::styling::{Style, Styles},
 };
-use manycore_guard_daemon::{Cookie, Guard};
+use manycore_guard_daemon::Cookie;
 use manycore_render::{document::Extent, terminal::Mark};
 use std::{cell::LazyCell, ffi::OsString, path::PathBuf};
 
@@ -191,6 +202,8 @@ pub enum Subcommand {
     Tune(Tune),
     Run(RunArgs),
     Pin(PinArgs),
+    Top(Top),
+    Trace(Trace),
     Audit(Audit),
     Irq(Irq),
     Sched(Sched),
@@ -199,7 +212,8 @@ pub enum Subcommand {
     Spawn(Spawn),
     Density(Box<DensityArgs>),
     Vm(Vm),
-    Guard(Guard),
+    Guard(GuardArgs),
+    Fleet(Box<Fleet>),
     Undo(Undo),
     Report(Report),
     Doctor(Doctor),
@@ -227,6 +241,22 @@ pub enum Subcommand {
 }
 
 impl Subcommand {
+    /// Returns whether the view of `top` is wanted meanwhile.
+    pub fn is_live(&self) -> bool {
+        match self {
+            Self::Eval(args) => args.results.live,
+            Self::Bench(args) => args.results.live,
+            Self::Compare(args) => args.measuring.results.live,
+            Self::Scale(args) => args.measuring.results.live,
+            Self::Tune(args) => args.measuring.results.live,
+            Self::Spawn(args) => args.results.live,
+            Self::Density(args) => args.results.live,
+            Self::Run(args) => args.live,
+            Self::Guard(args) => args.live,
+            _ => false,
+        }
+    }
+
     /// Returns how commands are measured, if they are.
     fn measuring(&mut self) -> Option<&mut Measuring> {
         match self {

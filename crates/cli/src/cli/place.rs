@@ -80,6 +80,9 @@ pub struct RunArgs {
     /// Wait until all processes that the command has started have ended
     #[arg(long)]
     pub wait: bool,
+    /// Show the view of `top` meanwhile; what the command prints is shown after it
+    #[arg(long)]
+    pub live: bool,
     #[command(flatten)]
     pub command: super::Command,
 }

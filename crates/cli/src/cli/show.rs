@@ -43,13 +43,15 @@ Examples:
   manycore report --list                               the last results, with their answers
   manycore report 2                                    the second one of the list
   manycore report latest --html                        also write the page report.html
+  manycore report day.top --html                       time lines of a recording of `top`
   manycore report before after                         two directories of results side by side
   manycore report host7/record.json --html report.html --csv tables     an HTML page, and tables
   manycore report before after --fail-if 'slower > 3%'     exit with 1 if a slow-down is proven
   manycore report latest --export hyperfine=runs.json      for scripts of hyperfine
   manycore report --format json | jq .findings         the findings of the last result as JSON")]
 pub struct Report {
-    /// Results: directories, records (record.json), numbers of the list, or latest; several are shown side by side
+    /// Results: directories, records (record.json), numbers of the list, or latest; several are shown side by side. Or a
+    /// recording of `top`
     #[arg(value_name = "RESULT")]
     pub records: Vec<PathBuf>,
     /// Only list the last results, with their answers

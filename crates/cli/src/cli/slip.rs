@@ -100,12 +100,29 @@ fn correction(words: &[String], error: &clap::Error) -> Option<Vec<String>> {
         [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg, ContextKind::SuggestedValue]
             .into_iter()
             .flat_map(text)
-            .filter(|suggested| !is_hidden(suggested))
+            .filter(|suggested| !is_hidden(suggested) && keeps_value(words, at, suggested))
             .map(|suggested| replaced(words, at, invalid, &suggested));
     let foreign = FOREIGN.iter().filter(|(foreign, _)| foreign == invalid);
     let foreign = foreign.map(|(_, ours)| replaced(words, at, invalid, ours));
     let others = candidates(words, at, invalid, error.kind());
     foreign.chain(without_need(words, at)).chain(suggested).chain(others).find(|words| is_accepted(words))
+}
+
+/// Returns whether an option at `at` can be replaced by `option`: if a value follows, the other one takes one, too.
+fn keeps_value(words: &[String], at: usize, option: &str) -> bool {
+    let Some(name) = option.strip_prefix("--") else { return true };
+    if words.get(at + 1).is_none_or(|next| next.starts_with('-')) {
+        return true;
+    }
+    let program = Cli::command();
+    let path = words.iter().map_while(|word| (!word.starts_with('-')).then_some(word));
+    let mut definition = &program;
+    for word in path {
+        let Some(below) = definition.find_subcommand(word) else { break };
+        definition = below;
+    }
+    let takes = |argument: &clap::Arg| argument.get_action().takes_values();
+    definition.get_arguments().any(|argument| argument.get_long() == Some(name) && takes(argument))
 }
 
 /// Returns the words without one that is not needed, and those of an option that was typed as a subcommand.
@@ -298,6 +315,12 @@ mod tests {
                 .unwrap()
                 .starts_with("For example: manycore irq place --device eth0")
         );
+    }
+
+    #[test]
+    fn an_option_with_a_value_is_not_answered_with_one_that_has_none() {
+        let found = answer("manycore density --service x --budget 60s");
+        assert!(found.as_ref().is_none_or(|line| !line.contains("--quiet")), "{found:?}");
     }
 
     #[test]

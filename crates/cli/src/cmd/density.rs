@@ -29,6 +29,7 @@ use manycore_render::terminal::Terminal;
 use manycore_study::format_command;
 use manycore_topology::Machine;
 use std::collections::BTreeSet;
+use variant::VariantContext;
 
 /// Largest number of instances for each usable CPU, unless the user gives another one.
 const MOST_PER_CPU: usize = 16;
@@ -60,13 +61,10 @@ fn options(args: &DensityArgs, machine: &Machine) -> Outcome<(DensityOptions, BT
     let load_cpus = args.load_cpus.as_ref().filter(|_| args.hosts.load_host.is_empty());
     let given: Vec<&str> = args.variant.iter().map(String::as_str).collect();
     let given = if given.is_empty() { vec![""] } else { given };
-    let variants = given.into_iter().map(|text| variant::variant(text, machine, load_cpus));
+    let are_domains = matches!(kind, InstanceKind::Domain(_));
+    let context = VariantContext { machine, load_cpus, are_domains };
+    let variants = given.into_iter().map(|text| variant::variant(text, context));
     let (variants, notes): (Vec<_>, Vec<_>) = variants.collect::<Outcome<Vec<_>>>()?.into_iter().unzip();
-    if !matches!(kind, InstanceKind::Domain(_))
-        && args.variant.iter().any(|text| variant::plans_domains(text))
-    {
-        return Err(Failure::input("--variant vm=plan: only virtual machines (--domain) are planned"));
-    }
     if most < args.bound.first_count() {
         return Err(Failure::input("--max 1: a bound relative to a lone instance needs at least --max 2"));
     }

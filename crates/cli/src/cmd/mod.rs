@@ -11,6 +11,7 @@ mod density;
 mod doctor;
 mod eval;
 mod falseshare;
+mod fleet;
 mod guard;
 mod irq;
 mod load_worker;
@@ -25,7 +26,9 @@ mod scale;
 mod sched;
 mod schema;
 mod spawn;
+mod top;
 mod topo;
+mod trace;
 mod tune;
 mod undo;
 mod vm;
@@ -43,8 +46,13 @@ use crate::{
 /// The failure of the subcommand, which has its exit code.
 pub fn run(cli: Cli) -> Outcome {
     let terminal = terminal::of_stdout(cli.color);
+    if cli.subcommand.is_live() {
+        return top::around::run(terminal);
+    }
     match cli.subcommand {
         Subcommand::Topo(args) => topo::run(&args, terminal),
+        Subcommand::Top(args) => top::run(&args, terminal),
+        Subcommand::Trace(args) => trace::run(&args),
         Subcommand::Plan(args) => plan::run(&args, terminal),
         Subcommand::Eval(args) => eval::run(&args, terminal),
         Subcommand::Bench(args) => bench::run(&args, terminal),
@@ -78,9 +86,10 @@ pub fn run(cli: Cli) -> Outcome {
         Subcommand::Spawn(args) => spawn::run(&args, terminal),
         Subcommand::Light(args) => spawn::run_light(&args),
         Subcommand::Falseshare(args) => falseshare::run(&args, terminal),
+        Subcommand::Fleet(args) => fleet::run(&args, terminal),
         Subcommand::Audit(args) => audit::run(&args, terminal),
         Subcommand::Doctor(args) => doctor::run(&args, terminal),
         Subcommand::Vm(args) => vm::run(&args, terminal),
-        Subcommand::Guard(args) => guard::run(&args),
+        Subcommand::Guard(args) => guard::run(&args.guard),
     }
 }

@@ -9,6 +9,7 @@ use crate::{
 };
 use manycore_render::{document::Document, terminal::Terminal};
 use manycore_report::{self, Exported, NamedEvaluation};
+use manycore_top::Replay;
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -20,6 +21,11 @@ use std::{
 /// # Errors
 /// [`Failure::Input`] if there is no record or it cannot be read; the errors of writing.
 pub fn run(args: &Report, terminal: Terminal) -> Outcome {
+    if let [path] = args.records.as_slice()
+        && Replay::is_recording(path)
+    {
+        return super::top::report(args, path, terminal);
+    }
     let base = base(args);
     if args.list {
         return list(args, base, terminal);

@@ -44,7 +44,7 @@ const KINDS: [(ValueKind, &[&str]); 14] = [
         ValueKind::File,
         &[
             "machine", "plan", "html", "svg", "save", "from", "xml", "trace", "history", "events", "rules",
-            "file", "input", "spec",
+            "file", "input", "spec", "record", "replay", "token",
         ],
     ),
     (ValueKind::Directory, &["out", "results", "root", "resctrl", "csv", "scratch", "unixbench_dir"]),
@@ -91,7 +91,9 @@ pub(super) fn values(path: &[&str], argument: &Arg, current: &str, names: &dyn N
 /// Returns the kind of an argument's values. A few ids mean different things in different subcommands.
 fn kind(path: &[&str], id: &str) -> Option<ValueKind> {
     match (path, id) {
-        (["vm", "plan"], "domain") | (["density"], "domain_xml") => Some(ValueKind::File),
+        (["vm", "plan"], "domain") | (["density"], "domain_xml") | (["trace"], "out") => {
+            Some(ValueKind::File)
+        }
         (["density"], "variant") => Some(ValueKind::Placement),
         (["qos", "clear"], "names") => Some(ValueKind::Group),
         (["undo"], "names") => Some(ValueKind::Change),

@@ -1,7 +1,7 @@
 //! The options that may have a user's default.
 
 /// The subcommands with settings, and no others.
-pub const SUBCOMMANDS: [&str; 20] = [
+pub const SUBCOMMANDS: [&str; 22] = [
     "eval",
     "bench",
     "compare",
@@ -10,6 +10,8 @@ pub const SUBCOMMANDS: [&str; 20] = [
     "spawn",
     "density",
     "topo",
+    "top",
+    "trace",
     "audit",
     "falseshare",
     "report",

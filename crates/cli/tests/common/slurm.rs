@@ -2,6 +2,7 @@
 
 use super::{sh, text};
 use std::{
+    collections::BTreeMap,
     fs,
     path::Path,
     process::{Command, Output, Stdio},
@@ -11,13 +12,15 @@ use tempfile::TempDir;
 /// A Slurm cluster of only this machine, without munge; stopped when the value is dropped.
 pub struct Cluster {
     daemons: Vec<std::process::Child>,
+    /// The daemons of nodes with names of their own.
+    nodes: BTreeMap<String, std::process::Child>,
     conf: String,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        for daemon in &mut self.daemons {
+        for daemon in self.daemons.iter_mut().chain(self.nodes.values_mut()) {
             let _ = daemon.kill();
             let _ = daemon.wait();
         }
@@ -27,26 +30,63 @@ impl Drop for Cluster {
 impl Cluster {
     /// Starts it; returns an error if it does not become ready.
     pub fn start() -> Result<Self, String> {
+        let mut cluster = Self::configured(&[]);
+        for program in ["slurmctld", "slurmd"] {
+            cluster.daemons.push(cluster.daemon(program, &[])?);
+        }
+        cluster.ready()
+    }
+
+    /// Starts one with nodes of these names, all of which are this machine.
+    pub fn with_nodes(names: &[&str]) -> Result<Self, String> {
+        let mut cluster = Self::configured(names);
+        cluster.daemons.push(cluster.daemon("slurmctld", &[])?);
+        for name in names {
+            cluster.start_node(name)?;
+        }
+        cluster.ready()
+    }
+
+    fn configured(names: &[&str]) -> Self {
         let folder = TempDir::new().unwrap();
         let conf = folder.path().join("slurm.conf");
-        let log = configure(folder.path(), &conf);
-        let start = |program: &str| {
-            let mut command = Command::new(program);
-            command.arg("-D").env("SLURM_CONF", &conf).stdin(Stdio::null());
-            command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().map_err(|error| error.to_string())
-        };
-        let mut cluster = Self { daemons: Vec::new(), conf: conf.display().to_string(), _folder: folder };
-        for program in ["slurmctld", "slurmd"] {
-            cluster.daemons.push(start(program)?);
-        }
-        for _ in 0..150 {
-            if text(&cluster.run("sinfo -h -o %T").stdout).trim() == "idle" {
-                return Ok(cluster);
+        configure(folder.path(), &conf, names);
+        Self { daemons: Vec::new(), nodes: BTreeMap::new(), conf: conf.display().to_string(), folder }
+    }
+
+    fn daemon(&self, program: &str, arguments: &[&str]) -> Result<std::process::Child, String> {
+        let mut command = Command::new(program);
+        command.arg("-D").args(arguments).env("SLURM_CONF", &self.conf).stdin(Stdio::null());
+        // A daemon that is killed may leave a core file where it was started.
+        command.current_dir(self.folder.path());
+        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().map_err(|error| error.to_string())
+    }
+
+    /// Starts the daemon of a node.
+    pub fn start_node(&mut self, name: &str) -> Result<(), String> {
+        let daemon = self.daemon("slurmd", &["-N", name])?;
+        self.nodes.insert(name.to_owned(), daemon);
+        Ok(())
+    }
+
+    /// Kills the daemon of a node.
+    pub fn kill_node(&mut self, name: &str) {
+        let mut daemon = self.nodes.remove(name).unwrap();
+        daemon.kill().unwrap();
+        daemon.wait().unwrap();
+    }
+
+    /// Waits until all nodes are idle.
+    fn ready(self) -> Result<Self, String> {
+        for _ in 0..200 {
+            let states = text(&self.run("sinfo -h -N -o %T").stdout);
+            if !states.is_empty() && states.lines().all(|state| state.trim() == "idle") {
+                return Ok(self);
             }
             std::thread::sleep(std::time::Duration::from_millis(100));
         }
         let logs = ["slurmctld.log", "slurmd.log"]
-            .map(|name| fs::read_to_string(log.join(name)).unwrap_or_default());
+            .map(|name| fs::read_to_string(self.folder.path().join(name)).unwrap_or_default());
         Err(logs.iter().flat_map(|log| log.lines().rev().take(2)).collect::<Vec<_>>().join("; "))
     }
 
@@ -60,28 +100,41 @@ impl Cluster {
     }
 }
 
-/// Writes the configuration; returns the directory of the log files.
-fn configure(folder: &Path, conf: &Path) -> std::path::PathBuf {
+/// Writes the configuration: of one node with the name of this machine, or of nodes with these names.
+fn configure(folder: &Path, conf: &Path, names: &[&str]) {
     let port = || std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let output = |script: &str| text(&sh(script).stdout).trim().to_owned();
     let (host, user, cpus) = (output("hostname -s"), output("id -un"), output("nproc --all"));
     let at = folder.display();
+    let nodes: Vec<String> = match names {
+        [] => vec![format!("NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} State=UNKNOWN")],
+        names => names
+            .iter()
+            .map(|name| {
+                let port = port();
+                format!("NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={cpus} State=UNKNOWN")
+            })
+            .collect(),
+    };
+    // Daemons on one host need directories of their own.
+    let own = if names.is_empty() { "spool" } else { "spool/%n" };
     let lines = [
         "ClusterName=plan".to_owned(),
         format!("SlurmctldHost={host}(127.0.0.1)"),
         "AuthType=auth/none\nCredType=cred/none\nMpiDefault=none".to_owned(),
         format!("SlurmctldPort={}\nSlurmdPort={}\nSlurmUser={user}\nSlurmdUser={user}", port(), port()),
-        format!("StateSaveLocation={at}/state\nSlurmdSpoolDir={at}/spool"),
-        format!("SlurmctldPidFile={at}/slurmctld.pid\nSlurmdPidFile={at}/slurmd.pid"),
+        format!("StateSaveLocation={at}/state\nSlurmdSpoolDir={at}/{own}"),
+        format!("SlurmctldPidFile={at}/slurmctld.pid\nSlurmdPidFile={at}/slurmd-%n.pid"),
         format!("SlurmctldLogFile={at}/slurmctld.log\nSlurmdLogFile={at}/slurmd.log"),
         "ProctrackType=proctrack/linuxproc\nTaskPlugin=task/affinity\nReturnToService=2".to_owned(),
         "SelectType=select/cons_tres\nSelectTypeParameters=CR_CPU".to_owned(),
-        format!("NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} State=UNKNOWN"),
-        format!("PartitionName=all Nodes={host} Default=YES MaxTime=INFINITE State=UP"),
+        "SlurmdTimeout=5\nSlurmdParameters=config_overrides".to_owned(),
+        nodes.join("\n"),
+        "PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP".to_owned(),
     ];
-    for name in ["state", "spool"] {
+    let directories = names.iter().map(|name| format!("spool/{name}"));
+    for name in ["state", "spool"].map(str::to_owned).into_iter().chain(directories) {
         fs::create_dir(folder.join(name)).unwrap();
     }
     fs::write(conf, lines.join("\n") + "\n").unwrap();
-    folder.to_owned()
 }

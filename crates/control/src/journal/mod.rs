@@ -6,12 +6,13 @@
 //! releases when the owner ends for any reason. All recorded changes are to state in the kernel's memory,
 //! which a reboot clears, so a journal of an earlier boot is only removed.
 //!
-//! `change` is the data, `directory` where journals are, `pending` reads them, `undo` restores what they
-//! recorded, and `store` writes them. Each uses only those named before it.
+//! `change` is the data, `directory` where journals are, `pending` reads them, `placed` finds the CPUs that
+//! they gave to threads, `undo` restores what they recorded, and `store` writes them. Each uses only those named before it.
 
 mod change;
 mod directory;
 mod pending;
+mod placed;
 pub mod report;
 mod store;
 mod undo;
@@ -19,6 +20,7 @@ mod undo;
 pub use change::{Change, Header, JOURNAL_SCHEMA, Owner};
 pub use directory::{FOLDER_VARIABLE, ROOTS_FOLDER, folder, make_folder};
 pub use pending::{Pending, pending};
+pub use placed::{PlacedProcess, placed};
 pub use store::Journal;
 pub use undo::UndoResult;
 

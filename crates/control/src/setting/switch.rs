@@ -71,6 +71,22 @@ impl SettingSwitch {
         }
     }
 
+    /// Tries the settings of each variant, so that a value that the kernel refuses is found before anything is measured. The
+    /// original values are in force then.
+    ///
+    /// # Errors
+    /// Those of [`Self::apply`].
+    pub fn tried<'a>(
+        mut self,
+        variants: impl IntoIterator<Item = &'a [Setting]>,
+    ) -> Result<Self, SettingError> {
+        for settings in variants {
+            self.apply(settings)?;
+        }
+        self.apply(&[])?;
+        Ok(self)
+    }
+
     /// The files that are switched.
     pub fn files(&self) -> &SettingFiles {
         &self.files

@@ -21,7 +21,7 @@ fn metrics() -> Metrics {
 fn served() -> (Arc<Page>, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (address, page) = (listener.local_addr().unwrap(), Arc::new(Page::default()));
-    server::start(listener, Arc::clone(&page)).unwrap();
+    page::serve(listener, &page).unwrap();
     (page, address)
 }
 

@@ -4,6 +4,7 @@ use manycore_topology::{CpuId, Error, sys_tree::SysTree};
 use std::collections::BTreeMap;
 
 const FILE: &str = "proc/interrupts";
+const SOFTIRQS: &str = "proc/softirqs";
 /// Maximum size in bytes: some thousand interrupts of a machine with some thousand CPUs, eleven characters
 /// each.
 const MAX_BYTES: usize = 256 << 20;
@@ -35,8 +36,21 @@ pub struct InterruptRow {
 /// # Errors
 /// The first line does not name CPUs.
 pub fn counts(tree: &SysTree) -> Result<Option<InterruptCounts>, Error> {
-    let Some(text) = tree.read_part(FILE, MAX_BYTES, str::to_owned) else { return Ok(None) };
-    parse(&text).map(Some).map_err(|problem| tree.malformed(FILE, &problem))
+    read(tree, FILE)
+}
+
+/// Reads the current counters of softirqs (`NET_RX`, `TIMER`), with columns for all possible CPUs; absent if the tree has
+/// no such file.
+///
+/// # Errors
+/// The first line does not name CPUs.
+pub fn softirqs(tree: &SysTree) -> Result<Option<InterruptCounts>, Error> {
+    read(tree, SOFTIRQS)
+}
+
+fn read(tree: &SysTree, file: &str) -> Result<Option<InterruptCounts>, Error> {
+    let Some(text) = tree.read_part(file, MAX_BYTES, str::to_owned) else { return Ok(None) };
+    parse(&text).map(Some).map_err(|problem| tree.malformed(file, &problem))
 }
 
 fn parse(text: &str) -> Result<InterruptCounts, String> {

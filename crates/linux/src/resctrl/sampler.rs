@@ -6,27 +6,28 @@ use crate::{
     clock::now_ns,
     resctrl::watch::{GroupReadings, MonitorReadings},
 };
-use std::collections::BTreeMap;
+use std::{borrow::Borrow, collections::BTreeMap};
 
-/// Groups that come and go, with their monitors kept open.
+/// Groups that come and go, with their monitors kept open. `F` is the file system or a reference to it.
 #[derive(Debug)]
-pub struct Sampler<'a> {
-    files: &'a Files,
+pub struct Sampler<F> {
+    files: F,
     open: BTreeMap<String, (u64, OpenMonitors)>,
     instances: u64,
 }
 
-impl<'a> Sampler<'a> {
+impl<F: Borrow<Files>> Sampler<F> {
     /// Creates a sampler without reading anything. Each monitor needs an open file, so the process raises its
     /// limit of open files.
-    pub fn new(files: &'a Files) -> Self {
+    pub fn new(files: F) -> Self {
         allow_many_files();
         Self { files, open: BTreeMap::new(), instances: 0 }
     }
 
     /// Reads the monitors of all groups for which `is_wanted` is true. Groups without monitors are left out.
     pub fn sample(&mut self, is_wanted: impl Fn(&str) -> bool) -> MonitorReadings {
-        let names: Vec<String> = self.files.names().into_iter().filter(|name| is_wanted(name)).collect();
+        let names: Vec<String> =
+            self.files.borrow().names().into_iter().filter(|name| is_wanted(name)).collect();
         self.open.retain(|name, _| names.contains(name));
         names.into_iter().filter_map(|name| Some((name.clone(), self.readings(&name)?))).collect()
     }
@@ -36,11 +37,11 @@ impl<'a> Sampler<'a> {
         for _ in 0..2 {
             if let Some((instance, watch)) = self.open.get(name) {
                 let at_ns = now_ns();
-                if let Some(monitors) = watch.read(self.files) {
+                if let Some(monitors) = watch.read(self.files.borrow()) {
                     return Some(GroupReadings { at_ns, instance: *instance, monitors });
                 }
             }
-            let watch = OpenMonitors::open(self.files, name);
+            let watch = OpenMonitors::open(self.files.borrow(), name);
             if watch.is_empty() {
                 self.open.remove(name);
                 return None;

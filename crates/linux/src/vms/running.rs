@@ -10,7 +10,7 @@ use super::{
 use crate::{clock::now_ns, targets::TargetError};
 use manycore_text::names;
 use manycore_topology::sys_tree::SysTree;
-use std::{collections::BTreeMap, time::SystemTime};
+use std::{borrow::Borrow, collections::BTreeMap, time::SystemTime};
 
 /// Number of readings during which a new process may still become an emulator: libvirt's child first sets up
 /// its control groups and then executes QEMU.
@@ -30,10 +30,10 @@ pub struct ReadOptions {
     pub nodes: bool,
 }
 
-/// The set of running domains; it may change between readings.
+/// The set of running domains; it may change between readings. `T` is a tree or a reference to one.
 #[derive(Debug)]
-pub struct RunningDomains<'a> {
-    tree: &'a SysTree,
+pub struct RunningDomains<T> {
+    tree: T,
     options: ReadOptions,
     known: BTreeMap<u32, KnownDomain>,
     /// Processes that are not emulators, and the number of the reading in which they appeared.
@@ -53,25 +53,24 @@ struct KnownDomain {
     status_modified: Option<SystemTime>,
 }
 
-impl<'a> RunningDomains<'a> {
+impl<T: Borrow<SysTree>> RunningDomains<T> {
     /// Creates the set for the system whose `/proc` is below `tree`.
-    pub fn new(tree: &'a SysTree, options: ReadOptions) -> Self {
+    pub fn new(tree: T, options: ReadOptions) -> Self {
         Self { tree, options, known: BTreeMap::new(), others: BTreeMap::new(), reading_number: 0 }
     }
 
     /// Reads the counters of all running domains, in the order of process ids. Domains that end meanwhile are
     /// left out.
     pub fn read(&mut self) -> Vec<DomainReading> {
-        let names = self.tree.list("proc");
+        let names = self.tree().list("proc");
         let mut pids: Vec<u32> = names.iter().filter_map(|name| name.parse().ok()).collect();
         pids.sort_unstable();
         self.known.retain(|pid, _| pids.binary_search(pid).is_ok());
         self.others.retain(|pid, _| pids.binary_search(pid).is_ok());
-        let exits = counters::exits(self.tree);
-        let mut readings = Vec::new();
-        for pid in pids {
-            let reading = self.reading(pid);
-            readings.extend(reading.map(|reading| DomainReading { exits: exits.count(pid), ..reading }));
+        let mut readings: Vec<DomainReading> = pids.into_iter().filter_map(|pid| self.reading(pid)).collect();
+        let exits = counters::exits(self.tree());
+        for reading in &mut readings {
+            reading.exits = exits.count(reading.identity.pid);
         }
         self.reading_number += 1;
         readings
@@ -83,7 +82,7 @@ impl<'a> RunningDomains<'a> {
     /// # Errors
     /// [`TargetError`] if no such domain runs, or if several match, as domains of different users may.
     pub fn find(&self, word: &str) -> Result<DomainIdentity, TargetError> {
-        let processes = self.tree.list("proc");
+        let processes = self.tree().list("proc");
         let pids = processes.iter().filter_map(|name| name.parse().ok());
         let all: Vec<KnownDomain> = pids.filter_map(|pid| self.identify_with_vcpus(pid)).collect();
         let by = |is: &dyn Fn(&DomainIdentity) -> bool| -> Vec<&KnownDomain> {
@@ -115,6 +114,10 @@ impl<'a> RunningDomains<'a> {
         }
     }
 
+    fn tree(&self) -> &SysTree {
+        self.tree.borrow()
+    }
+
     fn identify_with_vcpus(&self, pid: u32) -> Option<KnownDomain> {
         let mut known = self.identify(pid)?;
         self.find_vcpus(pid, &mut known);
@@ -132,11 +135,11 @@ impl<'a> RunningDomains<'a> {
             return None;
         };
         self.others.remove(&pid);
-        let mut stat = counters::stat(self.tree, &pid.to_string())?;
+        let mut stat = counters::stat(self.tree(), &pid.to_string())?;
         if stat.started != known.identity.started {
             // The process id was reused since the last reading.
             known = self.identify(pid)?;
-            stat = counters::stat(self.tree, &pid.to_string())?;
+            stat = counters::stat(self.tree(), &pid.to_string())?;
         }
         if stat.has_ended {
             return None;
@@ -157,7 +160,7 @@ impl<'a> RunningDomains<'a> {
             vcpus,
             exits: None,
             memory_by_node: if self.options.nodes {
-                counters::by_node(self.tree, pid)
+                counters::by_node(self.tree(), pid)
             } else {
                 BTreeMap::new()
             },
@@ -197,11 +200,11 @@ impl<'a> RunningDomains<'a> {
     }
 
     fn identify(&self, pid: u32) -> Option<KnownDomain> {
-        let line = self.tree.read(&format!("proc/{pid}/cmdline"))?;
+        let line = self.tree().read(&format!("proc/{pid}/cmdline"))?;
         let words: Vec<String> = line.split('\0').map(str::to_owned).collect();
         let emulator = EmulatorCommandLine::parse(&words)?;
-        let stat = counters::stat(self.tree, &pid.to_string())?;
-        let cgroup = self.tree.read(&format!("proc/{pid}/cgroup")).unwrap_or_default();
+        let stat = counters::stat(self.tree(), &pid.to_string())?;
+        let cgroup = self.tree().read(&format!("proc/{pid}/cgroup")).unwrap_or_default();
         let machine = command_line::machine_of_cgroup(&cgroup);
         let status = emulator.name.as_deref().and_then(|name| self.status(name, pid));
         let id = status.as_ref().and_then(|status| status.id).or(emulator.id);
@@ -224,7 +227,7 @@ impl<'a> RunningDomains<'a> {
     /// daemon of the user who runs the process. A file of any other user is not trusted.
     fn status(&self, name: &str, pid: u32) -> Option<DomainStatus> {
         self.status_paths(name, pid).into_iter().find_map(|path| {
-            let text = self.tree.read_part(&path, MAX_STATUS_BYTES, str::to_owned)?;
+            let text = self.tree().read_part(&path, MAX_STATUS_BYTES, str::to_owned)?;
             DomainStatus::parse(&text).filter(|status| status.pid == pid)
         })
     }
@@ -232,7 +235,7 @@ impl<'a> RunningDomains<'a> {
     /// Returns when the status file was last written. libvirt rewrites it when the domain's state changes.
     fn status_modified(&self, name: &str, pid: u32) -> Option<SystemTime> {
         let mut paths = self.status_paths(name, pid).into_iter();
-        paths.find_map(|path| self.tree.file(&path)?.metadata().ok()?.modified().ok())
+        paths.find_map(|path| self.tree().file(&path)?.metadata().ok()?.modified().ok())
     }
 
     /// Returns the possible paths of the status file.
@@ -240,7 +243,7 @@ impl<'a> RunningDomains<'a> {
         if name.contains('/') {
             return Vec::new();
         }
-        let user = counters::real_user(self.tree, pid);
+        let user = counters::real_user(self.tree(), pid);
         let user = user.map(|user| format!("run/user/{user}/libvirt/qemu/run"));
         let folders = std::iter::once("run/libvirt/qemu".to_owned()).chain(user);
         folders.map(|folder| format!("{folder}/{name}.xml")).collect()
@@ -249,23 +252,23 @@ impl<'a> RunningDomains<'a> {
     /// Finds new threads, threads that had no name before, and the huge pages, which the RSS does not
     /// include.
     fn find_vcpus(&self, pid: u32, known: &mut KnownDomain) {
-        let tasks = self.tree.list(&format!("proc/{pid}/task"));
+        let tasks = self.tree().list(&format!("proc/{pid}/task"));
         let tids: Vec<u32> = tasks.iter().filter_map(|tid| tid.parse().ok()).collect();
         known.vcpus.retain(|_, tid| tids.contains(tid));
         for tid in tids {
             if known.vcpus.values().any(|other| *other == tid) {
                 continue;
             }
-            let name = self.tree.read(&format!("proc/{pid}/task/{tid}/comm")).unwrap_or_default();
+            let name = self.tree().read(&format!("proc/{pid}/task/{tid}/comm")).unwrap_or_default();
             known.vcpus.extend(command_line::vcpu_of_thread_name(&name).map(|number| (number, tid)));
         }
-        known.huge_page_bytes = counters::huge_pages(self.tree, pid).unwrap_or(0);
+        known.huge_page_bytes = counters::huge_pages(self.tree(), pid).unwrap_or(0);
     }
 
     fn vcpu(&self, pid: u32, tid: u32) -> Option<VcpuReading> {
-        let mut reading = counters::thread(self.tree, pid, tid)?;
+        let mut reading = counters::thread(self.tree(), pid, tid)?;
         if self.options.vcpus || reading.busy_ns.is_none() {
-            let stat = counters::stat(self.tree, &format!("{pid}/task/{tid}"))?;
+            let stat = counters::stat(self.tree(), &format!("{pid}/task/{tid}"))?;
             reading.time = Some(stat.time);
             reading.cpu = stat.cpu.filter(|_| self.options.vcpus);
         }

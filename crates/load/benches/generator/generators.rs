@@ -1,6 +1,7 @@
 //! The generators that are compared: that of this workspace and other programs, all on one CPU with one thread.
 
 use crate::{
+    bare,
     outcome::{self, Outcome, QUANTILES},
     servers::Server,
 };
@@ -21,7 +22,7 @@ use std::{
 /// Connections of each generator.
 pub const CONNECTIONS: usize = 40;
 /// wrk2 discards what it measures before.
-const WRK2_CALIBRATES: f64 = 10.0;
+const WRK2_CALIBRATES: Duration = Duration::from_secs(10);
 const WARM_UP: Duration = Duration::from_millis(300);
 /// 99 % of the replies come within this time, in milliseconds, if a rate is kept.
 const KEPT_WITHIN: f64 = 10.0;
@@ -33,6 +34,8 @@ pub enum Generator {
     Redis,
     /// This one, sending GET to an HTTP server.
     Http,
+    /// The least client, sending PING.
+    Bare,
     RedisBenchmark,
     Memtier,
     Wrk2,
@@ -43,6 +46,7 @@ impl Generator {
         match self {
             Self::Redis => "manycore redis:",
             Self::Http => "manycore http:",
+            Self::Bare => "least client:",
             Self::RedisBenchmark => "redis-benchmark",
             Self::Memtier => "memtier_benchmark",
             Self::Wrk2 => "wrk2",
@@ -61,7 +65,7 @@ impl Generator {
 
     /// Returns why it cannot run here.
     pub fn missing(self) -> Option<String> {
-        if matches!(self, Self::Redis | Self::Http) {
+        if matches!(self, Self::Redis | Self::Http | Self::Bare) {
             return None;
         }
         let (program, silent) = (self.program(), Stdio::null);
@@ -76,15 +80,27 @@ impl Generator {
         })
     }
 
+    /// The time at the begin of a run that is not in its latencies.
+    fn warm_up(self) -> Duration {
+        match self {
+            Self::Redis | Self::Http | Self::Bare => WARM_UP,
+            Self::RedisBenchmark | Self::Memtier => Duration::ZERO,
+            Self::Wrk2 => WRK2_CALIBRATES,
+        }
+    }
+
     /// Sends requests at a rate at equal distances, or in a closed loop, for about so many seconds.
     pub fn run(self, server: &dyn Server, cpus: [CpuId; 2], rate: Option<f64>, seconds: f64) -> Outcome {
         let (cpu, before, begin) = (cpus[0], server.cpu_ns(), Instant::now());
+        server.measure(self.warm_up());
         let (mut outcome, others) = beside(server, cpus, || match self {
             Self::Redis => ours(server, cpu, rate, seconds, Template::redis(&["PING"], 1)),
             Self::Http => ours(server, cpu, rate, seconds, Template::http("127.0.0.1", "/index.html", 1)),
+            Self::Bare => least(server, cpu, rate.expect("a rate"), seconds),
             _ => self.other(server, cpu, rate, seconds),
         });
         outcome.server = (server.cpu_ns() - before) as f64 / begin.elapsed().as_nanos() as f64;
+        outcome.served = server.measured().unwrap_or_default();
         outcome.others = others;
         outcome
     }
@@ -110,7 +126,7 @@ impl Generator {
                 outcome::memtier
             }
             Self::Wrk2 => {
-                let seconds = format!("{}s", whole(seconds + WRK2_CALIBRATES));
+                let seconds = format!("{}s", whole(seconds + WRK2_CALIBRATES.as_secs_f64()));
                 let rate = whole(rate.expect("wrk2 has a rate"));
                 command.args(["-t", "1", "-c", &connections, "-d", &seconds, "-R", &rate, "-L"]);
                 command.arg(format!("http://{address}/index.html"));
@@ -178,14 +194,8 @@ fn ours(
         seed: 1,
         polls: true,
     };
-    let thread = thread::spawn(move || {
-        let own = rustix::thread::gettid().as_raw_nonzero().get() as u32;
-        restrict(own, &CpuSet::from_iter([cpu])).expect("an affinity");
-        let load = run(&request).expect("a load");
-        // Unlike that of the load, with the time in which it looked for replies.
-        (load, thread_cpu())
-    });
-    let (load, cpu) = thread.join().expect("a thread");
+    // Unlike the CPU time of the load, that of the thread has the time in which it looked for replies.
+    let (load, cpu) = on_cpu(cpu, move || (run(&request).expect("a load"), thread_cpu()));
     let requests = load.answered as f64 * (1.0 + WARM_UP.as_secs_f64() / seconds);
     let quantiles = QUANTILES.map(|q| load.latency_ns(q) as f64 / 1e6);
     Outcome {
@@ -193,9 +203,25 @@ fn ours(
         cpu_us: cpu.as_secs_f64() * 1e6 / requests,
         server: 0.0,
         others: 0.0,
+        served: [0.0; 3],
         mean: load.latency.mean() / 1e6,
         quantiles,
         own: Some(load.own_share()),
         kept: load.answered == load.intended && quantiles[1] <= KEPT_WITHIN,
     }
+}
+
+fn least(server: &dyn Server, cpu: CpuId, rate: f64, seconds: f64) -> Outcome {
+    let address = server.address();
+    on_cpu(cpu, move || bare::run(address, CONNECTIONS, rate, WARM_UP, Duration::from_secs_f64(seconds)))
+}
+
+/// Runs `work` in a thread on a CPU.
+fn on_cpu<T: Send + 'static>(cpu: CpuId, work: impl FnOnce() -> T + Send + 'static) -> T {
+    let thread = thread::spawn(move || {
+        let own = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        restrict(own, &CpuSet::from_iter([cpu])).expect("an affinity");
+        work()
+    });
+    thread.join().expect("a thread")
 }

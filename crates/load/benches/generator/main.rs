@@ -8,6 +8,7 @@
 //! programs `memtier_benchmark` and wrk2 are in `PATH`, or where `MEMTIER` and `WRK2` say.
 #![allow(clippy::expect_used, clippy::panic, reason = "a benchmark that cannot run stops")]
 
+mod bare;
 mod generators;
 mod outcome;
 mod servers;
@@ -121,19 +122,32 @@ impl Bench {
 
     /// Latencies that are known in advance.
     fn known(&self) {
-        let all = [Generator::Redis, Generator::Http, Generator::Memtier, Generator::Wrk2];
         let fixed = Behaviour { delay: Duration::from_millis(5), stall: None };
-        println!("\nA server that replies after 5 ms, {KNOWN_RATE} requests/s: error of the latency in %");
+        let all = [Generator::Bare, Generator::Redis, Generator::Http, Generator::Memtier, Generator::Wrk2];
+        println!("\nA server that replies after 5 ms, {KNOWN_RATE} requests/s: latency in ms");
         let server = Known::start(self.cpus[1], fixed);
         let runs = self.rounds(&all, &server, Some(KNOWN_RATE), KNOWN_SECONDS);
         drop(server);
+        let figures: [(&str, Figure); 3] =
+            [("mean", |run| run.mean), ("p50", |run| run.quantiles[0]), ("p99", |run| run.quantiles[1])];
+        for (generator, runs) in &runs {
+            let values = figures.map(|(name, figure)| format!("{name} {}", spread(runs, figure, 3)));
+            println!("  {:18} {}", generator.name(), values.join(", "));
+        }
+        println!("  over the least client, in pairs of a round:");
+        for (generator, outcomes) in &runs[1..] {
+            println!("  {:18} {}", generator.name(), ratios(outcomes, &runs[0].1, &figures));
+        }
+        println!(
+            "  over the time from request to reply in the server (error, network and machine together), in %:"
+        );
         for (generator, runs) in &runs {
             println!(
                 "  {:18} mean {}, p50 {}, p99 {}",
                 generator.name(),
-                spread(runs, |run| 100.0 * (run.mean / 5.0 - 1.0), 2),
-                spread(runs, |run| 100.0 * (run.quantiles[0] / 5.0 - 1.0), 2),
-                spread(runs, |run| 100.0 * (run.quantiles[1] / 5.0 - 1.0), 2),
+                spread(runs, |run| 100.0 * (run.mean / run.served[0] - 1.0), 2),
+                spread(runs, |run| 100.0 * (run.quantiles[0] / run.served[1] - 1.0), 2),
+                spread(runs, |run| 100.0 * (run.quantiles[1] / run.served[2] - 1.0), 2),
             );
         }
         // The period is no multiple of the distances of requests.
@@ -145,7 +159,7 @@ impl Bench {
              error of p99 ({p99:.2} ms) and of p99.9 ({p999:.2} ms) in %"
         );
         let server = Known::start(self.cpus[1], stalling);
-        let runs = self.rounds(&all, &server, Some(KNOWN_RATE), KNOWN_SECONDS);
+        let runs = self.rounds(&all[1..], &server, Some(KNOWN_RATE), KNOWN_SECONDS);
         for (generator, runs) in &runs {
             println!(
                 "  {:18} p99 {}, p99.9 {}",
@@ -269,13 +283,18 @@ impl Bench {
 fn print_ratios(runs: &[(Generator, Vec<Outcome>)], figures: &[(&str, Figure)]) {
     let Some(((_, ours), others)) = runs.split_first() else { return };
     for (other, theirs) in others {
-        let ratios = figures.iter().map(|(name, figure)| {
-            let logs: Vec<f64> = ours.iter().zip(theirs).map(|(a, b)| (figure(a) / figure(b)).ln()).collect();
-            let ratio = Estimate::from_samples(&logs).expect("pairs").map(f64::exp);
-            format!("{name} {:.3} ({})", ratio.median, interval(ratio.interval, |end| format!("{end:.3}")))
-        });
-        println!("  over {}: {}", other.name(), ratios.collect::<Vec<_>>().join(", "));
+        println!("  over {}: {}", other.name(), ratios(ours, theirs, figures));
     }
+}
+
+/// Formats figures of runs over those of others in the same rounds.
+fn ratios(ours: &[Outcome], theirs: &[Outcome], figures: &[(&str, Figure)]) -> String {
+    let ratios = figures.iter().map(|(name, figure)| {
+        let logs: Vec<f64> = ours.iter().zip(theirs).map(|(a, b)| (figure(a) / figure(b)).ln()).collect();
+        let ratio = Estimate::from_samples(&logs).expect("pairs").map(f64::exp);
+        format!("{name} {:.3} ({})", ratio.median, interval(ratio.interval, |end| format!("{end:.3}")))
+    });
+    ratios.collect::<Vec<_>>().join(", ")
 }
 
 /// Formats the median, the least and the largest of a figure.

@@ -16,6 +16,8 @@ pub struct Outcome {
     pub mean: f64,
     /// Latency at each of [`QUANTILES`], in milliseconds.
     pub quantiles: [f64; 4],
+    /// Mean, p50 and p99 of the server's own times in milliseconds, where it measures them.
+    pub served: [f64; 3],
     /// The generator's own part of the mean latency, where it knows it.
     pub own: Option<f64>,
     /// CPU time that other programs got meanwhile on the two CPUs, for each second.

@@ -1,5 +1,6 @@
 //! Servers: redis and nginx on a CPU, and one whose replies have known times.
 
+use hdrhistogram::Histogram;
 use manycore_linux::{
     affinity::restrict,
     clock::{cpu_ns, process_cpu_ns},
@@ -14,7 +15,7 @@ use std::{
     path::Path,
     process::{Child, Command, Stdio},
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
     thread::{self, JoinHandle},
@@ -28,6 +29,12 @@ pub trait Server {
     fn cpu_ns(&self) -> u64;
     /// Whether it is a process of its own.
     fn is_program(&self) -> bool;
+    /// Begins to measure its replies anew, after some time.
+    fn measure(&self, _after: Duration) {}
+    /// Mean, p50 and p99 of its replies in milliseconds, if it measures them.
+    fn measured(&self) -> Option<[f64; 3]> {
+        None
+    }
 }
 
 /// A server of another program, which ends with the value.
@@ -131,6 +138,7 @@ pub struct Known {
     address: SocketAddr,
     tid: u32,
     stop: Arc<AtomicBool>,
+    times: Arc<Mutex<ReplyTimes>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -140,17 +148,18 @@ impl Known {
         listener.set_nonblocking(true).expect("a listener");
         let address = listener.local_addr().expect("an address");
         let (stop, tid) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
-        let (seen, told) = (Arc::clone(&stop), Arc::clone(&tid));
+        let times = Arc::new(Mutex::new(ReplyTimes::since(Instant::now())));
+        let (seen, told, measured) = (Arc::clone(&stop), Arc::clone(&tid), Arc::clone(&times));
         let thread = thread::spawn(move || {
             let own = rustix::thread::gettid().as_raw_nonzero().get() as u32;
             restrict(own, &CpuSet::from_iter([cpu])).expect("an affinity");
             told.store(own, Ordering::Release);
-            serve(&listener, behaviour, &seen);
+            serve(&listener, behaviour, &seen, &measured);
         });
         while tid.load(Ordering::Acquire) == 0 {
             thread::yield_now();
         }
-        Self { address, tid: tid.load(Ordering::Acquire), stop, thread: Some(thread) }
+        Self { address, tid: tid.load(Ordering::Acquire), stop, times, thread: Some(thread) }
     }
 }
 
@@ -166,6 +175,16 @@ impl Server for Known {
     fn is_program(&self) -> bool {
         false
     }
+
+    fn measure(&self, after: Duration) {
+        *lock(&self.times) = ReplyTimes::since(Instant::now() + after);
+    }
+
+    fn measured(&self) -> Option<[f64; 3]> {
+        let times = &lock(&self.times).times;
+        let quantile = |q| times.value_at_quantile(q) as f64;
+        Some([times.mean(), quantile(0.5), quantile(0.99)].map(|ns| ns / 1e6))
+    }
 }
 
 impl Drop for Known {
@@ -175,14 +194,39 @@ impl Drop for Known {
     }
 }
 
-/// A reply that is due at a time, to the connection of that index.
+/// Largest time of a reply that the histogram holds, in nanoseconds.
+const LONGEST: u64 = 60_000_000_000;
+
+/// What replies took in nanoseconds: from reading the request to writing the reply, with what delayed the server.
+struct ReplyTimes {
+    since: Instant,
+    times: Histogram<u64>,
+}
+
+impl ReplyTimes {
+    fn since(since: Instant) -> Self {
+        Self { since, times: Histogram::new_with_max(LONGEST, 4).expect("a precision") }
+    }
+
+    fn record(&mut self, read: Instant) {
+        if read >= self.since {
+            self.times.saturating_record(read.elapsed().as_nanos() as u64);
+        }
+    }
+}
+
+fn lock(times: &Mutex<ReplyTimes>) -> MutexGuard<'_, ReplyTimes> {
+    times.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A reply to the connection of that index, whose request was read at a time.
 struct Due {
-    at: Instant,
+    read: Instant,
     connection: usize,
     text: &'static str,
 }
 
-fn serve(listener: &TcpListener, behaviour: Behaviour, stop: &AtomicBool) {
+fn serve(listener: &TcpListener, behaviour: Behaviour, stop: &AtomicBool, times: &Mutex<ReplyTimes>) {
     const LISTENER: u64 = u64::MAX;
     let poll = epoll::create(epoll::CreateFlags::CLOEXEC).expect("epoll");
     let add = |socket: &dyn std::os::fd::AsFd, index| {
@@ -222,17 +266,18 @@ fn serve(listener: &TcpListener, behaviour: Behaviour, stop: &AtomicBool) {
             let connection = index as usize;
             let text = connections[connection].as_mut().and_then(request);
             if let Some(text) = text {
-                due.push_back(Due { at: Instant::now() + behaviour.delay, connection, text });
+                due.push_back(Due { read: Instant::now(), connection, text });
             } else {
                 // Closing removes it from epoll.
                 connections[connection] = None;
                 open -= 1;
             }
         }
-        while due.front().is_some_and(|reply| reply.at <= Instant::now())
+        while due.front().is_some_and(|reply| reply.read.elapsed() >= behaviour.delay)
             && let Some(reply) = due.pop_front()
         {
             let stream = connections[reply.connection].as_mut();
+            lock(times).record(reply.read);
             let _gone = stream.map(|stream| stream.write_all(reply.text.as_bytes()));
         }
     }

@@ -29,7 +29,7 @@ const MAX_TOOLTIPS: usize = MAX_ITEMS * (MAX_ITEMS - 1) / 2;
 pub const MAX_ITEMS: usize = 64;
 
 /// Number of colours of the scale: classes `v0` (near) to `v15` (far) of the style sheet.
-const SHADES: usize = 16;
+pub(super) const SHADES: usize = 16;
 
 /// A rectangle of cells.
 pub struct CellBlock<'a> {
@@ -71,7 +71,7 @@ pub struct Cell {
 
 impl Cell {
     fn shade(&self) -> usize {
-        ((self.share.clamp(0.0, 1.0) * SHADES as f64) as usize).min(SHADES - 1)
+        shade(self.share)
     }
 
     /// Returns the class of text that is readable on the cell's colour.
@@ -200,8 +200,13 @@ impl CellBlock<'_> {
     }
 }
 
+/// Returns the index of the colour of a share.
+pub(super) fn shade(share: f64) -> usize {
+    ((share.clamp(0.0, 1.0) * SHADES as f64) as usize).min(SHADES - 1)
+}
+
 /// Draws the scale of the colours below the cells.
-fn legend(scale: &[String; 3], y: f64) -> Markup {
+pub(super) fn legend(scale: &[String; 3], y: f64) -> Markup {
     let each = 10.0;
     let from = LEFT + 60.0;
     let end = from + each * SHADES as f64;

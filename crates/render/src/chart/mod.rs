@@ -9,6 +9,9 @@ mod lines;
 mod map;
 mod rows;
 mod strip;
+mod time_axis;
+mod time_bands;
+mod time_map;
 mod timeline;
 
 pub use axis::Axis;
@@ -18,6 +21,9 @@ pub use course::{Course, CourseChart, CoursePoint};
 pub use lines::{LineChart, Mark, Point, Series, Style, legend_sample};
 pub use map::{HeatMap, HeatRow};
 pub use strip::{Strip, StripChart};
+pub use time_axis::TimeAxis;
+pub use time_bands::{TimeBand, TimeBands};
+pub use time_map::TimeMap;
 pub use timeline::{TimeStrip, Timeline};
 
 use maud::{Markup, html};

@@ -1,6 +1,6 @@
 //! Rows below each other on one horizontal axis: each has a heading and a body.
 
-use crate::chart::{Axis, WIDTH, line, shortened, small_width, text};
+use crate::chart::{Axis, TimeAxis, WIDTH, line, shortened, small_width, text};
 use maud::{Markup, html};
 
 const TOP: f64 = 4.0;
@@ -84,6 +84,15 @@ impl Rows {
                 (text(x.clamp(half, WIDTH - half), bottom + 16.0, "middle", "small soft", &label))
             }
             (text(WIDTH / 2.0, bottom + 32.0, "middle", "small soft", name))
+        }
+    }
+
+    /// Draws an axis of time below all rows.
+    pub(super) fn time_axis(&self, axis: &TimeAxis) -> Markup {
+        let (ends, bottom) = (self.ends(), self.bottom());
+        html! {
+            (line("axis", (ends.0, bottom), (ends.1, bottom)))
+            (axis.draw(ends, bottom))
         }
     }
 

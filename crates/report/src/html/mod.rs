@@ -4,10 +4,10 @@
 //! next, and one line for each section. `section` makes a section: its line, its findings, and each chart beside its
 //! table. `charts` draws.
 
-mod charts;
+pub(crate) mod charts;
 mod first;
-mod page;
-mod section;
+pub(crate) mod page;
+pub(crate) mod section;
 
 use crate::{NamedEvaluation, record_text, sections};
 use manycore_analysis::summary::{SectionSummary, summarize};
@@ -33,7 +33,10 @@ pub fn html(all: &[NamedEvaluation]) -> String {
         [one] if !one.record.variants().is_empty() => format!("manycore {}", one.record.subcommand),
         _ => title.clone(),
     };
-    let page = Page { title, heading, first: first::first_screen(all, &summaries), sections };
+    let footer =
+        "from the record alone. Figures are medians where no other figure is named; intervals are at 95 %.";
+    let first = first::first_screen(all, &summaries);
+    let page = Page { title, heading, first, sections, footer, addition: None };
     // A record may come from elsewhere. `maud` escapes HTML, but not characters that change the direction
     // of text.
     printable_text(&page.draw().into_string())

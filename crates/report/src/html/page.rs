@@ -9,44 +9,59 @@ const STYLE: &str = include_str!("style.css");
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 /// What a page contains.
-pub(super) struct Page {
+pub struct Page {
     /// The title of the document.
-    pub(super) title: String,
+    pub title: String,
     /// Its first heading.
-    pub(super) heading: String,
+    pub heading: String,
     /// The first screen, below the title.
-    pub(super) first: Markup,
+    pub first: Markup,
     /// The sections, in order.
-    pub(super) sections: Vec<PageSection>,
+    pub sections: Vec<PageSection>,
+    /// What figures are, at its end.
+    pub footer: &'static str,
+    /// What it has beside the common style.
+    pub addition: Option<PageAddition>,
+}
+
+/// Style and script of one kind of page.
+#[derive(Clone, Copy, Debug)]
+pub struct PageAddition {
+    /// CSS, after the common one.
+    pub style: &'static str,
+    /// A script, at the end of the page. The page must be complete without it.
+    pub script: &'static str,
+    /// `sha256-` and the hash of the script in base64. The browser runs no other script.
+    pub script_hash: &'static str,
 }
 
 /// One section.
-pub(super) struct PageSection {
+pub struct PageSection {
     /// Id, for links.
-    pub(super) id: String,
+    pub id: String,
     /// Its name in the navigation.
-    pub(super) name: String,
+    pub name: String,
     /// Its heading: the question that it answers.
-    pub(super) heading: String,
+    pub heading: String,
     /// What its answer means.
-    pub(super) mark: Option<SummaryMark>,
+    pub mark: Option<SummaryMark>,
     /// Everything below the heading. Headings in it begin at the third level.
-    pub(super) body: Markup,
+    pub body: Markup,
 }
 
 impl Page {
     /// Renders the document.
-    pub(super) fn draw(&self) -> Markup {
+    pub fn draw(&self) -> Markup {
         html! {
             (DOCTYPE)
             html lang="en" {
                 head {
                     meta charset="utf-8";
                     meta name="viewport" content="width=device-width, initial-scale=1";
-                    meta http-equiv="Content-Security-Policy" content=(CONTENT_SECURITY_POLICY);
+                    meta http-equiv="Content-Security-Policy" content=(self.policy());
                     meta name="color-scheme" content="light dark";
                     title { (self.title) }
-                    style { (PreEscaped(STYLE)) }
+                    style { (PreEscaped(STYLE)) @if let Some(also) = &self.addition { (PreEscaped(also.style)) } }
                 }
                 body {
                     a.skip href="#content" { "Skip to the content" }
@@ -55,14 +70,19 @@ impl Page {
                         header #top { h1 { (self.heading) } (self.first) }
                         @for section in &self.sections { (section.draw()) }
                         footer {
-                            p {
-                                "Rendered by manycore " (env!("CARGO_PKG_VERSION")) " from the record alone. Figures are \
-                                 medians where no other figure is named; intervals are at 95 %."
-                            }
+                            p { "Rendered by manycore " (env!("CARGO_PKG_VERSION")) " " (self.footer) }
                         }
                     }
+                    @if let Some(also) = &self.addition { script { (PreEscaped(also.script)) } }
                 }
             }
+        }
+    }
+
+    fn policy(&self) -> String {
+        match &self.addition {
+            Some(also) => format!("{CONTENT_SECURITY_POLICY}; script-src '{}'", also.script_hash),
+            None => CONTENT_SECURITY_POLICY.to_owned(),
         }
     }
 
@@ -93,7 +113,7 @@ impl PageSection {
 }
 
 /// Draws a mark. Its shape differs as well as its colour, and it has a name.
-pub(super) fn dot(mark: Option<SummaryMark>) -> Markup {
+pub fn dot(mark: Option<SummaryMark>) -> Markup {
     let Some(mark) = mark else { return html! { span.dot.none aria-hidden="true" {} } };
     let shape = match mark {
         SummaryMark::Good => html! { path d="M3 8.5l3.2 3.2L13 5" {} },

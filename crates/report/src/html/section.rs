@@ -149,7 +149,8 @@ fn width(table: &Table) -> usize {
     (0..table.head.len()).map(|column| longest(column) + 3).sum()
 }
 
-fn figure_html(figure: &ChartFigure) -> Markup {
+/// Lays out a chart with its title, legend and caption.
+pub fn figure_html(figure: &ChartFigure) -> Markup {
     html! {
         figure {
             h3 { (figure.title) }
@@ -162,7 +163,8 @@ fn figure_html(figure: &ChartFigure) -> Markup {
     }
 }
 
-fn table_html(table: &Table, with_title: bool) -> Markup {
+/// Lays out a table.
+pub fn table_html(table: &Table, with_title: bool) -> Markup {
     let class = |column: usize| match table.head.get(column).map(|head| head.1) {
         Some(Align::Right) => "figure",
         _ => "words",

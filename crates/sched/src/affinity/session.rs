@@ -117,6 +117,20 @@ pub struct AffinitySession {
     cost_before: Duration,
 }
 
+/// Starts the command, if there is one. Nothing is left in the journal if that fails.
+fn start_command(
+    words: Option<&[String]>,
+    threads: ConfinedThreads,
+) -> Result<(Option<FollowedCommand>, ConfinedThreads)> {
+    match words.map(|words| FollowedCommand::start(words, &threads)).transpose() {
+        Ok(command) => Ok((command, threads)),
+        Err(error) => {
+            threads.restore()?;
+            Err(error.into())
+        }
+    }
+}
+
 impl AffinitySession {
     /// Finds the work on `machine`, which is this one, and starts the command if there is one. No affinity is changed yet.
     ///
@@ -141,13 +155,7 @@ impl AffinitySession {
         }
         let cost_before = cpu_time();
         let threads = ConfinedThreads::begin("sched", &request.what)?;
-        let command = match words.map(|words| FollowedCommand::start(words, &threads)).transpose() {
-            Ok(command) => command,
-            Err(error) => {
-                threads.restore()?;
-                return Err(error.into());
-            }
-        };
+        let (command, threads) = start_command(words.map(Vec::as_slice), threads)?;
         Ok(Self {
             units,
             online: affinity::online(),

@@ -132,6 +132,22 @@ pub struct SchedulerService {
     began: Instant,
 }
 
+/// Notes in the journal that the scheduler is ours, and loads it. Nothing is left in the journal if that fails.
+fn load(
+    threads: ConfinedThreads,
+    policy: FixedPolicy,
+    scheduler: impl FnOnce() -> Result<Scheduler>,
+) -> Result<(Scheduler, ConfinedThreads)> {
+    let noted = threads.own_scheduler(&format!("{NAME}_{}", policy.word()));
+    match noted.map_err(Error::from).and_then(|()| scheduler()) {
+        Ok(scheduler) => Ok((scheduler, threads)),
+        Err(error) => {
+            threads.restore()?;
+            Err(error)
+        }
+    }
+}
+
 impl SchedulerService {
     /// Loads the scheduler, and starts the command if there is one.
     ///
@@ -148,17 +164,8 @@ impl SchedulerService {
         let sources =
             processes.iter().map(|group| ProcessSource::find(&group.target)).collect::<Result<Vec<_>>>()?;
         let threads = ConfinedThreads::begin("sched", &request.what)?;
-        let loaded = threads
-            .own_scheduler(&format!("{NAME}_{}", policy.word()))
-            .map_err(Error::from)
-            .and_then(|()| Scheduler::load(&tree, machine, policy, !sources.is_empty()));
-        let scheduler = match loaded {
-            Ok(scheduler) => scheduler,
-            Err(error) => {
-                threads.restore()?;
-                return Err(error);
-            }
-        };
+        let (scheduler, threads) =
+            load(threads, policy, || Scheduler::load(&tree, machine, policy, !sources.is_empty()))?;
         let mut service = Self {
             tree,
             scheduler,

@@ -45,7 +45,7 @@ pub fn outliers(values: &[f64]) -> Option<(Vec<usize>, Vec<usize>)> {
     }
     let n = logs.len();
     // The scale is an estimate from few values: the tails are those of Student's t.
-    let freedom = ((n as f64 - 1.0) * MAD_EFFICIENCY).round().max(1.0) as usize;
+    let freedom = ((n as f64 - 1.0) * MAD_EFFICIENCY).round().max(1.0);
     let limit = scale * student::critical(OUTLIER_LEVEL / n as f64, freedom);
     let beyond =
         |sign: f64| -> Vec<usize> { (0..n).filter(|&index| sign * (logs[index] - centre) > limit).collect() };

@@ -87,7 +87,8 @@ const LONG_ONLY: [&str; 5] = ["Method", "Life of a run", "Instances", "Service",
 const SHORT_OPTION: &str = "service";
 
 /// Options of other headings that are not in the short help either, because few users need them.
-const LONG_ONLY_OPTIONS: [&str; 12] = [
+const LONG_ONLY_OPTIONS: [&str; 18] = [
+    "live",
     "results",
     "force",
     "schedulers",
@@ -100,6 +101,11 @@ const LONG_ONLY_OPTIONS: [&str; 12] = [
     "fail_if",
     "inconclusive",
     "export",
+    "false_discoveries",
+    "kinds_by",
+    "program",
+    "time",
+    "wait",
 ];
 
 /// Returns the width of help in columns: that of the terminal, within limits.

@@ -4,11 +4,12 @@ use super::{example, headed, wrap::wrap};
 use clap::{Command, builder::StyledStr};
 
 /// Groups of subcommands, in the order in which they are shown. Subcommands that are in none are shown last.
-const GROUPS: [(&str, &[&str]); 4] = [
+const GROUPS: [(&str, &[&str]); 5] = [
     ("Measure:", &["eval", "bench", "compare", "scale", "tune", "spawn", "density"]),
-    ("Look:", &["topo", "audit", "falseshare", "report", "doctor"]),
+    ("Look:", &["topo", "top", "trace", "audit", "falseshare", "report", "doctor"]),
     ("Place:", &["plan", "run", "pin", "irq", "sched", "undo"]),
     ("Isolate:", &["qos", "vm", "guard"]),
+    ("Many hosts:", &["fleet"]),
 ];
 
 /// Heading of the other subcommands.

@@ -2,11 +2,11 @@
 
 use crate::{
     failure::{Failure, Outcome},
-    output,
+    output::{self, note_event},
 };
 use manycore_control::cleanup::{Cleanup, Leftover, Program};
 use manycore_density::instances::InstanceHook;
-use manycore_experiment::{interrupt, session::Event};
+use manycore_experiment::interrupt;
 use manycore_linux::targets::Target;
 use manycore_placement::{Policy, PolicyKind, Reserve};
 use manycore_qos::{
@@ -15,7 +15,7 @@ use manycore_qos::{
 };
 use manycore_topology::{CpuId, CpuSet, Machine};
 use manycore_vm::{
-    domain::{DomainPlan, PlanRequest},
+    domain::{GuestHardware, PlanRequest},
     planning::{self, PlanTarget},
 };
 use std::{
@@ -78,9 +78,9 @@ impl InstanceHook for VariantHook {
             Some(cpus) => cpus.iter().collect(),
             None => close_order(machine)?,
         };
-        let of_all = plan(&xml, machine, &order)?;
-        let own = own_cpus(&order, of_all.guest.pins.len(), before);
-        Ok(plan(&xml, machine, &own)?.xml)
+        let vcpus = xml.parse::<GuestHardware>()?.pins.len();
+        let cpus = own_cpus(&order, vcpus, before).into_iter().collect();
+        plan(&xml, machine, &cpus)
     }
 
     fn ready(&self, index: usize, processes: &[u32]) -> Result<(), HookError> {
@@ -91,12 +91,11 @@ impl InstanceHook for VariantHook {
     }
 }
 
-/// Plans a virtual machine on these CPUs. Several of its virtual CPUs share one where there are fewer.
-fn plan(xml: &str, machine: &Machine, cpus: &[CpuId]) -> Result<DomainPlan, HookError> {
-    let cpus: CpuSet = cpus.iter().copied().collect();
+/// Plans a virtual machine on these CPUs, and returns its XML. Several of its virtual CPUs share one where there are fewer.
+fn plan(xml: &str, machine: &Machine, cpus: &CpuSet) -> Result<String, HookError> {
     let target = PlanTarget { machine, root: Some(Path::new("/")), is_this_machine: true };
     let request = PlanRequest { overcommit: true, ..PlanRequest::new(format!("cpus={cpus}").parse()?) };
-    Ok(planning::plan(xml, target, request)?)
+    Ok(planning::plan(xml, target, request)?.xml)
 }
 
 /// Returns the usable CPUs in the order in which `close` takes them.
@@ -140,7 +139,7 @@ impl OthersLimit {
             resctrl: None,
         };
         let mut cleanup = Cleanup::start(&Program::own())?;
-        let limits = set::plan(&options, &mut note)?.apply(&interrupt::requested, &mut note)?;
+        let limits = set::plan(&options, &mut note_event)?.apply(&interrupt::requested, &mut note_event)?;
         let announced = match &limits.changes.journal {
             Some(journal) => cleanup.add(Leftover::Journal(journal.into())).map_err(HookError::from),
             None => Ok(()),
@@ -154,15 +153,9 @@ impl OthersLimit {
         });
         match checked {
             Ok(()) => *applied = Some((limits, cleanup)),
-            Err(error) => return limits.undo(&mut note).map_err(Into::into).and(Err(error)),
+            Err(error) => return limits.undo(&mut note_event).map_err(Into::into).and(Err(error)),
         }
         Ok(())
-    }
-}
-
-fn note(event: Event) {
-    if let Event::Note(text) = event {
-        output::note(&format!("manycore: {text}"));
     }
 }
 
@@ -170,7 +163,7 @@ impl Drop for OthersLimit {
     fn drop(&mut self) {
         let applied = self.applied.get_mut().unwrap_or_else(PoisonError::into_inner);
         if let Some((limits, _cleanup)) = applied.take()
-            && let Err(error) = limits.undo(&mut note)
+            && let Err(error) = limits.undo(&mut note_event)
         {
             output::note(&format!("manycore: {error}"));
         }

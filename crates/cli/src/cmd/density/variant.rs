@@ -45,19 +45,28 @@ struct Items {
     plans_domains: bool,
 }
 
-/// Returns the variant that `[NAME=]ITEM,...` describes on this machine, with a note for the user. Instances do not
-/// get the CPUs of the loads.
+/// What variants are described for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct VariantContext<'a> {
+    pub(super) machine: &'a Machine,
+    /// CPUs of the loads, which instances do not get.
+    pub(super) load_cpus: Option<&'a CpuSet>,
+    /// Whether instances are virtual machines.
+    pub(super) are_domains: bool,
+}
+
+/// Returns the variant that `[NAME=]ITEM,...` describes, with a note for the user.
 ///
 /// # Errors
-/// An item is wrong, or not possible on this machine.
-pub(super) fn variant(
-    text: &str,
-    machine: &Machine,
-    load_cpus: Option<&CpuSet>,
-) -> Outcome<(DensityVariant, Option<String>)> {
+/// An item is wrong, or not possible on this machine or for these instances.
+pub(super) fn variant(text: &str, context: VariantContext) -> Outcome<(DensityVariant, Option<String>)> {
+    let VariantContext { machine, load_cpus, are_domains } = context;
     let wrong = |error: Failure| Failure::input(format!("--variant {text}: {}", error.message()));
     let (name, items) = named(text.trim()).map_err(wrong)?;
     let mut items_of = parse(&items).map_err(wrong)?;
+    if items_of.plans_domains && !are_domains {
+        return Err(Failure::input("--variant vm=plan: only virtual machines (--domain) are planned"));
+    }
     let plan = plan(items_of.spec.place.as_ref(), machine, load_cpus)?;
     let memory = &items_of.spec.memory;
     let places: Vec<CpuSet> = match &plan {
@@ -95,11 +104,6 @@ pub(super) fn variant(
         settings,
     };
     Ok((variant, note))
-}
-
-/// Whether virtual machines are planned in this variant, as far as it can be read.
-pub(super) fn plans_domains(text: &str) -> bool {
-    named(text.trim()).and_then(|(_, items)| parse(&items)).is_ok_and(|items| items.plans_domains)
 }
 
 /// Returns the items with `place=` before a placement that stands for itself.
@@ -143,7 +147,7 @@ fn parse(text: &str) -> Outcome<Items> {
     Ok(items)
 }
 
-/// Returns the failure of an item of `compare`. An unknown one is told what `density` takes.
+/// Returns the failure of an item of `compare`. For an unknown one, the message says what `density` takes.
 fn wrong_item(error: VariantError) -> Failure {
     match error {
         VariantError::Unknown(item) => Failure::input(format!(
@@ -268,15 +272,19 @@ mod tests {
         SyntheticMachine::guest().record().machine
     }
 
+    fn read(text: &str, machine: &Machine) -> Outcome<(DensityVariant, Option<String>)> {
+        variant(text, VariantContext { machine, load_cpus: None, are_domains: false })
+    }
+
     fn said(text: &str) -> String {
-        variant(text, &guest(), None).unwrap_err().message().to_owned()
+        read(text, &guest()).unwrap_err().message().to_owned()
     }
 
     #[test]
     fn a_variant_is_a_placement_with_or_without_a_name() {
         let machine = guest();
         let of = |text: &str| {
-            let (variant, _) = variant(text, &machine, None).unwrap();
+            let (variant, _) = read(text, &machine).unwrap();
             (variant.name, variant.description, variant.tuning.places.len())
         };
         assert_eq!(of("free"), (None, "place=free".to_owned(), 0));
@@ -290,7 +298,7 @@ mod tests {
     #[test]
     fn items_are_weights_memory_environment_and_settings() {
         let text = "fast=close,memory=bind,weight=50,observed:weight=400,env:A=1,2,thp=never";
-        let (variant, note) = variant(text, &guest(), None).unwrap();
+        let (variant, note) = read(text, &guest()).unwrap();
         let tuning = &variant.tuning;
         assert_eq!((tuning.observed_weight, tuning.others_weight), (Some(400), Some(50)));
         assert_eq!(tuning.env, [("A".to_owned(), "1,2".to_owned())]);
@@ -308,6 +316,7 @@ mod tests {
         assert!(said("irq:=1").contains("irq:DEVICE=PLACE"));
         assert!(said("a=x").contains("qos:others=30%"), "{}", said("a=x"));
         assert!(said("qos:others=much").contains("qos:others=much"));
+        assert!(said("vm=plan").contains("only virtual machines"));
         assert!(said("sched=kernel").contains("manycore sched run"));
     }
 

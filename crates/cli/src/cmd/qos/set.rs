@@ -3,10 +3,9 @@
 use crate::{
     cli::{Format, QosSet},
     failure::{Failure, Outcome},
-    output,
+    output::{self, note_event},
     signals::{self, Signals},
 };
-use manycore_experiment::session::Event;
 use manycore_qos::{
     Error,
     changes::LimitChanges,
@@ -28,11 +27,12 @@ const PERIOD: Duration = Duration::from_millis(200);
 pub fn run(args: &QosSet, terminal: Terminal) -> Outcome {
     let options = options(args);
     if args.dry_run {
-        return print(args.format, terminal, &set::plan(&options, &mut note)?.preview());
+        return print(args.format, terminal, &set::plan(&options, &mut note_event)?.preview());
     }
     // Before anything is changed, so that a signal cannot leave a part of it.
     let signals = Signals::catch(&signals::ENDS)?;
-    let applied = set::plan(&options, &mut note)?.apply(&|| !signals.take().is_empty(), &mut note)?;
+    let applied =
+        set::plan(&options, &mut note_event)?.apply(&|| !signals.take().is_empty(), &mut note_event)?;
     let printed = print(args.format, terminal, &applied.changes);
     if args.follow {
         let followed = match printed {
@@ -41,7 +41,7 @@ pub fn run(args: &QosSet, terminal: Terminal) -> Outcome {
             }
             printed => printed.and_then(|()| follow(&applied, &signals)),
         };
-        return applied.undo(&mut note).map_err(Failure::from).and(followed);
+        return applied.undo(&mut note_event).map_err(Failure::from).and(followed);
     }
     printed?;
     check(&applied.changes)
@@ -56,12 +56,6 @@ fn options(args: &QosSet) -> Options {
         follow: args.follow,
         mount: args.mount && !args.dry_run,
         resctrl: args.resctrl.resctrl.clone(),
-    }
-}
-
-fn note(event: Event) {
-    if let Event::Note(text) = event {
-        output::note(&format!("manycore: {text}"));
     }
 }
 

@@ -1,0 +1,261 @@
+//! The subcommand `fleet`.
+
+use super::{
+    EvalBudget, ExtentArgs, ResultsBase,
+    measure::section_names,
+    value::{duration, share},
+};
+use clap::{Args, ValueEnum};
+use manycore_fleet::DEFAULT_KEYS;
+use std::{path::PathBuf, time::Duration};
+
+/// Measure and compare many hosts
+///
+/// Runs manycore on all nodes of a Slurm cluster, or on a list of hosts by ssh, and compares what they sent.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  manycore fleet eval --partition batch          each node of a partition of Slurm
+  manycore fleet eval --hosts hosts.txt --out f  each host of a file, by ssh
+  manycore fleet report f                        which of them are slow
+  manycore fleet topo --nodes 'n[1-64]'          how their hardware differs
+  manycore fleet run --hosts hosts.txt -- doctor any subcommand")]
+pub struct Fleet {
+    #[command(subcommand)]
+    pub subcommand: FleetSubcommand,
+}
+
+/// What to do with a fleet.
+#[derive(Debug, clap::Subcommand)]
+pub enum FleetSubcommand {
+    Eval(FleetEval),
+    Report(FleetReport),
+    Check(FleetCheck),
+    Topo(FleetTopo),
+    Audit(FleetAudit),
+    Run(FleetRunArgs),
+}
+
+/// The hosts, and how they are reached.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Hosts")]
+pub struct FleetHosts {
+    /// Nodes of Slurm, in its syntax, such as n[1-64,70]
+    #[arg(long, value_name = "LIST", conflicts_with = "hosts")]
+    pub nodes: Option<String>,
+    /// Partition of Slurm: all its nodes, or those of --nodes
+    #[arg(long, value_name = "NAME", conflicts_with = "hosts")]
+    pub partition: Option<String>,
+    /// File with a host of ssh on each line, such as user@host; - is standard input
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["nodes", "partition"])]
+    pub hosts: Option<PathBuf>,
+    /// Program that connects to the hosts of --hosts, with its options, such as 'ssh -F FILE'
+    #[arg(long, value_name = "COMMAND", default_value = "ssh")]
+    pub ssh: String,
+    /// Most hosts that work at the same time
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=512))]
+    pub parallel: u16,
+    /// How long a host may work
+    #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = duration)]
+    pub time: Duration,
+    /// How long Slurm may take until it grants a node; later ones are listed as late
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration)]
+    pub wait: Duration,
+    /// Program that is copied to the hosts, where they need another one than this
+    #[arg(long, value_name = "FILE")]
+    pub program: Option<PathBuf>,
+    /// Print no progress and no notes on standard error; the result is still printed
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// Measure many hosts, and compare them
+///
+/// Runs sections of `eval` on each host, and reports which of them are slow.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  manycore fleet eval --partition batch                all nodes that are up, each in a job of its own
+  manycore fleet eval --nodes 'n[1-64]' --standard     narrower intervals, in five minutes a node
+  manycore fleet eval --hosts hosts.txt --only stream  memory bandwidth only, by ssh
+  manycore fleet eval --partition batch --out f        the same command continues an interrupted run
+
+manycore is copied to a private directory of each host for the time of the measurement; nothing else is needed there, \
+and nothing stays. Jobs of Slurm have a whole node each. Slurm requeues them where a node fails. Nodes that are down, \
+late or fail are listed and do not hold up the others.")]
+pub struct FleetEval {
+    #[command(flatten)]
+    pub hosts: FleetHosts,
+    /// Measure only these sections
+    #[arg(long, alias = "section", value_name = "SECTION", value_delimiter = ',', value_parser = section_names(),
+        default_value = "matrix,stream,latency")]
+    pub only: Vec<String>,
+    #[command(flatten)]
+    pub budget: EvalBudget,
+    /// Measure nodes that are slow or inconclusive again, and report the second measurement
+    #[arg(long)]
+    pub confirm: bool,
+    #[command(flatten)]
+    pub judging: FleetJudging,
+    #[command(flatten)]
+    pub extent: ExtentArgs,
+    /// Directory for what the hosts send [default: a new one, fleet-TIME, in that of --results]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    #[command(flatten)]
+    pub base: ResultsBase,
+}
+
+/// Compare the hardware of many hosts
+///
+/// Shows what all hosts have in common, and which of them differ in what.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  manycore fleet topo --partition batch
+  manycore fleet topo --hosts hosts.txt --quiet")]
+pub struct FleetTopo {
+    #[command(flatten)]
+    pub hosts: FleetHosts,
+}
+
+/// Audit the placement on many hosts
+///
+/// Runs `audit` on each host, and shows each finding once with the hosts that have it.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  manycore fleet audit --partition batch
+  manycore fleet audit --hosts hosts.txt --verbose")]
+pub struct FleetAudit {
+    #[command(flatten)]
+    pub hosts: FleetHosts,
+    #[command(flatten)]
+    pub extent: ExtentArgs,
+}
+
+/// Run any subcommand on many hosts
+///
+/// Runs manycore with these arguments on each host, and prints equal outputs once.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  manycore fleet run --partition batch -- doctor
+  manycore fleet run --hosts hosts.txt -- compare 'sleep 1' 'sleep 1' --quiet
+  manycore fleet run --nodes 'n[1-4]' --out out -- topo --format json     one file for each host")]
+pub struct FleetRunArgs {
+    #[command(flatten)]
+    pub hosts: FleetHosts,
+    /// Directory for the output of each host; without it, the output is only printed
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// The arguments of manycore there
+    #[arg(last = true, required = true, value_name = "ARGUMENTS")]
+    pub arguments: Vec<String>,
+}
+
+/// Show which nodes are slow
+///
+/// Compares the records of nodes of the same kind, and shows which are slow, which are noisy, and what differs on them.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  manycore fleet report f                            what the records show
+  manycore fleet report f --html                     also as a page, f/fleet.html, with a link to that of each node
+  manycore fleet report today --history may --history june     since when
+  srun -x \"$(manycore fleet report f --format nodelist)\" ...   on the others
+  manycore fleet report f --drain | sh               drain the slow nodes in Slurm
+  manycore fleet report f --format prometheus >/var/lib/node_exporter/fleet.prom
+
+FOLDER is what 'fleet eval' wrote. Records of other origin are read from FOLDER/nodes/NAME/record.json.
+
+The exit code is 1 where a node is slow.")]
+pub struct FleetReport {
+    /// The directory of a run
+    #[arg(value_name = "FOLDER")]
+    pub folder: PathBuf,
+    #[command(flatten)]
+    pub judging: FleetJudging,
+    /// Directory of an earlier run over the same nodes, to show what changed and when; may be repeated
+    #[arg(long, value_name = "FOLDER")]
+    pub history: Vec<PathBuf>,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = FleetFormat::Text, conflicts_with = "drain")]
+    pub format: FleetFormat,
+    /// Print only the commands that drain the slow nodes in Slurm; nothing is run
+    #[arg(long)]
+    pub drain: bool,
+    /// Also write one HTML page [default file: FOLDER/fleet.html]
+    #[arg(long, value_name = "FILE", num_args = 0..=1)]
+    #[allow(clippy::option_option, reason = "the option, and its value")]
+    pub html: Option<Option<PathBuf>>,
+    #[command(flatten)]
+    pub extent: ExtentArgs,
+    /// Print no progress and no notes on standard error; the result is still printed
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// How nodes are judged.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Judging")]
+pub struct FleetJudging {
+    /// The least share by which a slow node is slower than the median of its kind
+    #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = share)]
+    pub slow: f64,
+    /// The expected share of wrong ones among the results that are called slow
+    #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = share)]
+    pub false_discoveries: f64,
+    /// Properties that make nodes be of one kind
+    #[arg(long, value_name = "PROPERTIES", value_delimiter = ',',
+        default_values_t = DEFAULT_KEYS.map(str::to_owned))]
+    pub kinds_by: Vec<String>,
+    /// An earlier result (--format json), for kinds with too few nodes
+    #[arg(long, value_name = "FILE")]
+    pub baseline: Option<PathBuf>,
+}
+
+/// How a fleet is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FleetFormat {
+    /// Text for reading.
+    Text,
+    /// JSON for other programs, and as a baseline.
+    Json,
+    /// One row for each node and figure.
+    Csv,
+    /// Text with tables, for a page or a ticket.
+    Markdown,
+    /// The slow nodes, for `srun -x`.
+    Nodelist,
+    /// A text file for the node exporter of Prometheus.
+    Prometheus,
+}
+
+/// Check this node against a fleet
+///
+/// Measures this node for about 20 s and compares it with an earlier result over its fleet.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  manycore fleet report f --format json >baseline.json     once, over the fleet
+  manycore fleet check baseline.json                       on a node
+
+The exit code is 1 where this node is slow. It is 0 where it is not, and also where it cannot be told: other processes were \
+busy, or the figures scatter too much. For a HealthCheckProgram of Slurm, see \
+/usr/share/manycore/slurm/manycore-health-check.")]
+pub struct FleetCheck {
+    /// The result over the fleet
+    #[arg(value_name = "FILE")]
+    pub baseline: PathBuf,
+    /// Measure only these sections
+    #[arg(long, alias = "section", value_name = "SECTION", value_delimiter = ',', value_parser = section_names(),
+        default_value = "matrix,stream,latency")]
+    pub only: Vec<String>,
+    /// Time to spend
+    #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = duration)]
+    pub budget: Duration,
+    /// The least share by which a slow node is slower than the median of its kind
+    #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = share)]
+    pub slow: f64,
+}

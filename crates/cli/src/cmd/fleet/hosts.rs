@@ -1,0 +1,103 @@
+//! The hosts of a command line.
+
+use crate::{
+    cli::FleetHosts,
+    failure::{Failure, Outcome},
+    quoted_command,
+};
+use manycore_fleet::collect::Way;
+use manycore_linux::input_file;
+use manycore_remote::{RemoteHost, batch_nodes};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
+
+/// Largest list of hosts that is read, in bytes.
+const MOST: u64 = 16 << 20;
+
+/// Returns the hosts, each once, and how they are reached.
+///
+/// # Errors
+/// [`Failure::Input`]: a line names no host, or there is none; [`Failure::Missing`]: Slurm does not answer.
+pub fn named(args: &FleetHosts) -> Outcome<(Vec<String>, Way)> {
+    let (hosts, way) = match &args.hosts {
+        Some(path) => {
+            let text = String::from_utf8_lossy(&input_file::read(path, MOST)?).into_owned();
+            (listed(&text, path)?, Way::Ssh(quoted_command::split(&args.ssh)?))
+        }
+        None => {
+            let (partition, nodes) = (args.partition.as_deref(), args.nodes.as_deref());
+            let hosts = batch_nodes(partition, nodes).map_err(Failure::missing)?;
+            let way = Way::Slurm { partition: args.partition.clone(), wait: args.wait };
+            (hosts.into_iter().map(|node| node.name).collect(), way)
+        }
+    };
+    if hosts.is_empty() {
+        let list = args.hosts.as_ref().map_or_else(
+            || "Slurm has no such nodes".to_owned(),
+            |path| format!("{} names no host", path.display()),
+        );
+        return Err(Failure::input(format!(
+            "{list}: see 'sinfo --Node', or name others with --nodes, --partition or --hosts"
+        )));
+    }
+    Ok((hosts, way))
+}
+
+/// Reads a list of hosts, one on each line. What follows # is a comment.
+fn listed(text: &str, path: &Path) -> Outcome<Vec<String>> {
+    let mut known = BTreeSet::new();
+    let mut hosts = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let host = line.split('#').next().unwrap_or_default().trim();
+        if host.is_empty() {
+            continue;
+        }
+        let wrong = |why: String| Failure::input(format!("{}, line {}: {why}", path.display(), number + 1));
+        match host.parse::<RemoteHost>() {
+            Ok(RemoteHost::Ssh(_)) => {}
+            Ok(RemoteHost::Slurm(_)) => {
+                return Err(wrong(format!("{host} is a node of Slurm: name it with --nodes")));
+            }
+            Err(error) => return Err(wrong(error.to_string())),
+        }
+        if known.insert(host) {
+            hosts.push(host.to_owned());
+        }
+    }
+    Ok(hosts)
+}
+
+/// Returns the program that is copied to the hosts.
+///
+/// # Errors
+/// [`Failure::Input`]: it is no file.
+pub fn program(args: &FleetHosts) -> Outcome<PathBuf> {
+    let path = match &args.program {
+        Some(path) => path.clone(),
+        None => std::env::current_exe().map_err(Failure::missing)?,
+    };
+    if path.is_file() {
+        return Ok(path);
+    }
+    Err(Failure::input(format!(
+        "{} is no program that can be copied: name one with --program",
+        path.display()
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_has_a_host_on_each_line_and_comments() {
+        let text = "# rack 1\nn1\n\nroot@n2  # slow?\nn1\r\nssh://n3:2222\n";
+        assert_eq!(listed(text, Path::new("hosts")).unwrap(), ["n1", "root@n2", "ssh://n3:2222"]);
+        let refused = |text: &str| listed(text, Path::new("hosts")).unwrap_err().message().to_owned();
+        assert!(refused("n1\n-oProxyCommand=x\n").starts_with("hosts, line 2: "));
+        assert!(refused("n1 n2").contains("line 1"));
+        assert!(refused("slurm:n1").contains("--nodes"));
+    }
+}

@@ -1,0 +1,91 @@
+//! `manycore fleet run`: any subcommand on many hosts, and what they printed.
+
+use super::collecting::{Sends, collect};
+use crate::{
+    cli::{FleetHosts, FleetRunArgs},
+    failure::{Failure, Outcome},
+    output,
+};
+use manycore_fleet::{
+    folder::HostOutput,
+    hostlist::{compress, is_name},
+    merge::same_outputs,
+};
+use manycore_render::{document::Document, terminal::Terminal};
+use manycore_text::{names::printable, units::counted};
+use std::path::Path;
+
+/// Prints equal outputs once, with the hosts that have them.
+///
+/// # Errors
+/// Those of [`collect`]; [`Failure::Check`] where a host has no result, or manycore failed there.
+pub fn run(args: &FleetRunArgs, terminal: Terminal) -> Outcome {
+    let found = collected(&args.hosts, args.arguments.clone(), args.out.as_deref(), false)?;
+    let outputs = found.outputs.iter().map(|(host, output, code)| (host.clone(), output.clone(), *code));
+    for group in same_outputs(outputs.collect()) {
+        let mut document = Document::new();
+        let code = if group.code == 0 { String::new() } else { format!(", exit code {}", group.code) };
+        document.heading(format!("{}{code}", hosts_in_words(&group.hosts)));
+        output::document(&document, terminal)?;
+        output::print(&format!("{}\n", String::from_utf8_lossy(&group.output).trim_end()))?;
+    }
+    found.end()
+}
+
+/// What hosts printed.
+#[derive(Debug)]
+pub struct Collected {
+    /// The hosts that ran it, with what they printed and the exit code.
+    pub outputs: Vec<HostOutput>,
+    /// The number of hosts.
+    hosts: usize,
+    /// Whether exit code 1 is an answer, as that of a check.
+    is_check: bool,
+}
+
+impl Collected {
+    /// The outputs of hosts on which manycore did not fail.
+    pub fn good(&self) -> impl Iterator<Item = &HostOutput> {
+        let most = i32::from(self.is_check);
+        self.outputs.iter().filter(move |(_, _, code)| (0..=most).contains(code))
+    }
+
+    /// # Errors
+    /// [`Failure::Check`] where a host has no result, or manycore failed there.
+    pub fn end(&self) -> Outcome {
+        let good = self.good().count();
+        if good == self.hosts {
+            return Ok(());
+        }
+        let failed = counted(self.hosts - good, "host");
+        Err(Failure::Check(format!("{failed} of {} failed or have no result", self.hosts)))
+    }
+}
+
+/// Runs manycore on hosts and returns what it printed. It is kept in `out`, if that is given. `is_check` says whether exit code 1
+/// is an answer.
+///
+/// # Errors
+/// Those of [`collect`].
+pub fn collected(
+    args: &FleetHosts,
+    arguments: Vec<String>,
+    out: Option<&Path>,
+    is_check: bool,
+) -> Outcome<Collected> {
+    let temporary = match out {
+        Some(_) => None,
+        None => Some(tempfile::tempdir().map_err(Failure::missing)?),
+    };
+    let path = out.unwrap_or_else(|| temporary.as_ref().map_or(Path::new("."), |folder| folder.path()));
+    let folder = collect(args, arguments, Sends::Output, path, &[])?;
+    let outputs = folder.outputs().map_err(Failure::missing)?;
+    Ok(Collected { outputs, hosts: folder.run().hosts.len(), is_check })
+}
+
+/// Returns the names of hosts, in the notation of Slurm where they can be names of nodes.
+pub fn hosts_in_words(hosts: &[String]) -> String {
+    let names = if hosts.iter().all(|host| is_name(host)) { compress(hosts) } else { hosts.join(",") };
+    let names = printable(&names);
+    if hosts.len() == 1 { names } else { format!("{} hosts: {names}", hosts.len()) }
+}

@@ -1,0 +1,194 @@
+//! `manycore fleet report`: which nodes are slow.
+
+use crate::{
+    cli::{ExtentArgs, FleetFormat, FleetJudging, FleetReport},
+    failure::{Failure, Outcome},
+    output,
+    progress::StatusLine,
+};
+use manycore_fleet::{
+    DatedRun, LEAST_RUNS, Options, changes, evaluate,
+    evaluation::{FLEET_SCHEMA, FleetEvaluation, Verdict},
+    reading::{FleetRecords, records},
+    render,
+};
+use manycore_linux::input_file::{self, FileKind};
+use manycore_render::terminal::Terminal;
+use manycore_text::{names::printable, units::counted};
+use std::{
+    path::{Path, PathBuf},
+    sync::Mutex,
+    time::{Duration, Instant},
+};
+
+/// How often the number of records that were read is shown.
+const SHOWN: Duration = Duration::from_millis(200);
+/// Name of the page in the folder of a run.
+const PAGE: &str = "fleet.html";
+
+/// An earlier result.
+const BASELINE: FileKind = FileKind {
+    name: "result over a fleet",
+    schema: FLEET_SCHEMA,
+    origin: "the output of 'manycore fleet report FOLDER --format json'",
+    max_bytes: 1 << 30,
+};
+
+/// Prints what the records of a folder show, and writes the page.
+///
+/// # Errors
+/// [`Failure::Input`]: the folder has no records; [`Failure::Check`]: a node is slow.
+pub fn run(args: &FleetReport, terminal: Terminal) -> Outcome {
+    let evaluation = evaluated(args)?;
+    if let Some(path) = &args.html {
+        let path = path.clone().unwrap_or_else(|| args.folder.join(PAGE));
+        write_page(&evaluation, &args.folder, &path, args.quiet)?;
+    }
+    print(&evaluation, args, terminal)?;
+    end(&evaluation)
+}
+
+/// Evaluates the records of a folder, and what has changed since earlier ones.
+fn evaluated(args: &FleetReport) -> Outcome<FleetEvaluation> {
+    let found = read(&args.folder, args.quiet)?;
+    let baseline = args.judging.baseline.as_deref().map(baseline).transpose()?;
+    let options = options(&args.judging, baseline.as_ref());
+    let started = found.started.clone();
+    let mut evaluation = evaluate(found.nodes, found.missing, &options);
+    if args.history.is_empty() {
+        return Ok(evaluation);
+    }
+    let mut runs = vec![(started.clone(), DatedRun::of(&started, &evaluation))];
+    for path in &args.history {
+        let earlier = read(path, args.quiet)?;
+        let started = earlier.started.clone();
+        let evaluation = evaluate(earlier.nodes, earlier.missing, &options);
+        runs.push((started.clone(), DatedRun::of(&started, &evaluation)));
+    }
+    runs.sort_by(|a, b| a.0.cmp(&b.0));
+    if runs.len() < LEAST_RUNS && !args.quiet {
+        output::note(&format!(
+            "Changes over time need at least {LEAST_RUNS} runs, and there are {}.",
+            runs.len()
+        ));
+    }
+    let runs: Vec<DatedRun> = runs.into_iter().map(|(_, run)| run).collect();
+    evaluation.changes = changes(&runs, options.false_discovery_level, options.least_deficit);
+    Ok(evaluation)
+}
+
+/// Evaluates the records of a folder by itself, for a run that has just ended.
+///
+/// # Errors
+/// As [`run`], but a slow node is none.
+pub fn of_run(folder: &Path, judging: &FleetJudging, quiet: bool) -> Outcome<FleetEvaluation> {
+    let found = read(folder, quiet)?;
+    let baseline = judging.baseline.as_deref().map(baseline).transpose()?;
+    Ok(evaluate(found.nodes, found.missing, &options(judging, baseline.as_ref())))
+}
+
+/// Reads the baseline of a command line.
+///
+/// # Errors
+/// [`Failure::Input`].
+pub fn baseline(path: &Path) -> Outcome<FleetEvaluation> {
+    Ok(input_file::load(path, &BASELINE)?)
+}
+
+fn options<'a>(judging: &FleetJudging, baseline: Option<&'a FleetEvaluation>) -> Options<'a> {
+    Options {
+        keys: judging.kinds_by.clone(),
+        false_discovery_level: judging.false_discoveries,
+        least_deficit: judging.slow,
+        baseline,
+    }
+}
+
+fn read(path: &Path, quiet: bool) -> Outcome<FleetRecords> {
+    let line = Mutex::new((StatusLine::of_stderr(quiet), Instant::now()));
+    let shows = |count: usize| {
+        // A thread that finds it taken goes on reading.
+        let Ok(mut line) = line.try_lock() else { return };
+        let (line, drawn) = &mut *line;
+        if let Some(line) = line.as_mut().filter(|_| drawn.elapsed() >= SHOWN) {
+            *drawn = Instant::now();
+            line.draw(&[format!("{} read", counted(count, "record"))]);
+        }
+    };
+    let found = records(path, &shows)?;
+    if found.nodes.is_empty() && found.missing.is_empty() {
+        return Err(Failure::input(format!(
+            "{} has no records: 'manycore fleet eval --out {0}' writes them",
+            path.display()
+        )));
+    }
+    Ok(found)
+}
+
+/// Writes the page, and says where it is.
+///
+/// # Errors
+/// Those of [`output::write_file`].
+pub fn write_page(evaluation: &FleetEvaluation, folder: &Path, path: &Path, quiet: bool) -> Outcome {
+    let title = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    let title = printable(&title.file_name().unwrap_or_default().to_string_lossy());
+    output::write_file(path, render::page(evaluation, &title).as_bytes())?;
+    if !quiet {
+        output::note(&format!("The page is {}.", path.display()));
+    }
+    Ok(())
+}
+
+/// Returns the path of the page of a run.
+pub fn page_of(folder: &Path) -> PathBuf {
+    folder.join(PAGE)
+}
+
+/// Prints the evaluation as text.
+///
+/// # Errors
+/// Those of [`output::document`].
+pub fn print_text(evaluation: &FleetEvaluation, extent: ExtentArgs, terminal: Terminal) -> Outcome {
+    output::document(&render::document(evaluation, extent.extent()), terminal)
+}
+
+fn print(evaluation: &FleetEvaluation, args: &FleetReport, terminal: Terminal) -> Outcome {
+    if args.drain {
+        let drain = render::drain(evaluation);
+        note_left_out(&drain.left_out);
+        return output::print(
+            &drain.lines.into_iter().flat_map(|line| [line, "\n".to_owned()]).collect::<String>(),
+        );
+    }
+    match args.format {
+        FleetFormat::Text => print_text(evaluation, args.extent, terminal),
+        FleetFormat::Markdown => {
+            output::print_raw(&render::document(evaluation, args.extent.extent()).markdown())
+        }
+        FleetFormat::Csv => output::print_raw(&render::csv(evaluation)),
+        FleetFormat::Json => output::print(&render::json(evaluation)),
+        FleetFormat::Prometheus => output::print_raw(&render::prometheus(evaluation)),
+        FleetFormat::Nodelist => {
+            let list = render::node_list(evaluation);
+            note_left_out(&list.left_out);
+            output::print(&format!("{}\n", list.text))
+        }
+    }
+}
+
+fn note_left_out(names: &[String]) {
+    if !names.is_empty() {
+        let names: Vec<String> = names.iter().map(|name| printable(name)).collect();
+        output::note(&format!("left out, as these names are not safe in a command: {}", names.join(", ")));
+    }
+}
+
+/// Returns the exit of a report: [`Failure::Check`] where a node is slow.
+pub fn end(evaluation: &FleetEvaluation) -> Outcome {
+    let slow = evaluation.nodes.iter().filter(|node| node.verdict == Verdict::Slow).count();
+    match slow {
+        0 => Ok(()),
+        1 => Err(Failure::Check("1 node is slow".to_owned())),
+        slow => Err(Failure::Check(format!("{slow} nodes are slow"))),
+    }
+}

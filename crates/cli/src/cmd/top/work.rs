@@ -1,0 +1,224 @@
+//! The processes that are watched, and the command among them.
+
+use crate::{
+    cli::TopWork,
+    failure::{self, Failure, Outcome},
+    output,
+    signals::{ENDS, Signals},
+};
+use manycore_linux::{
+    child,
+    targets::{Members, Target},
+    tasks,
+};
+use manycore_text::command_line::format_command;
+use manycore_top::{Picture, TaskId, serve::NamedUnit};
+use rustix::process::{Pid, Signal, kill_process};
+use std::{
+    collections::{BTreeSet, HashSet},
+    fs::File,
+    io::{self, IsTerminal, stdin},
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    time::Duration,
+};
+
+/// The time between two looks at a command that is to end.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Tasks that are remembered as those of the work. More are forgotten all at once.
+const MOST_SEEN: usize = 200_000;
+
+/// What is watched: all tasks, or those of some targets and of a command. The command is ended with it.
+pub(super) struct Work {
+    /// With the names that the user gave them.
+    targets: Vec<(String, Members)>,
+    words: Vec<String>,
+    command: Option<Child>,
+    /// The tasks that were among them: for earlier pictures, when some of them have ended.
+    seen: HashSet<TaskId>,
+}
+
+/// The tasks of one target at a moment.
+pub(super) struct TargetTasks {
+    name: String,
+    /// The directory of the control group that is the target.
+    folder: Option<PathBuf>,
+    tasks: BTreeSet<u32>,
+}
+
+/// Where the command writes.
+pub(super) enum CommandOutput<'a> {
+    /// It has our terminal; its output goes to standard error.
+    Stderr,
+    /// It neither reads from the terminal nor writes to it.
+    File(&'a File),
+}
+
+impl Work {
+    /// Finds the targets.
+    ///
+    /// # Errors
+    /// A target does not exist.
+    pub fn find(args: &TopWork) -> Outcome<Self> {
+        let found = |(name, target): (String, Target)| Ok((name, target.find().map_err(Failure::input)?));
+        let targets = args.targets().into_iter().map(found).collect::<Outcome<Vec<_>>>()?;
+        Ok(Self { targets, words: args.command.clone(), command: None, seen: HashSet::new() })
+    }
+
+    /// Starts the command if there is one: last, when nothing else can fail any more. The kernel ends it if the calling
+    /// thread ends.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn start(&mut self, output: &CommandOutput) -> Outcome {
+        let Some((program, arguments)) = self.words.split_first() else { return Ok(()) };
+        let mut command = Command::new(program);
+        command.args(arguments);
+        let started = match output {
+            CommandOutput::Stderr => {
+                command.stdout(stderr().map_err(Failure::missing)?);
+                child::spawn_at_terminal(&mut command)
+            }
+            CommandOutput::File(file) => {
+                let copy = || file.try_clone().map_err(Failure::missing);
+                if stdin().is_terminal() {
+                    command.stdin(Stdio::null());
+                }
+                command.stdout(copy()?).stderr(copy()?);
+                child::spawn_terminated(&mut command)
+            }
+        };
+        let failed = |error| Failure::input(format!("cannot start {}: {error}", format_command(&self.words)));
+        self.command = Some(started.map_err(failed)?);
+        Ok(())
+    }
+
+    /// Returns whether a command is watched.
+    pub fn has_command(&self) -> bool {
+        self.command.is_some()
+    }
+
+    /// Lists the tasks of the targets and of the command: once for a sample, as many files are read.
+    pub fn tasks(&self) -> Vec<TargetTasks> {
+        let targets = self.targets.iter().map(|(name, members)| TargetTasks::list(name, members));
+        let command = self.command.as_ref().map(|child| {
+            let mut listed = TargetTasks::list("command", &Members::ProcessTrees(vec![child.id()]));
+            // It may have ended: its counters are there until its status is taken.
+            listed.tasks.insert(child.id());
+            listed
+        });
+        targets.chain(command).collect()
+    }
+
+    /// Removes the tasks that are not watched from the tables. Sums over CPUs and units have all tasks.
+    pub fn keep_only(&mut self, picture: &mut Picture, now: &[TargetTasks]) {
+        if self.targets.is_empty() && self.words.is_empty() {
+            return;
+        }
+        if self.seen.len() > MOST_SEEN {
+            self.seen.clear();
+        }
+        let is_mine = |tid: u32| now.iter().any(|one| one.tasks.contains(&tid));
+        let mine = picture.tasks.iter().filter(|task| is_mine(task.id.tid));
+        self.seen.extend(mine.map(|task| task.id));
+        self.keep_seen(picture);
+    }
+
+    /// As [`Self::keep_only`], for a picture of the past.
+    pub fn keep_seen(&self, picture: &mut Picture) {
+        if self.targets.is_empty() && self.words.is_empty() {
+            return;
+        }
+        picture.tasks.retain(|task| self.seen.contains(&task.id));
+        let pids: BTreeSet<u32> = picture.tasks.iter().map(|task| task.id.pid).collect();
+        picture.processes.retain(|process| pids.contains(&process.pid));
+    }
+
+    /// Returns the exit status of the command if it has ended.
+    pub fn ended(&mut self) -> Outcome<Option<ExitStatus>> {
+        match &mut self.command {
+            Some(child) => child.try_wait().map_err(Failure::missing),
+            None => Ok(None),
+        }
+    }
+
+    /// Ends the command if it still runs, and returns its status as that of this program.
+    pub fn end(mut self, reported: Outcome) -> Outcome {
+        let Some(mut command) = self.command.take() else { return reported };
+        match command.try_wait().map_err(Failure::missing)? {
+            Some(status) => failure::of_command(status, reported),
+            None => match stop(&mut command)? {
+                // It tidied up and has a status of its own; otherwise it was ended by our signal.
+                status if status.code().is_some() => failure::of_command(status, reported),
+                _ => reported,
+            },
+        }
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        if let Some(command) = &mut self.command {
+            child::kill(command);
+        }
+    }
+}
+
+/// Asks the command and what it has started to end, and waits: it may have to tidy up. Another signal ends it at once.
+fn stop(command: &mut Child) -> Outcome<ExitStatus> {
+    let signals = Signals::catch(&ENDS)?;
+    let tree = tasks::with_descendants(&[command.id()]);
+    let tell = |signal| {
+        for pid in tree.iter().filter_map(|&pid| Pid::from_raw(pid as i32)) {
+            // It may have ended.
+            let _ = kill_process(pid, signal);
+        }
+    };
+    tell(Signal::TERM);
+    let mut is_told = false;
+    loop {
+        if let Some(status) = command.try_wait().map_err(Failure::missing)? {
+            return Ok(status);
+        }
+        signals.wait(PAUSE)?;
+        if !signals.take().is_empty() {
+            tell(Signal::KILL);
+        }
+        if !std::mem::replace(&mut is_told, true) {
+            output::note("Waiting for the command to end. Ctrl-C ends it at once.");
+        }
+    }
+}
+
+impl TargetTasks {
+    fn list(name: &str, members: &Members) -> Self {
+        let folder = match members {
+            Members::ControlGroup(folder) => Some(folder.clone()),
+            Members::ProcessTrees(_) => None,
+        };
+        Self { name: name.to_owned(), folder, tasks: members.tasks() }
+    }
+}
+
+/// Returns what the user has named, for metrics.
+pub(super) fn named(tasks: &[TargetTasks], picture: &Picture) -> Vec<NamedUnit> {
+    let unit = |one: &TargetTasks| NamedUnit {
+        name: one.name.clone(),
+        processes: one.tasks.clone(),
+        group: one.folder.as_deref().and_then(|folder| group(folder, picture)),
+    };
+    tasks.iter().map(unit).collect()
+}
+
+/// Returns the control group of the picture that is the target, whose directory is below some mount point.
+fn group(folder: &Path, picture: &Picture) -> Option<String> {
+    let is_it = |path: &str| path.len() > 1 && folder.ends_with(path.trim_start_matches('/'));
+    let paths = picture.groups.iter().map(|group| &*group.now.path).filter(|path| is_it(path));
+    paths.max_by_key(|path| path.len()).map(str::to_owned)
+}
+
+/// A copy of standard error, so that the command's output does not mix with the tables.
+fn stderr() -> io::Result<Stdio> {
+    rustix::io::fcntl_dupfd_cloexec(io::stderr(), 3).map(Stdio::from).map_err(io::Error::from)
+}

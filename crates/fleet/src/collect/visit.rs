@@ -1,0 +1,158 @@
+//! One run of manycore on one host.
+
+use super::Work;
+use manycore_experiment::interrupt;
+use manycore_linux::job::{self, Job};
+use manycore_remote::{Error, RemoteConnection, last_line};
+use std::{
+    fs::File,
+    io::{self, PipeWriter, Read, Write},
+    slice,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    time::{Duration, Instant},
+};
+
+const SCRIPT: &str = include_str!("visit.sh");
+/// Exit codes of the script for what goes wrong before manycore runs.
+const BEFORE: [i32; 2] = [121, 122];
+/// Why a run is lost whose job ended or was requeued.
+pub(super) const TAKEN: &str = "Slurm took the node away: it failed, or the job was cancelled";
+/// How often is checked whether a run is to end.
+const LOOK: Duration = Duration::from_millis(200);
+/// How long a run may take to end and clean up after its input was closed.
+const FAREWELL: Duration = Duration::from_secs(15);
+/// Bytes of the program that are sent at once.
+const CHUNK: usize = 64 << 10;
+
+/// What a run sent back.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Reply {
+    /// The record, or what manycore printed on standard output.
+    pub output: Vec<u8>,
+    /// The exit code of manycore.
+    pub code: i32,
+    /// The last line that it printed on standard error, at most 300 characters.
+    pub last_line: String,
+    /// How long the run took, in seconds.
+    pub seconds: f64,
+}
+
+/// Why a run sent nothing back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// It was interrupted here.
+    Interrupted,
+    /// The host or the connection failed: another attempt may succeed.
+    Lost(String),
+    /// The host cannot be reached.
+    Unreachable(String),
+    /// It took longer than it may.
+    TooLong,
+    /// It failed there.
+    Failed(String),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let why = error.to_string();
+        match error {
+            Error::Lost { .. } => Self::Lost(why),
+            Error::Unreachable { .. } | Error::TooLate { .. } => Self::Unreachable(why),
+            Error::MissingProgram { .. } | Error::MissingThere { .. } | Error::System { .. } => {
+                Self::Failed(why)
+            }
+        }
+    }
+}
+
+/// Runs manycore on a host: `copied` is the path of the program there; without it, the program is sent. `is_lost` becomes true
+/// when the host has failed, which a connection need not notice.
+pub(super) fn visit(
+    connection: &RemoteConnection,
+    work: &Work,
+    copied: Option<&str>,
+    is_lost: &AtomicBool,
+) -> Result<Reply, Failure> {
+    let began = Instant::now();
+    let mut program = match copied {
+        Some(_) => None,
+        None => Some(File::open(&work.program).map_err(|error| unreadable(work, &error))?),
+    };
+    let size = program.as_ref().map(|file| file.metadata().map(|about| about.len())).transpose();
+    let size = size.map_err(|error| unreadable(work, &error))?.unwrap_or(0).to_string();
+    let sends = if work.sends_record { "record" } else { "output" };
+    let own = ["sh", "-c", SCRIPT, "manycore-fleet", &size, copied.unwrap_or("-"), sends].map(str::to_owned);
+    let words: Vec<String> = own.into_iter().chain(work.arguments.iter().cloned()).collect();
+    let (mut job, mut input) = connection.start(0, &words)?;
+    if let Some(file) = &mut program {
+        send(file, &mut input);
+    }
+    let ended = wait(&mut job, input, began + work.limit, is_lost);
+    let reply = read(connection, &job, began);
+    match ended {
+        // A run that ends by itself at that moment has succeeded.
+        Err(failure)
+            if reply.as_ref().map_or(true, |reply| reply.code != 0) || failure == Failure::Interrupted =>
+        {
+            Err(failure)
+        }
+        _ => reply,
+    }
+}
+
+fn unreadable(work: &Work, error: &io::Error) -> Failure {
+    Failure::Failed(format!("{}: {error}", work.program.display()))
+}
+
+/// Sends the program. A host that does not take it says why on its standard error.
+fn send(file: &mut File, input: &mut PipeWriter) {
+    let mut chunk = vec![0; CHUNK];
+    while let Ok(count @ 1..) = file.read(&mut chunk) {
+        if interrupt::requested() || input.write_all(&chunk[..count]).is_err() {
+            return;
+        }
+    }
+}
+
+/// Waits until the run has ended, or ends it: by closing its input, and the process here if that has no effect.
+fn wait(job: &mut Job, input: PipeWriter, end: Instant, is_lost: &AtomicBool) -> Result<(), Failure> {
+    let failure = loop {
+        if has_ended(job)? {
+            return Ok(());
+        }
+        if interrupt::requested() {
+            break Failure::Interrupted;
+        }
+        if is_lost.load(Relaxed) {
+            break Failure::Lost(TAKEN.to_owned());
+        }
+        if Instant::now() >= end {
+            break Failure::TooLong;
+        }
+    };
+    drop(input);
+    let end = Instant::now() + FAREWELL;
+    while !has_ended(job)? && Instant::now() < end {}
+    Err(failure)
+}
+
+fn has_ended(job: &mut Job) -> Result<bool, Failure> {
+    job::wait(slice::from_mut(job), LOOK, &mut |_| {})
+        .map_err(|error| Failure::Failed(format!("cannot wait for a command: {error}")))
+}
+
+fn read(connection: &RemoteConnection, job: &Job, began: Instant) -> Result<Reply, Failure> {
+    if let Some(error) = connection.failure(job, "sh") {
+        return Err(error.into());
+    }
+    let code = job.ended().and_then(|usage| usage.status.code());
+    let code = code.ok_or_else(|| Failure::Lost("the run has not ended".to_owned()))?;
+    if BEFORE.contains(&code) {
+        return Err(Failure::Failed(last_line(job)));
+    }
+    if job.output_truncated() {
+        return Err(Failure::Failed(format!("it printed more than {} MiB", job::MAX_OUTPUT >> 20)));
+    }
+    let seconds = began.elapsed().as_secs_f64();
+    Ok(Reply { output: job.output().to_vec(), code, last_line: last_line(job), seconds })
+}

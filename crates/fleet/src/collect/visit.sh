@@ -1,0 +1,47 @@
+# Runs manycore on a host, and removes all that it left there. Standard input: SIZE bytes of the program, if SIZE is not 0;
+# then nothing until it ends, which ends the run. Standard output: the record, or what manycore prints.
+# Arguments: SIZE, the path of the program if SIZE is 0, `record` or `output`, then those of manycore.
+set -u
+umask 077
+size=$1 program=$2 sends=$3
+shift 3
+# A program that was copied before has a directory of its own, which its copier removes.
+case $size in
+0) folder=${program%/*}/run && mkdir "$folder" || exit 121 ;;
+*) folder=$(mktemp -d "${TMPDIR:-/tmp}/manycore-fleet-XXXXXX") || exit 121 ;;
+esac
+trap 'rm -rf "$folder"' EXIT
+# A message to a connection that is gone must not end the script without the trap above.
+trap 'exit 130' HUP INT TERM PIPE
+if [ "$size" -gt 0 ]; then
+    program=$folder/manycore
+    head -c "$size" >"$program" || exit 121
+    if [ "$(wc -c <"$program")" -ne "$size" ]; then
+        echo "the program arrived only in part: is $folder full?" >&2
+        exit 121
+    fi
+    chmod 700 "$program"
+fi
+if ! "$program" --version >/dev/null; then
+    echo "$program does not run here ($(uname -sm))" >&2
+    exit 122
+fi
+exec 3<&0 </dev/null
+if [ "$sends" = record ]; then
+    "$program" "$@" --out "$folder/result" >/dev/null 3<&- &
+else
+    "$program" "$@" 3<&- &
+fi
+child=$!
+(
+    read -r _ <&3
+    kill -TERM "$child"
+) >/dev/null 2>&1 &
+watcher=$!
+wait "$child"
+code=$?
+kill "$watcher" 2>/dev/null
+if [ "$sends" = record ] && [ -s "$folder/result/record.json" ]; then
+    cat "$folder/result/record.json"
+fi
+exit "$code"

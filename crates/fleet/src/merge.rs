@@ -1,0 +1,177 @@
+//! What hosts printed, side by side by what differs.
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Most differing values that are listed; the others are counted.
+pub const MOST_DIFFERENCES: usize = 200;
+/// Difference of sizes that are the same: kernels keep slightly different parts of the memory for themselves.
+const SAME_SIZE: f64 = 0.01;
+/// How many levels of nested values are compared.
+const DEPTH: usize = 16;
+
+/// Hosts that printed the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SameOutput {
+    /// The hosts, in their order.
+    pub hosts: Vec<String>,
+    /// What they printed.
+    pub output: Vec<u8>,
+    /// Their exit code.
+    pub code: i32,
+}
+
+/// Returns hosts with the same output and exit code together: the most frequent output first.
+pub fn same_outputs(outputs: Vec<(String, Vec<u8>, i32)>) -> Vec<SameOutput> {
+    let mut groups: BTreeMap<(Vec<u8>, i32), Vec<String>> = BTreeMap::new();
+    for (host, output, code) in outputs {
+        groups.entry((output, code)).or_default().push(host);
+    }
+    let mut groups: Vec<SameOutput> =
+        groups.into_iter().map(|((output, code), hosts)| SameOutput { hosts, output, code }).collect();
+    groups.sort_by(|a, b| b.hosts.len().cmp(&a.hosts.len()).then_with(|| a.hosts.cmp(&b.hosts)));
+    groups
+}
+
+/// A value that is not the same on all hosts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Difference {
+    /// Where it is: `nodes.0.memory_bytes`.
+    pub path: String,
+    /// The values as JSON, `-` where there is none, and the hosts that have each: the most frequent value first.
+    pub values: Vec<(String, Vec<String>)>,
+}
+
+/// Returns what differs between values of JSON, by path, without what is below `ignored` paths. At most
+/// [`MOST_DIFFERENCES`]; the number of the others is returned, too.
+pub fn differences(values: &[(String, Value)], ignored: &[&str]) -> (Vec<Difference>, usize) {
+    let mut leaves: BTreeMap<String, BTreeMap<String, Vec<String>>> = BTreeMap::new();
+    for (host, value) in values {
+        flatten(value, &mut String::new(), 0, &mut |path, leaf| {
+            if !ignored.iter().any(|ignored| path == *ignored || path.starts_with(&format!("{ignored}."))) {
+                leaves.entry(path.to_owned()).or_default().entry(leaf).or_default().push(host.clone());
+            }
+        });
+    }
+    let mut found: Vec<Difference> = Vec::new();
+    let mut left_out = 0;
+    for (path, mut by_value) in leaves {
+        let known: usize = by_value.values().map(Vec::len).sum();
+        if known < values.len() {
+            by_value.insert("-".to_owned(), hosts_without(values, &by_value));
+        }
+        if by_value.len() < 2 || are_same_size(&path, by_value.keys()) {
+            continue;
+        }
+        if found.len() == MOST_DIFFERENCES {
+            left_out += 1;
+            continue;
+        }
+        let mut values: Vec<(String, Vec<String>)> = by_value.into_iter().collect();
+        values.sort_by_key(|(_, hosts)| std::cmp::Reverse(hosts.len()));
+        found.push(Difference { path, values });
+    }
+    (found, left_out)
+}
+
+fn hosts_without(values: &[(String, Value)], by_value: &BTreeMap<String, Vec<String>>) -> Vec<String> {
+    let have: std::collections::BTreeSet<&String> = by_value.values().flatten().collect();
+    values.iter().map(|(host, _)| host).filter(|host| !have.contains(host)).cloned().collect()
+}
+
+/// Whether all values are sizes in bytes that hardly differ.
+fn are_same_size<'a>(path: &str, mut values: impl Iterator<Item = &'a String>) -> bool {
+    let mut range: Option<(f64, f64)> = None;
+    let all_numbers = values.all(|value| match value.parse::<f64>() {
+        Ok(number) => {
+            let (low, high) = range.unwrap_or((number, number));
+            range = Some((low.min(number), high.max(number)));
+            true
+        }
+        Err(_) => false,
+    });
+    path.ends_with("_bytes") && all_numbers && range.is_some_and(|(low, high)| high - low <= SAME_SIZE * high)
+}
+
+/// Passes each value that is neither an object nor a list to `leaf`, with its path. Lists of plain values, and what is nested
+/// too deep, are passed as a whole.
+fn flatten(value: &Value, path: &mut String, depth: usize, leaf: &mut dyn FnMut(&str, String)) {
+    let is_plain = |value: &Value| !value.is_object() && !value.is_array();
+    let mut below = |name: &str, value: &Value, path: &mut String| {
+        let length = path.len();
+        if !path.is_empty() {
+            path.push('.');
+        }
+        path.push_str(name);
+        flatten(value, path, depth + 1, leaf);
+        path.truncate(length);
+    };
+    match value {
+        Value::Object(fields) if depth < DEPTH => {
+            for (name, value) in fields {
+                below(name, value, path);
+            }
+        }
+        Value::Array(items) if depth < DEPTH && !items.iter().all(is_plain) => {
+            for (index, value) in items.iter().enumerate() {
+                below(&index.to_string(), value, path);
+            }
+        }
+        Value::String(text) => leaf(path, text.clone()),
+        other => leaf(path, other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn host(name: &str, value: Value) -> (String, Value) {
+        (name.to_owned(), value)
+    }
+
+    #[test]
+    fn only_what_differs_is_left() {
+        let one = json!({"a": {"b": 1, "c": [1, 2]}, "memory_bytes": 1000, "host": "x"});
+        let two = json!({"a": {"b": 2, "c": [1, 2]}, "memory_bytes": 1009, "host": "y"});
+        let (found, left_out) =
+            differences(&[host("n1", one.clone()), host("n2", two), host("n3", one.clone())], &["host"]);
+        let expected = [
+            ("1".to_owned(), vec!["n1".to_owned(), "n3".to_owned()]),
+            ("2".to_owned(), vec!["n2".to_owned()]),
+        ];
+        assert_eq!(found, [Difference { path: "a.b".to_owned(), values: expected.to_vec() }]);
+        assert_eq!(left_out, 0);
+        assert!(differences(&[host("n1", one)], &[]).0.is_empty());
+    }
+
+    #[test]
+    fn a_value_that_a_host_lacks_differs() {
+        let values = [host("n1", json!({"a": [{"x": 1}]})), host("n2", json!({"a": [{"x": 1}, {"x": 2}]}))];
+        let (found, _) = differences(&values, &[]);
+        assert_eq!(found[0].path, "a.1.x");
+        assert!(found[0].values.contains(&("-".to_owned(), vec!["n1".to_owned()])));
+    }
+
+    #[test]
+    fn differences_are_bounded() {
+        let of = |value: usize| {
+            json!(
+                (0..MOST_DIFFERENCES + 5)
+                    .map(|n| (format!("k{n}"), json!(value)))
+                    .collect::<serde_json::Map<_, _>>()
+            )
+        };
+        let (found, left_out) = differences(&[host("n1", of(1)), host("n2", of(2))], &[]);
+        assert_eq!((found.len(), left_out), (MOST_DIFFERENCES, 5));
+    }
+
+    #[test]
+    fn equal_outputs_are_one_group() {
+        let output = |host: &str, text: &str| (host.to_owned(), text.as_bytes().to_vec(), 0);
+        let groups = same_outputs(vec![output("n1", "b"), output("n2", "a"), output("n3", "a")]);
+        assert_eq!(groups[0].hosts, ["n2", "n3"]);
+        assert_eq!(groups[1].output, b"b");
+    }
+}

@@ -1,0 +1,115 @@
+//! Reads the records of a folder.
+
+use crate::{
+    NodeRecord, Result,
+    evaluation::MissingNode,
+    folder::{self, FleetRun, HostState, RECORD, host_name},
+};
+use manycore_experiment::{Record, record::RECORD_SCHEMA};
+use manycore_linux::input_file::{self, FileKind};
+use manycore_text::names::printable;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    thread,
+};
+
+/// The record of a host.
+const KIND: FileKind = FileKind {
+    name: "record",
+    schema: RECORD_SCHEMA,
+    origin: "the record.json of a measurement",
+    max_bytes: 64 << 20,
+};
+/// Threads that read. More would wait for the file system.
+const MOST_THREADS: usize = 16;
+
+/// The records of a folder.
+#[derive(Debug, Default)]
+pub struct FleetRecords {
+    /// When the run began, RFC 3339; that of the first record where no run of manycore filled the folder.
+    pub started: String,
+    /// The figures and properties of the nodes with a record.
+    pub nodes: Vec<NodeRecord>,
+    /// The nodes without one.
+    pub missing: Vec<MissingNode>,
+}
+
+/// Reads the records below `nodes/` of a folder. Records are large: only what is compared of each is kept. `read` is called with
+/// the number of records that were read so far.
+///
+/// # Errors
+/// There is no such directory; [`crate::Error::Manifest`].
+pub fn records(path: &Path, read: &(dyn Fn(usize) + Sync)) -> Result<FleetRecords> {
+    let run = folder::read(path)?;
+    let directories = folder::directories(path)?;
+    let (found, mut missing) = all(&directories, run.as_ref(), read);
+    let without = run.iter().flat_map(|run| &run.hosts).filter(|(_, status)| status.state != HostState::Done);
+    missing.extend(without.map(|(host, status)| MissingNode {
+        name: printable(host),
+        state: status.state.word().to_owned(),
+        why: printable(&status.why),
+    }));
+    missing.sort_by(|a, b| a.name.cmp(&b.name));
+    let first = || found.iter().map(|node| node.started.clone()).min();
+    let started = run.map(|run| run.started).or_else(first).unwrap_or_default();
+    Ok(FleetRecords { started, nodes: found, missing })
+}
+
+/// Reads the records of all directories but those whose host has no result by the run.
+fn all(
+    directories: &[PathBuf],
+    run: Option<&FleetRun>,
+    read: &(dyn Fn(usize) + Sync),
+) -> (Vec<NodeRecord>, Vec<MissingNode>) {
+    let next = AtomicUsize::new(0);
+    let found = Mutex::new(Vec::new());
+    let missing = Mutex::new(Vec::new());
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(directory) = directories.get(next.fetch_add(1, Relaxed)) {
+                    let name = directory.file_name().unwrap_or_default().to_string_lossy();
+                    let host = host_name(&name);
+                    let has_result = |run: &FleetRun| {
+                        run.hosts.get(&host).is_some_and(|status| status.state == HostState::Done)
+                    };
+                    if run.is_some_and(|run| !has_result(run)) {
+                        continue;
+                    }
+                    match one(directory, &name, &host) {
+                        Ok(node) => {
+                            let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+                            found.push(node);
+                            read(found.len());
+                        }
+                        Err(why) => {
+                            let node =
+                                MissingNode { name: printable(&host), state: "unreadable".to_owned(), why };
+                            missing.lock().unwrap_or_else(PoisonError::into_inner).push(node);
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    (found, missing.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+fn one(directory: &Path, name: &str, host: &str) -> Result<NodeRecord, String> {
+    let record: Record =
+        input_file::load(&directory.join(RECORD), &KIND).map_err(|error| printable(&error.to_string()))?;
+    record.check().map_err(|error| printable(&error.to_string()))?;
+    let mut node = NodeRecord::from_record(&printable(host), &record);
+    if fs::exists(directory.join(folder::PAGE)).unwrap_or(false) {
+        node.page = Some(format!("nodes/{name}/{}", folder::PAGE));
+    }
+    Ok(node)
+}

@@ -1,0 +1,383 @@
+//! Lists of rows, of which only what has changed is written.
+//!
+//! A row has a key and up to 64 values, each of which may be absent. Rows keep their place unless rows end or begin.
+//! The state after a sample is the same in [`Table::encode`] and [`Table::decode`], so that no error accumulates.
+
+use super::{
+    Malformed,
+    columns::{ColumnReader, Columns},
+};
+use std::collections::HashMap;
+
+/// Most rows of any table. The kernel has at most 4 million tasks; a chunk must not take more memory than this allows.
+pub(super) const MOST_ROWS: usize = 1 << 20;
+/// Most different sets of changed or present values.
+const MOST_MASKS: usize = 1 << 16;
+
+/// How a value is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// An identifier: as it is.
+    Plain,
+    /// A level: its difference from the one before; of a new row, from that of the row before.
+    Level,
+    /// A counter: how much faster or slower it grows than it did. Of a new row, as it is.
+    Counter,
+}
+
+/// The key and values of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Entry<const N: usize> {
+    pub key: [u64; 3],
+    /// Bit `i` is set if value `i` is present. A value that is absent is 0.
+    pub present: u64,
+    pub values: [u64; N],
+}
+
+impl<const N: usize> Entry<N> {
+    /// Returns a row.
+    pub fn new(key: [u64; 3], values: [Option<u64>; N]) -> Self {
+        let present = values.iter().enumerate().filter(|(_, value)| value.is_some());
+        let present = present.fold(0, |mask, (at, _)| mask | 1 << at);
+        Self { key, present, values: values.map(Option::unwrap_or_default) }
+    }
+
+    /// Returns a value; `None` if it is absent.
+    pub fn value(&self, at: usize) -> Option<u64> {
+        (self.present >> at & 1 == 1).then_some(self.values[at])
+    }
+
+    /// Returns a value that is never absent in a row that this version writes, and fits `T`.
+    pub fn must<T: TryFrom<u64>>(&self, at: usize) -> Result<T, Malformed> {
+        self.values[at].try_into().map_err(|_| Malformed("a value is too large"))
+    }
+
+    /// Returns a part of the key.
+    pub fn key<T: TryFrom<u64>>(&self, at: usize) -> Result<T, Malformed> {
+        self.key[at].try_into().map_err(|_| Malformed("an id is too large"))
+    }
+}
+
+/// A row, and by how much its counters grow from sample to sample.
+#[derive(Clone, Copy, Debug)]
+struct Row<const N: usize> {
+    entry: Entry<N>,
+    growth: [i32; N],
+}
+
+/// Columns of a table, from its first one.
+const EDITS: usize = 0;
+const EDIT: usize = 1;
+const CHANGES: usize = 2;
+const GAP: usize = 3;
+const MASK: usize = 4;
+const WHOLE_MASK: usize = 5;
+const NEW_MASK: usize = 6;
+const KEY: usize = 7;
+const VALUE: usize = 10;
+
+/// Number of columns of a table with `n` values.
+pub(super) const fn columns_of(n: usize) -> usize {
+    VALUE + 2 * n
+}
+
+/// A list of rows.
+#[derive(Clone, Debug)]
+pub(super) struct Table<const N: usize> {
+    first: usize,
+    kinds: [Kind; N],
+    /// Most rows. More are not written, and are an error if they are read.
+    most: usize,
+    rows: Vec<Row<N>>,
+    masks: Masks,
+}
+
+impl<const N: usize> Table<N> {
+    /// Returns an empty table of at most `most` rows whose columns begin at `first`.
+    pub fn new(first: usize, kinds: [Kind; N], most: usize) -> Self {
+        Self { first, kinds, most, rows: Vec::new(), masks: Masks::default() }
+    }
+
+    /// Returns the memory of the rows in bytes.
+    pub fn bytes(&self) -> usize {
+        self.rows.len() * size_of::<Row<N>>()
+    }
+
+    /// Returns the rows.
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = &Entry<N>> {
+        self.rows.iter().map(|row| &row.entry)
+    }
+
+    /// Returns a row of a list that is ascending.
+    pub fn find(&self, key: [u64; 3]) -> Option<&Entry<N>> {
+        self.rows.binary_search_by_key(&key, |row| row.entry.key).ok().map(|at| &self.rows[at].entry)
+    }
+
+    /// Writes the differences to `new`, and keeps these rows.
+    pub fn encode(&mut self, new: &[Entry<N>], out: &mut Columns) {
+        let new = &new[..new.len().min(self.most)];
+        if self.entries().map(|old| old.key).eq(new.iter().map(|new| new.key)) {
+            out.put(self.first + EDITS, 0);
+        } else {
+            self.encode_edits(new, out);
+        }
+        let (mut changes, mut next) = (0, 0);
+        for (at, new) in new.iter().enumerate() {
+            if self.rows[at].entry != *new {
+                out.put(self.first + GAP, (at - next) as u64);
+                (changes, next) = (changes + 1, at + 1);
+                self.encode_change(at, new, out);
+            }
+        }
+        out.put(self.first + CHANGES, changes);
+    }
+
+    /// Reads the differences that [`encode`](Self::encode) wrote. The rows may take `room` bytes.
+    pub fn decode(&mut self, from: &mut ColumnReader, room: usize) -> Result<(), Malformed> {
+        // An older version wrote fewer tables.
+        if !from.has(self.first) {
+            return Ok(());
+        }
+        let edits = from.get(self.first + EDITS)?;
+        if edits > 0 {
+            self.decode_edits(edits, from, self.most.min(room / size_of::<Row<N>>()))?;
+        }
+        let mut next = 0;
+        for _ in 0..from.get(self.first + CHANGES)? {
+            let at = from.get(self.first + GAP)?.saturating_add(next);
+            if at >= self.rows.len() as u64 {
+                return Err(Malformed("a row that does not exist changes"));
+            }
+            self.decode_change(at as usize, from)?;
+            next = at + 1;
+        }
+        Ok(())
+    }
+
+    /// Writes which rows end, and rows that begin. A row that has moved forward begins again.
+    fn encode_edits(&mut self, new: &[Entry<N>], out: &mut Columns) {
+        let old = std::mem::take(&mut self.rows);
+        let places: HashMap<[u64; 3], usize> =
+            old.iter().enumerate().map(|(at, old)| (old.entry.key, at)).collect();
+        let (mut place, mut gap, mut edits) = (0, 0, 0);
+        let mut edit = |gap: &mut u64, is_new: bool, out: &mut Columns| {
+            out.put(self.first + EDIT, *gap << 1 | u64::from(is_new));
+            (*gap, edits) = (0, edits + 1);
+        };
+        self.rows.reserve_exact(new.len());
+        for new in new {
+            let found = places.get(&new.key).filter(|&&at| at >= place);
+            let end = found.map_or(place, |&at| at);
+            (place..end).for_each(|_| edit(&mut gap, false, out));
+            place = end;
+            let Some(&at) = found else {
+                edit(&mut gap, true, out);
+                let before = self.rows.last().map(|row| row.entry);
+                encode_key(self.first, before.as_ref(), new, out);
+                self.masks.put(self.first, WHOLE_MASK, new.present, out);
+                encode_whole(self.first, &self.kinds, before.as_ref(), new, out);
+                self.rows.push(Row::new(*new));
+                continue;
+            };
+            self.rows.push(old[at]);
+            (place, gap) = (at + 1, gap + 1);
+        }
+        (place..old.len()).for_each(|_| edit(&mut gap, false, out));
+        out.put(self.first + EDITS, edits);
+    }
+
+    fn decode_edits(&mut self, edits: u64, from: &mut ColumnReader, most: usize) -> Result<(), Malformed> {
+        let mut old = std::mem::take(&mut self.rows).into_iter();
+        for _ in 0..edits {
+            let edit = from.get(self.first + EDIT)?;
+            if edit >> 1 > old.len() as u64 {
+                return Err(Malformed("it keeps rows that do not exist"));
+            }
+            self.rows.extend(old.by_ref().take((edit >> 1) as usize));
+            if edit & 1 == 0 {
+                old.next().ok_or(Malformed("a row ends that does not exist"))?;
+                continue;
+            }
+            if self.rows.len() + old.len() >= most {
+                return Err(Malformed("it has too many rows"));
+            }
+            let before = self.rows.last().map(|row| row.entry);
+            let key = decode_key(self.first, before.as_ref(), from)?;
+            let present = self.masks.get(self.first, WHOLE_MASK, from)?;
+            let values = decode_whole(self.first, &self.kinds, before.as_ref(), present, from)?;
+            self.rows.push(Row::new(Entry { key, present, values }));
+        }
+        self.rows.extend(old);
+        Ok(())
+    }
+
+    fn encode_change(&mut self, at: usize, new: &Entry<N>, out: &mut Columns) {
+        let before = at.checked_sub(1).map(|before| self.rows[before].entry);
+        let row = &mut self.rows[at];
+        if row.entry.present != new.present {
+            out.put(self.first + MASK, 0);
+            self.masks.put(self.first, WHOLE_MASK, new.present, out);
+            encode_whole(self.first, &self.kinds, before.as_ref(), new, out);
+            *row = Row::new(*new);
+            return;
+        }
+        let differ = (0..N).filter(|&value| row.entry.values[value] != new.values[value]);
+        let mask = differ.fold(0, |mask, value| mask | 1 << value);
+        self.masks.put(self.first, MASK, mask, out);
+        for value in (0..N).filter(|&value| mask >> value & 1 == 1) {
+            let column = self.first + VALUE + value;
+            let (old, new) = (row.entry.values[value], new.values[value]);
+            let difference = new.wrapping_sub(old) as i64;
+            match self.kinds[value] {
+                Kind::Plain => out.put(column, new),
+                Kind::Level => out.put_signed(column, difference),
+                Kind::Counter => out.put_signed(column, row.unexpected(value, difference)),
+            }
+            row.update(value, new);
+        }
+    }
+
+    fn decode_change(&mut self, at: usize, from: &mut ColumnReader) -> Result<(), Malformed> {
+        let before = at.checked_sub(1).map(|before| self.rows[before].entry);
+        let row = &mut self.rows[at];
+        let mask = self.masks.get(self.first, MASK, from)?;
+        if mask == 0 {
+            let present = self.masks.get(self.first, WHOLE_MASK, from)?;
+            let values = decode_whole(self.first, &self.kinds, before.as_ref(), present, from)?;
+            *row = Row::new(Entry { present, values, ..row.entry });
+            return Ok(());
+        }
+        for value in (0..N).filter(|&value| mask >> value & 1 == 1) {
+            let column = self.first + VALUE + value;
+            let old = row.entry.values[value];
+            let new = match self.kinds[value] {
+                Kind::Plain => from.get(column)?,
+                Kind::Level => old.wrapping_add(from.get_signed(column)? as u64),
+                Kind::Counter => {
+                    let more = from.get_signed(column)?.wrapping_add(i64::from(row.growth[value]));
+                    old.wrapping_add(more as u64)
+                }
+            };
+            row.update(value, new);
+        }
+        Ok(())
+    }
+}
+
+impl<const N: usize> Row<N> {
+    fn new(entry: Entry<N>) -> Self {
+        Self { entry, growth: [0; N] }
+    }
+
+    /// Returns by how much a counter has grown more than before.
+    fn unexpected(&self, value: usize, difference: i64) -> i64 {
+        difference.wrapping_sub(i64::from(self.growth[value]))
+    }
+
+    /// Sets a value, and moves the growth that is expected a quarter of the way to the one that was seen.
+    fn update(&mut self, value: usize, new: u64) {
+        let difference = new.wrapping_sub(self.entry.values[value]) as i64;
+        let growth = i64::from(self.growth[value]);
+        let next = if growth == 0 { difference } else { growth + self.unexpected(value, difference) / 4 };
+        self.growth[value] = next.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32;
+        self.entry.values[value] = new;
+    }
+}
+
+fn encode_key<const N: usize>(first: usize, before: Option<&Entry<N>>, new: &Entry<N>, out: &mut Columns) {
+    let before = before.map_or([0; 3], |before| before.key);
+    for (part, (new, before)) in new.key.iter().zip(before).enumerate() {
+        out.put_signed(first + KEY + part, new.wrapping_sub(before) as i64);
+    }
+}
+
+fn decode_key<const N: usize>(
+    first: usize,
+    before: Option<&Entry<N>>,
+    from: &mut ColumnReader,
+) -> Result<[u64; 3], Malformed> {
+    let mut key = before.map_or([0; 3], |before| before.key);
+    for (part, value) in key.iter_mut().enumerate() {
+        *value = value.wrapping_add(from.get_signed(first + KEY + part)? as u64);
+    }
+    Ok(key)
+}
+
+/// Writes all values of a row that is new, beside those of the row before.
+fn encode_whole<const N: usize>(
+    first: usize,
+    kinds: &[Kind; N],
+    before: Option<&Entry<N>>,
+    new: &Entry<N>,
+    out: &mut Columns,
+) {
+    for value in (0..N).filter(|&value| new.present >> value & 1 == 1) {
+        let column = first + VALUE + N + value;
+        match kinds[value] {
+            Kind::Level => {
+                let before = before.map_or(0, |before| before.values[value]);
+                out.put_signed(column, new.values[value].wrapping_sub(before) as i64);
+            }
+            Kind::Plain | Kind::Counter => out.put(column, new.values[value]),
+        }
+    }
+}
+
+fn decode_whole<const N: usize>(
+    first: usize,
+    kinds: &[Kind; N],
+    before: Option<&Entry<N>>,
+    present: u64,
+    from: &mut ColumnReader,
+) -> Result<[u64; N], Malformed> {
+    let mut values = [0; N];
+    for value in (0..N).filter(|&value| present >> value & 1 == 1) {
+        let column = first + VALUE + N + value;
+        values[value] = match kinds[value] {
+            Kind::Level => {
+                let before = before.map_or(0, |before| before.values[value]);
+                before.wrapping_add(from.get_signed(column)? as u64)
+            }
+            Kind::Plain | Kind::Counter => from.get(column)?,
+        };
+    }
+    Ok(values)
+}
+
+/// Sets of values, by number. 0 is no set: that of a row that is replaced.
+#[derive(Clone, Debug, Default)]
+struct Masks {
+    masks: Vec<u64>,
+    numbers: HashMap<u64, u64>,
+}
+
+impl Masks {
+    fn put(&mut self, first: usize, column: usize, mask: u64, out: &mut Columns) {
+        if let Some(&number) = self.numbers.get(&mask) {
+            return out.put(first + column, number);
+        }
+        out.put(first + column, self.masks.len() as u64 + 1);
+        out.put(first + NEW_MASK, mask);
+        self.add(mask);
+    }
+
+    fn get(&mut self, first: usize, column: usize, from: &mut ColumnReader) -> Result<u64, Malformed> {
+        let Some(at) = from.get(first + column)?.checked_sub(1) else { return Ok(0) };
+        if let Some(&mask) = self.masks.get(at as usize) {
+            return Ok(mask);
+        }
+        let mask = from.get(first + NEW_MASK)?;
+        self.add(mask);
+        Ok(mask)
+    }
+
+    fn add(&mut self, mask: u64) {
+        if self.masks.len() < MOST_MASKS {
+            self.masks.push(mask);
+            self.numbers.insert(mask, self.masks.len() as u64);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

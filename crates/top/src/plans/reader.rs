@@ -1,0 +1,83 @@
+//! Reads journals, and the CPUs that the threads in them may use now.
+
+use super::{Plans, ProcessPlan, ThreadPlan};
+use manycore_control::journal::{PlacedProcess, pending, placed};
+use manycore_linux::affinity;
+use manycore_topology::CpuSet;
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// Time between two readings of the journals.
+const INTERVAL: Duration = Duration::from_secs(3);
+
+/// Reads journals every few seconds.
+#[derive(Debug)]
+pub struct PlanReader {
+    folder: PathBuf,
+    due: Option<Instant>,
+    plans: Plans,
+}
+
+impl PlanReader {
+    /// Reads the journals in this directory, at the next call of [`Self::plans`] for the first time.
+    pub fn new(folder: PathBuf) -> Self {
+        Self { folder, due: None, plans: Plans::default() }
+    }
+
+    /// Returns what the journals say, read at most three seconds ago. A directory of another user says nothing, as for
+    /// `undo`.
+    pub fn plans(&mut self) -> &Plans {
+        let now = Instant::now();
+        if self.due.is_none_or(|due| now >= due) {
+            self.due = Some(now + INTERVAL);
+            self.plans = read(&self.folder);
+        }
+        &self.plans
+    }
+}
+
+/// Reads journals and affinities. A command that moves a thread meanwhile records it first: only what two readings agree on
+/// is broken.
+fn read(folder: &Path) -> Plans {
+    let first = read_once(folder);
+    if first.0.values().flat_map(|process| process.threads.values()).all(|thread| thread.is_kept) {
+        return first;
+    }
+    let mut plans = read_once(folder);
+    for (pid, process) in &mut plans.0 {
+        let before = first.0.get(pid);
+        for (tid, thread) in &mut process.threads {
+            let is_same = before.and_then(|before| before.threads.get(tid)) == Some(&*thread);
+            thread.is_kept |= !is_same;
+        }
+    }
+    plans
+}
+
+fn read_once(folder: &Path) -> Plans {
+    let (journals, _) = pending(folder).unwrap_or_default();
+    let placed = placed(&journals);
+    if placed.is_empty() {
+        return Plans::default();
+    }
+    // The kernel does not report CPUs that are offline.
+    let online = affinity::online();
+    Plans(placed.into_iter().map(|(pid, process)| (pid, process_plan(process, online.as_ref()))).collect())
+}
+
+fn process_plan(process: PlacedProcess, online: Option<&CpuSet>) -> ProcessPlan {
+    let all = Arc::new(CpuSet::union_of(process.cpus.values()));
+    let thread = |(tid, given): (u32, CpuSet)| {
+        // It has ended.
+        let now = affinity::of_thread(tid).ok()?;
+        let shown = online.map_or_else(|| given.clone(), |online| given.intersection(online));
+        let is_kept = now == shown;
+        Some((tid, ThreadPlan { given: Arc::new(given), now: Arc::new(now), is_kept }))
+    };
+    let threads: BTreeMap<u32, ThreadPlan> = process.cpus.into_iter().filter_map(thread).collect();
+    ProcessPlan { start: process.start, threads, all }
+}

@@ -1,0 +1,238 @@
+//! Reads samples from `/proc`.
+
+mod bandwidth;
+mod groups;
+mod guests;
+mod interrupts;
+mod names;
+mod nodes;
+mod process;
+mod resources;
+mod task_files;
+mod temperatures;
+mod thread;
+mod waiting;
+
+use crate::{
+    parse,
+    resources::Wanted,
+    sample::{ProcessSample, Sample},
+};
+use manycore_linux::{
+    child, clock,
+    counters::{KernelCounters, ticks_per_second},
+    process_reader::ProcessList,
+};
+use process::{Context, Process};
+use resources::Resources;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, io,
+    path::Path,
+    time::SystemTime,
+};
+use task_files::TaskFiles;
+use waiting::WaitingSearch;
+
+/// What is read, and how often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SamplerOptions {
+    /// Whether `status` is read: voluntary and involuntary switches and allowed CPUs. It is the most expensive file of a
+    /// thread.
+    pub switches: bool,
+    /// How many files may stay open between samples. Other files are opened for each sample, which takes about three
+    /// times as long; half of the files are kept for threads that have run lately.
+    pub most_open: usize,
+    /// Each thread is read completely once in this many samples; 1 reads all of them
+    /// each time.
+    pub refresh: u32,
+}
+
+impl Default for SamplerOptions {
+    /// Keeps open half of the files that this process may have open now. A caller raises that limit before
+    /// ([`child::allow_many_files`]).
+    fn default() -> Self {
+        let most_open = (child::most_open_files() / 2).min(MOST_OPEN) as usize;
+        Self { switches: true, most_open, refresh: 32 }
+    }
+}
+
+/// More open files than this are of no use: threads that do not run need none.
+const MOST_OPEN: u64 = 16_384;
+
+/// Most different sets of allowed CPUs that are remembered.
+const MOST_SETS: usize = 4096;
+
+fn unix_ms() -> u64 {
+    // A clock before 1970 is no time.
+    SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_millis() as u64)
+}
+
+/// Takes samples of all processes below a root. See the [crate] for what is read when.
+#[derive(Debug)]
+pub struct Sampler {
+    list: ProcessList,
+    context: Context,
+    kernel: KernelCounters,
+    /// Whether ids in the tree are those of system calls of this process.
+    is_live: bool,
+    processes: BTreeMap<u32, Process>,
+    pids: Vec<u32>,
+    resources: Resources,
+    search: WaitingSearch,
+}
+
+impl Sampler {
+    /// Prepares to read the processes of the `/proc` below `root`. In a `/proc` that is not that of this process's own
+    /// namespace, and in a copy, all threads are read in each sample.
+    ///
+    /// # Errors
+    /// There is no such directory.
+    pub fn new(root: &Path, options: SamplerOptions) -> io::Result<Self> {
+        let files = TaskFiles::open(root)?;
+        let own = fs::read_link(root.join("proc/self")).ok();
+        let is_own = own.is_some_and(|own| own == Path::new(&std::process::id().to_string()));
+        let is_live = files.is_procfs && is_own;
+        Ok(Self {
+            list: ProcessList::open(root)?,
+            is_live,
+            context: Context {
+                files,
+                switches: options.switches,
+                open_left: options.most_open,
+                reserved: options.most_open / 2,
+                tick_ns: 1_000_000_000 / ticks_per_second(),
+                page_kib: (rustix::param::page_size() >> 10) as u64,
+                sets: BTreeSet::new(),
+                tids: Vec::new(),
+                refresh: if is_live { options.refresh.max(1) } else { 1 },
+                turn: 0,
+            },
+            kernel: KernelCounters::at(root),
+            processes: BTreeMap::new(),
+            pids: Vec::new(),
+            resources: Resources::new(root)?,
+            search: WaitingSearch::default(),
+        })
+    }
+
+    /// Sets what samples have beside CPUs and tasks, from the next one on.
+    pub fn want(&mut self, wanted: Wanted) {
+        self.resources.want(wanted);
+    }
+
+    /// Reads a sample into `into`, whose memory is used again. Processes and threads that end meanwhile are left out.
+    ///
+    /// # Errors
+    /// The list of processes cannot be read.
+    pub fn sample(&mut self, into: &mut Sample) -> io::Result<()> {
+        into.at_ns = clock::now_ns();
+        into.unix_ms = unix_ms();
+        self.read_system(into);
+        if self.resources.wanted().frequency {
+            self.read_frequencies(into);
+        }
+        self.read_list()?;
+        self.context.turn = self.context.turn.wrapping_add(1);
+        if self.context.sets.len() > MOST_SETS {
+            self.context.sets.clear();
+        }
+        let pids = std::mem::take(&mut self.pids);
+        self.forget_ended(&pids);
+        for &pid in &pids {
+            self.read_process(pid);
+        }
+        self.pids = pids;
+        self.find_waiting(into.system.runnable);
+        self.write(into);
+        self.resources.read(into);
+        Ok(())
+    }
+
+    fn read_system(&mut self, into: &mut Sample) {
+        into.cpus.clear();
+        into.system = self
+            .context
+            .files
+            .system("stat")
+            .map_or_else(Default::default, |text| parse::system(text, &mut into.cpus));
+        if let Some(text) = self.context.files.system("meminfo") {
+            (into.system.memory_kib, into.system.available_kib) = parse::memory(text);
+        }
+    }
+
+    fn read_frequencies(&mut self, into: &mut Sample) {
+        for times in &mut into.cpus {
+            times.khz = self.kernel.frequency_khz(&[times.cpu]);
+        }
+        self.resources.read_temperatures(into);
+    }
+
+    /// Reads the states of some threads if more tasks are runnable than are known.
+    fn find_waiting(&mut self, runnable: Option<u64>) {
+        let known = |processes: &BTreeMap<u32, Process>| processes.values().map(Process::runnable).sum();
+        let before: usize = known(&self.processes);
+        let Some(part) = self.search.part(runnable.filter(|_| self.is_live), before) else { return };
+        for (&pid, process) in &mut self.processes {
+            process.read_states(pid, &mut self.context, part);
+        }
+        if known(&self.processes) > before {
+            self.search.found();
+        }
+    }
+
+    fn read_list(&mut self) -> io::Result<()> {
+        self.pids.clear();
+        self.list.rewind()?;
+        while let Some(count) = self.list.next_piece()? {
+            self.pids.extend((0..count).map(|at| self.list.get(at)));
+        }
+        self.pids.sort_unstable();
+        self.pids.dedup();
+        Ok(())
+    }
+
+    fn forget_ended(&mut self, pids: &[u32]) {
+        let context = &mut self.context;
+        self.processes.retain(|pid, process| {
+            let exists = pids.binary_search(pid).is_ok();
+            if !exists {
+                process.close(context);
+            }
+            exists
+        });
+    }
+
+    fn read_process(&mut self, pid: u32) {
+        let clock_ns = if self.is_live { clock::process_cpu_ns(pid) } else { None };
+        let process = self.processes.entry(pid).or_default();
+        let is_same = clock_ns.is_some() && process.cpu_ns == clock_ns && process.runnable() == 0;
+        if is_same {
+            return process.read_due(pid, &mut self.context);
+        }
+        process.cpu_ns = clock_ns;
+        if !process.read(pid, &mut self.context) {
+            process.close(&mut self.context);
+            self.processes.remove(&pid);
+        }
+    }
+
+    fn write(&self, into: &mut Sample) {
+        into.tasks.clear();
+        into.processes.clear();
+        for (&pid, process) in &self.processes {
+            let tasks = process.tasks();
+            let first = process.tasks().find(|task| task.id.tid == pid).or_else(|| process.tasks().next());
+            into.processes.push(ProcessSample {
+                pid,
+                start: first.map_or(0, |first| first.id.start),
+                cpu_ns: process.cpu_ns,
+                threads: tasks.len() as u32,
+            });
+            into.tasks.extend(tasks.cloned());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

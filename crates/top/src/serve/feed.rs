@@ -1,0 +1,198 @@
+//! A picture as JSON for the page: numbers for each CPU, the most busy processes, sums.
+
+use super::{named::NamedUnit, published::kind_name};
+use crate::{
+    findings::Finding,
+    picture::{Picture, TaskUse},
+};
+use manycore_text::names::printable;
+use manycore_topology::{CpuId, Level};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Largest number of processes.
+const MOST_ROWS: usize = 50;
+
+/// Largest number of named units on the page.
+const MOST_NAMED: usize = 50;
+
+/// Largest number of findings.
+const MOST_FINDINGS: usize = 20;
+
+/// What the page gets. Shares are in CPUs, with three decimals.
+#[derive(Debug, Serialize)]
+struct Feed {
+    host: String,
+    unix_ms: u64,
+    seconds: f64,
+    totals: FeedTotals,
+    /// Numbers of the CPUs, in the order of the values of `metrics`.
+    cpus: Vec<CpuId>,
+    metrics: FeedMetrics,
+    /// CPU lists of the units by level.
+    levels: BTreeMap<&'static str, Vec<String>>,
+    processes: Vec<FeedProcess>,
+    named: Vec<FeedNamed>,
+    findings: Vec<FeedFinding>,
+}
+
+#[derive(Debug, Serialize)]
+struct FeedTotals {
+    busy: f64,
+    wait: f64,
+    steal: f64,
+    interrupts: f64,
+    runnable: Option<u64>,
+    blocked: Option<u64>,
+    switches: Option<f64>,
+    processes: usize,
+    threads: usize,
+    memory_kib: Option<(u64, u64)>,
+}
+
+/// Values by CPU; `null` where one is unknown.
+#[derive(Debug, Default, Serialize)]
+struct FeedMetrics {
+    busy: Vec<Option<f64>>,
+    wait: Vec<Option<f64>>,
+    steal: Vec<Option<f64>>,
+    interrupts: Vec<Option<f64>>,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct FeedProcess {
+    pid: u32,
+    name: String,
+    run: f64,
+    wait: f64,
+    threads: u32,
+    migrated: usize,
+    cpu: CpuId,
+    resident_kib: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct FeedNamed {
+    name: String,
+    run: f64,
+    wait: f64,
+    threads: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct FeedFinding {
+    kind: &'static str,
+    text: String,
+    command: Option<String>,
+    seconds: f64,
+}
+
+fn rounded(value: f64) -> f64 {
+    (value * 1e3).round() / 1e3
+}
+
+/// Returns a picture as JSON.
+pub(super) fn json(picture: &Picture, named: &[NamedUnit], findings: &[Finding], host: &str) -> String {
+    let feed = Feed {
+        host: printable(host),
+        unix_ms: picture.unix_ms,
+        seconds: rounded(picture.seconds),
+        totals: totals(picture),
+        cpus: picture.cpus.iter().map(|one| one.cpu).collect(),
+        metrics: metrics(picture),
+        levels: [Level::Cluster, Level::Llc, Level::Node]
+            .map(|level| (level.name(), picture.units_of(level).map(|unit| unit.cpus.to_string()).collect()))
+            .into(),
+        processes: processes(picture),
+        named: named.iter().take(MOST_NAMED).map(|unit| named_row(unit, picture)).collect(),
+        findings: findings.iter().take(MOST_FINDINGS).map(finding).collect(),
+    };
+    // All keys are strings and all numbers are finite or become `null`.
+    serde_json::to_string(&feed).unwrap_or_default()
+}
+
+fn totals(picture: &Picture) -> FeedTotals {
+    let shares = || picture.cpus.iter().filter_map(|one| one.shares);
+    FeedTotals {
+        busy: rounded(shares().map(|one| one.busy()).sum()),
+        wait: rounded(picture.tasks.iter().filter_map(|task| task.wait).sum()),
+        steal: rounded(shares().map(|one| one.steal).sum()),
+        interrupts: rounded(shares().map(|one| one.irq + one.softirq).sum()),
+        runnable: picture.runnable,
+        blocked: picture.blocked,
+        switches: picture.switches.map(f64::round),
+        processes: picture.processes.len(),
+        threads: picture.tasks.len(),
+        memory_kib: picture.memory_kib,
+    }
+}
+
+fn metrics(picture: &Picture) -> FeedMetrics {
+    let mut waits: BTreeMap<CpuId, f64> = BTreeMap::new();
+    for task in &picture.tasks {
+        if let Some(wait) = task.wait {
+            *waits.entry(task.cpu).or_default() += wait;
+        }
+    }
+    let mut metrics = FeedMetrics::default();
+    // Without `schedstat` no task has a wait.
+    let are_known = !waits.is_empty();
+    for one in &picture.cpus {
+        let share = |of: fn(&crate::CpuShares) -> f64| one.shares.as_ref().map(of).map(rounded);
+        metrics.busy.push(share(crate::CpuShares::busy));
+        metrics.steal.push(share(|shares| shares.steal));
+        metrics.interrupts.push(share(|shares| shares.irq + shares.softirq));
+        let wait = waits.get(&one.cpu).copied().unwrap_or(0.0);
+        metrics.wait.push(are_known.then_some(rounded(wait)));
+    }
+    metrics
+}
+
+/// Returns the processes that ran or waited most.
+fn processes(picture: &Picture) -> Vec<FeedProcess> {
+    let mut rows: Vec<FeedProcess> =
+        picture.tasks.chunk_by(|a, b| a.id.pid == b.id.pid).filter_map(|tasks| row(picture, tasks)).collect();
+    rows.sort_by(|a, b| (b.run + b.wait).total_cmp(&(a.run + a.wait)).then(a.pid.cmp(&b.pid)));
+    rows.truncate(MOST_ROWS);
+    rows
+}
+
+fn row(picture: &Picture, tasks: &[TaskUse]) -> Option<FeedProcess> {
+    let first = tasks.first()?;
+    let pid = first.id.pid;
+    let most_busy = tasks.iter().max_by(|a, b| a.run.total_cmp(&b.run))?;
+    let process = picture.processes.binary_search_by_key(&pid, |one| one.pid).ok();
+    let clock = process.and_then(|at| picture.processes[at].run);
+    let main = tasks.iter().find(|task| task.id.tid == pid).unwrap_or(first);
+    Some(FeedProcess {
+        pid,
+        name: main.name.printable(),
+        run: rounded(clock.unwrap_or_else(|| tasks.iter().map(|task| task.run).sum())),
+        wait: rounded(tasks.iter().filter_map(|task| task.wait).sum()),
+        threads: tasks.len() as u32,
+        migrated: tasks.iter().filter(|task| task.migration.is_some()).count(),
+        cpu: most_busy.cpu,
+        resident_kib: first.resident_kib,
+    })
+}
+
+fn named_row(unit: &NamedUnit, picture: &Picture) -> FeedNamed {
+    FeedNamed {
+        name: unit.label(),
+        run: rounded(unit.run(picture)),
+        wait: rounded(unit.tasks(picture).filter_map(|task| task.wait).sum()),
+        threads: unit.tasks(picture).count(),
+    }
+}
+
+fn finding(finding: &Finding) -> FeedFinding {
+    FeedFinding {
+        kind: kind_name(finding.kind),
+        text: printable(&finding.text),
+        command: finding.command.as_deref().map(printable),
+        seconds: finding.seconds.round(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

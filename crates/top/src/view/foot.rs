@@ -1,0 +1,103 @@
+//! The last row, with the keys; and the row above it, with what limits the table or is being typed.
+
+use super::{Restriction, TextInput, View, ViewKey, ViewScreen, pen::Pen};
+use manycore_text::names::printable;
+use ratatui::layout::Rect;
+
+/// A key at the foot: what is written, what it does, and the key.
+type FootKey = (&'static str, &'static str, ViewKey);
+
+const HELP: FootKey = ("?", "Help", ViewKey::Char('?'));
+const QUIT: FootKey = ("q", "Quit", ViewKey::Char('q'));
+const PAUSE: FootKey = ("Space", "Pause", ViewKey::Char(' '));
+const NEXT: FootKey = ("Tab", "View", ViewKey::Tab);
+const BACK: FootKey = ("\u{2190}", "Back in time", ViewKey::Left);
+
+const TASKS: [FootKey; 6] = [
+    ("/", "Filter", ViewKey::Char('/')),
+    ("H", "Threads", ViewKey::Char('H')),
+    ("t", "Tree", ViewKey::Char('t')),
+    (">", "Sort", ViewKey::Char('>')),
+    ("m", "Metric", ViewKey::Char('m')),
+    ("d", "Details", ViewKey::Char('d')),
+];
+
+const SHEETS: [FootKey; 3] = [
+    ("/", "Filter", ViewKey::Char('/')),
+    (">", "Sort", ViewKey::Char('>')),
+    ("r", "Reverse", ViewKey::Char('r')),
+];
+
+impl View {
+    pub(super) fn draw_foot(&mut self, pen: &mut Pen<'_>) {
+        let mut keys = vec![QUIT, HELP];
+        match self.screen {
+            ViewScreen::Cpus => keys.extend(TASKS),
+            ViewScreen::Tasks => keys.extend(TASKS.iter().filter(|key| key.0 != "m")),
+            ViewScreen::Latency | ViewScreen::Findings => {}
+            _ => keys.extend(SHEETS),
+        }
+        keys.extend([PAUSE, NEXT, BACK]);
+        let (bar, label) = (pen.theme.bar(), pen.theme.strong());
+        let mut x = 0;
+        for (key, name, press) in keys {
+            let key = if pen.is_ascii && !key.is_ascii() { "Left" } else { key };
+            let name = match (press, self.moment.is_paused, self.tasks.is_by_process) {
+                (ViewKey::Char(' '), true, _) => "Go on",
+                (ViewKey::Char('H'), _, false) => "Processes",
+                _ => name,
+            };
+            let width = (key.chars().count() + name.len() + 1) as u16;
+            if x + width > pen.area.width {
+                break;
+            }
+            let from = x;
+            x = pen.text(x, 0, key, label);
+            x = pen.text(x, 0, name, bar);
+            self.places.keys.push((Rect { x: pen.area.x + from, width: x - from, ..pen.area }, press));
+            x += 1;
+        }
+    }
+
+    /// Draws what limits the table, or the text that is being typed, in the last row of the area. Returns the number of
+    /// rows that this needs.
+    pub(super) fn draw_status(&mut self, pen: &mut Pen<'_>) -> u16 {
+        let height = pen.area.height;
+        let text = match &self.input {
+            Some(input) => input.prompt(),
+            None if self.restrictions.is_empty() => return 0,
+            None => {
+                let limits: Vec<String> = self.restrictions.iter().map(Restriction::text).collect();
+                format!("Only {} (Esc: undo)", limits.join(", "))
+            }
+        };
+        if height < 2 {
+            return 0;
+        }
+        let mut line = pen.rows(height - 1, 1);
+        let shown =
+            if self.screen.has_tasks() { self.tasks.shown() } else { self.current_table().0.order.len() };
+        let count = format!(" {shown} rows");
+        let warning = line.theme.warning();
+        let x = line.text(0, 0, &text, warning);
+        line.text(x, 0, &count, line.theme.dim());
+        1
+    }
+}
+
+impl TextInput {
+    fn prompt(&self) -> String {
+        let what = if self.is_filter { "Filter" } else { "Search" };
+        format!("{what}: {}_ (Enter: keep, Esc: undo)", printable(&self.text))
+    }
+}
+
+impl Restriction {
+    fn text(&self) -> String {
+        match self {
+            Self::Filter(text) => format!("with \"{}\"", printable(text)),
+            Self::Unit(name, cpus) => format!("tasks last on {name} (CPUs {})", cpus.within(24)),
+            Self::Process(pid, name) => format!("threads of {pid} {name}"),
+        }
+    }
+}

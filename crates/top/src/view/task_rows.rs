@@ -1,0 +1,412 @@
+//! Threads, or processes with the sums of their threads, as rows of a table.
+
+use super::{
+    map::levels::MapLevels,
+    metric::count,
+    table::{Column, SortKey, TableRows},
+};
+use crate::{
+    picture::{Migration, Picture, ProcessUse, TaskUse, UserNames, user_name},
+    plans::{Plan, PlanState},
+    sample::TaskName,
+    units::Distances,
+};
+use manycore_text::units;
+use manycore_topology::{CpuId, CpuSet, Level};
+use std::sync::Arc;
+
+/// A thread, or a process.
+#[derive(Clone, Debug)]
+pub(super) struct TaskRow {
+    pub pid: u32,
+    /// The thread; that of the process's id for a process.
+    pub tid: u32,
+    pub parent: u32,
+    pub uid: Option<u32>,
+    pub name: TaskName,
+    pub state: char,
+    /// Last CPU; of the thread with the most time for a process.
+    pub cpu: CpuId,
+    pub run: f64,
+    pub wait: Option<f64>,
+    pub voluntary: Option<f64>,
+    pub involuntary: Option<f64>,
+    /// Migrations per second by kind.
+    pub migrations: [f64; 4],
+    /// Whether the migrations are counted exactly.
+    pub is_exact: bool,
+    pub allowed: Option<Arc<CpuSet>>,
+    pub plan: Option<PlanState>,
+    pub resident_kib: u64,
+    pub threads: u32,
+}
+
+/// What is in the table.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TaskChoice {
+    /// Whether rows are processes.
+    pub is_by_process: bool,
+    /// Whether kernel threads are left out.
+    pub has_no_kernel: bool,
+    /// Threads whose last CPU is one of these only.
+    pub cpus: Option<CpuSet>,
+    /// Threads of this process only.
+    pub pid: Option<u32>,
+}
+
+/// The rows, and the columns for them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TaskRows {
+    columns: Vec<Column>,
+    kinds: Vec<ColumnKind>,
+    pub rows: Vec<TaskRow>,
+    /// Whether any of them was placed.
+    has_plans: bool,
+    users: Arc<UserNames>,
+    unit_numbers: Vec<Option<u32>>,
+}
+
+/// What a column shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ColumnKind {
+    Pid,
+    Tid,
+    Name,
+    User,
+    State,
+    Run,
+    Wait,
+    Cpu,
+    Unit,
+    Migrations,
+    /// Migrations of one kind.
+    Kind(usize),
+    Switches,
+    Voluntary,
+    Involuntary,
+    Resident,
+    Threads,
+    Allowed,
+    Plan,
+}
+
+impl TaskRows {
+    /// Returns the rows of a picture.
+    pub fn new(picture: &Picture, choice: &TaskChoice, levels: &MapLevels) -> Self {
+        let is_chosen = |task: &&TaskUse| {
+            !(choice.has_no_kernel && task.is_kernel)
+                && choice.cpus.as_ref().is_none_or(|cpus| cpus.contains(task.cpu))
+                && choice.pid.is_none_or(|pid| pid == task.id.pid)
+        };
+        let seconds = picture.seconds;
+        let tasks = picture.tasks.iter().filter(is_chosen);
+        let mut rows: Vec<TaskRow> = Vec::new();
+        for task in tasks {
+            match rows.last_mut().filter(|last| choice.is_by_process && last.pid == task.id.pid) {
+                Some(process) => process.add(task, seconds),
+                None => rows.push(TaskRow::new(task, seconds)),
+            }
+        }
+        if choice.is_by_process {
+            // The sums of parts of processes are those of the threads that were chosen.
+            let is_whole = choice.cpus.is_none();
+            add_processes(&mut rows, &picture.processes, is_whole);
+        }
+        let mut built = Self { rows, users: Arc::clone(&picture.users), ..Self::default() };
+        built.has_plans = built.rows.iter().any(|row| row.plan > Some(PlanState::None));
+        let distances = Distances::of(picture);
+        for row in &mut built.rows {
+            row.migrations = distances.merge(row.migrations);
+        }
+        built.set_columns(choice, levels, distances);
+        built.unit_numbers = unit_numbers(levels);
+        built
+    }
+
+    fn set_columns(&mut self, choice: &TaskChoice, levels: &MapLevels, distances: Distances) {
+        use ColumnKind as Kind;
+        let unit = levels.shared();
+        let unit_name = unit.map_or("", |level| level.name()).to_uppercase();
+        let has_plans = self.has_plans;
+        let mut add = |kind, column| {
+            self.kinds.push(kind);
+            self.columns.push(column);
+        };
+        add(Kind::Pid, Column::id("PID", 7, 1));
+        if !choice.is_by_process {
+            add(Kind::Tid, Column::id("TID", 7, 6));
+        }
+        add(Kind::Name, Column::text("NAME", 15, 9, 0));
+        add(Kind::User, Column::text("USER", 8, 4, 7));
+        add(Kind::State, Column::text("S", 1, 0, 7));
+        add(Kind::Run, Column::figure("CPU%", 6, 0));
+        add(Kind::Wait, Column::figure("WAIT%", 6, 1));
+        add(Kind::Cpu, Column::id("CPU", 4, 2));
+        if unit.is_some() {
+            add(Kind::Unit, Column::id(&unit_name, 7, 4));
+        }
+        if has_plans {
+            add(Kind::Plan, Column::text("PLAN", 6, 0, 3));
+        }
+        add(Kind::Migrations, Column::figure("MIGR/s", 7, 3));
+        for (at, within, level) in distances.all().filter(|_| unit.is_some()) {
+            let before = if within { "IN" } else { "X" };
+            let title = format!("{before}-{}/s", short(level));
+            // Those over larger distances matter more; those within a cluster are the rest of all.
+            add(Kind::Kind(at), Column::figure(&title, title.len().max(8) as u16, 14 - at as u8));
+        }
+        add(Kind::Switches, Column::figure("SWITCH/s", 8, 15));
+        add(Kind::Voluntary, Column::figure("VOL/s", 6, 8));
+        add(Kind::Involuntary, Column::figure("INVOL/s", 7, 6));
+        add(Kind::Resident, Column::figure("MEMORY", 8, 4));
+        if choice.is_by_process {
+            add(Kind::Threads, Column::figure("THR", 5, 9));
+        }
+        add(Kind::Allowed, Column::text("ALLOWED", 9, 24, 5));
+    }
+
+    /// Returns the column that shows something.
+    pub fn column_of(&self, kind: ColumnKind) -> Option<usize> {
+        self.kinds.iter().position(|&one| one == kind)
+    }
+
+    /// Returns the name of the user of a row, or the number without one.
+    fn user(&self, row: &TaskRow) -> String {
+        row.uid.map_or("-".to_owned(), |uid| user_name(&self.users, uid))
+    }
+
+    /// Returns what a column shows.
+    pub fn kind_of(&self, column: usize) -> Option<ColumnKind> {
+        self.kinds.get(column).copied()
+    }
+}
+
+/// Returns the name of a level in the title of a column.
+fn short(level: Level) -> &'static str {
+    match level {
+        Level::Cluster => "CL",
+        Level::Llc => "LLC",
+        _ => "NODE",
+    }
+}
+
+/// Returns the number of the unit that tasks share with others, by CPU.
+fn unit_numbers(levels: &MapLevels) -> Vec<Option<u32>> {
+    let Some(shared) = levels.shared() else { return Vec::new() };
+    let mut numbers = Vec::new();
+    for unit in &shared.units {
+        let number = unit.first().and_then(|first| shared.number_of(first));
+        for cpu in unit.iter() {
+            let at = cpu as usize;
+            numbers.resize(numbers.len().max(at + 1), None);
+            numbers[at] = number;
+        }
+    }
+    numbers
+}
+
+fn add_processes(rows: &mut [TaskRow], processes: &[ProcessUse], is_whole: bool) {
+    for row in rows {
+        row.tid = row.pid;
+        let Ok(at) = processes.binary_search_by_key(&row.pid, |process| process.pid) else { continue };
+        if is_whole {
+            row.threads = processes[at].threads;
+            row.run = processes[at].run.unwrap_or(row.run);
+        }
+    }
+}
+
+impl TaskRow {
+    fn new(task: &TaskUse, seconds: f64) -> Self {
+        let (migrations, is_exact) = migrations(task, seconds);
+        Self {
+            pid: task.id.pid,
+            tid: task.id.tid,
+            parent: task.parent,
+            uid: task.uid,
+            name: task.name,
+            state: task.state,
+            cpu: task.cpu,
+            run: task.run,
+            wait: task.wait,
+            voluntary: task.voluntary,
+            involuntary: task.involuntary,
+            migrations,
+            is_exact,
+            allowed: task.allowed.clone(),
+            plan: task.plan.as_ref().map(Plan::state),
+            resident_kib: task.resident_kib,
+            threads: 1,
+        }
+    }
+
+    /// Adds another thread of the process. The first one is that of the process's name.
+    fn add(&mut self, task: &TaskUse, seconds: f64) {
+        if task.run > self.run / f64::from(self.threads.max(1)) {
+            self.cpu = task.cpu;
+        }
+        if task.state == 'R' || task.state == 'D' && self.state != 'R' {
+            self.state = task.state;
+        }
+        let (migrations, is_exact) = migrations(task, seconds);
+        self.run += task.run;
+        self.wait = sum(self.wait, task.wait);
+        self.voluntary = sum(self.voluntary, task.voluntary);
+        self.involuntary = sum(self.involuntary, task.involuntary);
+        self.migrations = std::array::from_fn(|at| self.migrations[at] + migrations[at]);
+        self.is_exact &= is_exact;
+        if self.allowed != task.allowed {
+            self.allowed = self.allowed.take().zip(task.allowed.as_ref()).map(|(a, b)| Arc::new(a.union(b)));
+        }
+        self.plan = self.plan.max(task.plan.as_ref().map(Plan::state));
+        self.threads += 1;
+    }
+
+    /// Returns all context switches per second.
+    fn switches(&self) -> Option<f64> {
+        sum(self.voluntary, self.involuntary)
+    }
+
+    /// Returns the id by which rows of a tree refer to each other.
+    pub fn tree_id(&self) -> u32 {
+        self.tid
+    }
+
+    /// Returns the id of the row above in a tree.
+    pub fn tree_parent(&self) -> u32 {
+        if self.tid == self.pid { self.parent } else { self.pid }
+    }
+}
+
+/// Returns the sum of what is known.
+fn sum(a: Option<f64>, b: Option<f64>) -> Option<f64> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a + b),
+        (a, b) => a.or(b),
+    }
+}
+
+/// Returns migrations per second by kind: exact ones, otherwise the change of the last CPU, which is a lower bound.
+fn migrations(task: &TaskUse, seconds: f64) -> ([f64; 4], bool) {
+    if let Some(exact) = task.migrations {
+        return (exact, true);
+    }
+    let mut bound = [0.0; 4];
+    if let Some(migration) = task.migration {
+        let at = match migration {
+            Migration::WithinCluster => 0,
+            Migration::AcrossCluster => 1,
+            Migration::AcrossLlc => 2,
+            Migration::AcrossNode => 3,
+        };
+        bound[at] = 1.0 / seconds;
+    }
+    (bound, false)
+}
+
+fn bounded(rate: f64, is_exact: bool) -> String {
+    match () {
+        () if rate == 0.0 => "0".to_owned(),
+        () if is_exact => small(rate),
+        () => format!("≥{}", small(rate)),
+    }
+}
+
+/// Formats a rate with one decimal if it is small.
+pub(super) fn small(rate: f64) -> String {
+    if rate < 9.95 && rate > 0.0 { format!("{rate:.1}") } else { count(rate) }
+}
+
+fn percent(share: f64) -> String {
+    if share < 9.995 { format!("{:.1}", share * 100.0) } else { format!("{:.0}", share * 100.0) }
+}
+
+/// Most tasks are not placed: a word for them would only distract.
+fn plan_word(plan: PlanState) -> &'static str {
+    if plan == PlanState::None { "-" } else { plan.name() }
+}
+
+impl TableRows for TaskRows {
+    fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    fn count(&self) -> usize {
+        self.rows.len()
+    }
+
+    fn cell(&self, row: usize, column: usize) -> String {
+        let row = &self.rows[row];
+        let optional = |value: Option<f64>, show: fn(f64) -> String| value.map_or("-".to_owned(), show);
+        match self.kinds[column] {
+            ColumnKind::Pid => row.pid.to_string(),
+            ColumnKind::Tid => row.tid.to_string(),
+            ColumnKind::Name => row.name.printable(),
+            ColumnKind::User => self.user(row),
+            ColumnKind::State => row.state.to_string(),
+            ColumnKind::Run => percent(row.run),
+            ColumnKind::Wait => optional(row.wait, percent),
+            ColumnKind::Cpu => row.cpu.to_string(),
+            ColumnKind::Unit => {
+                let number = self.unit_numbers.get(row.cpu as usize).copied().flatten();
+                number.map_or("-".to_owned(), |number| number.to_string())
+            }
+            ColumnKind::Migrations => bounded(row.migrations.iter().sum(), row.is_exact),
+            ColumnKind::Kind(at) => bounded(row.migrations[at], row.is_exact),
+            ColumnKind::Switches => optional(row.switches(), small),
+            ColumnKind::Voluntary => optional(row.voluntary, small),
+            ColumnKind::Involuntary => optional(row.involuntary, small),
+            ColumnKind::Resident => units::bytes(row.resident_kib << 10),
+            ColumnKind::Threads => row.threads.to_string(),
+            ColumnKind::Allowed => row.allowed.as_ref().map_or("-".to_owned(), |set| set.within(24)),
+            ColumnKind::Plan => row.plan.map_or("-", plan_word).to_owned(),
+        }
+    }
+
+    fn key(&self, row: usize, column: usize) -> SortKey {
+        let row = &self.rows[row];
+        match self.kinds[column] {
+            ColumnKind::Pid => SortKey::Number(f64::from(row.pid)),
+            ColumnKind::Tid => SortKey::Number(f64::from(row.tid)),
+            ColumnKind::Name => SortKey::Text(row.name.printable().to_lowercase()),
+            ColumnKind::User => SortKey::Text(self.user(row)),
+            ColumnKind::State => SortKey::Text(row.state.to_string()),
+            ColumnKind::Run => SortKey::Number(row.run),
+            ColumnKind::Wait => SortKey::number(row.wait),
+            ColumnKind::Cpu => SortKey::Number(f64::from(row.cpu)),
+            ColumnKind::Unit => {
+                let number = self.unit_numbers.get(row.cpu as usize).copied().flatten();
+                SortKey::number(number.map(f64::from))
+            }
+            ColumnKind::Migrations => SortKey::Number(row.migrations.iter().sum()),
+            ColumnKind::Kind(at) => SortKey::Number(row.migrations[at]),
+            ColumnKind::Switches => SortKey::number(row.switches()),
+            ColumnKind::Voluntary => SortKey::number(row.voluntary),
+            ColumnKind::Involuntary => SortKey::number(row.involuntary),
+            ColumnKind::Resident => SortKey::Number(row.resident_kib as f64),
+            ColumnKind::Threads => SortKey::Number(f64::from(row.threads)),
+            ColumnKind::Allowed => SortKey::number(row.allowed.as_ref().map(|set| set.len() as f64)),
+            ColumnKind::Plan => SortKey::number(row.plan.map(|plan| f64::from(plan as u8))),
+        }
+    }
+
+    fn heat(&self, row: usize, column: usize) -> Option<f64> {
+        let row = &self.rows[row];
+        match self.kinds[column] {
+            ColumnKind::Run => Some(row.run.min(1.0)),
+            ColumnKind::Wait => row.wait.map(|wait| (wait * 2.0).min(1.0)),
+            ColumnKind::Migrations => Some((row.migrations.iter().sum::<f64>() / 20.0).min(1.0)),
+            ColumnKind::Kind(3) => Some((row.migrations[3] / 5.0).min(1.0)),
+            ColumnKind::Involuntary => row.involuntary.map(|rate| (rate / 500.0).min(1.0)),
+            ColumnKind::Plan => (row.plan == Some(PlanState::Broken)).then_some(1.0),
+            _ => None,
+        }
+    }
+
+    fn has(&self, row: usize, text: &str) -> bool {
+        let row = &self.rows[row];
+        row.name.printable().to_lowercase().contains(text)
+            || text.parse() == Ok(row.pid)
+            || text.parse() == Ok(row.tid)
+    }
+}

@@ -1,0 +1,379 @@
+//! Figures beside those of mpstat, pidstat and numastat over the same interval, and beside the kernel's files.
+#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
+
+use manycore_linux::{affinity, clock};
+use manycore_top::{CpuTimes, GroupParts, Picture, Sample, Sampler, SamplerOptions, Wanted};
+use manycore_topology::{
+    CpuSet, Machine, SysTree,
+    cgroup::{Hierarchies, HierarchyKind},
+    read,
+};
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::ErrorKind,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+/// A command that is killed with the test.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn sampler() -> Sampler {
+    Sampler::new(Path::new("/"), SamplerOptions::default()).unwrap()
+}
+
+fn sample(sampler: &mut Sampler) -> Sample {
+    let mut sample = Sample::default();
+    sampler.sample(&mut sample).unwrap();
+    sample
+}
+
+fn machine() -> Machine {
+    read(&SysTree::open(Path::new("/")).unwrap()).unwrap()
+}
+
+/// Starts a program; `None` with a message if it is not installed.
+fn start(program: &str, arguments: &[&str]) -> Option<Child> {
+    let mut command = Command::new(program);
+    command.args(arguments).env("LC_ALL", "C").env("S_TIME_FORMAT", "ISO").stdin(Stdio::null());
+    let started = command.stdout(Stdio::piped()).spawn();
+    if started.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+        println!("SKIPPED: {program} is not installed");
+        return None;
+    }
+    Some(started.unwrap())
+}
+
+/// Waits until a program has read its first counters: until its CPU clock has stood still for a while.
+fn wait_until_it_sleeps(child: &Child) {
+    let (mut last, mut since) = (None, Instant::now());
+    while since.elapsed() < Duration::from_millis(40) {
+        let now = clock::process_cpu_ns(child.id());
+        if now != last {
+            (last, since) = (now, Instant::now());
+        }
+        thread::yield_now();
+    }
+}
+
+/// Samples around the interval of a program that reads counters, sleeps, and reads them again. Counters never decrease,
+/// so their increase in that interval is between that from `first` to `last`, and that from `before` to `after`.
+struct Enclosed {
+    before: Sample,
+    first: Sample,
+    last: Sample,
+    after: Sample,
+    /// Shortest and longest duration of the interval in nanoseconds.
+    ns: [u64; 2],
+    output: String,
+}
+
+impl Enclosed {
+    /// Runs a program; `None` if it is not installed.
+    fn run(program: &str, arguments: &[&str]) -> Option<Self> {
+        let mut sampler = sampler();
+        // The second sample is faster than the first one.
+        sample(&mut sampler);
+        let began_ns = clock::now_ns();
+        let before = sample(&mut sampler);
+        let mut child = start(program, arguments)?;
+        wait_until_it_sleeps(&child);
+        let first = sample(&mut sampler);
+        let (first_ns, asleep) = (clock::now_ns(), clock::process_cpu_ns(child.id()));
+        let mut last = first.clone();
+        while child.try_wait().unwrap().is_none() {
+            let now = sample(&mut sampler);
+            if asleep.is_some() && clock::process_cpu_ns(child.id()) == asleep {
+                last = now;
+            }
+        }
+        let after = sample(&mut sampler);
+        let ns = [last.at_ns.saturating_sub(first_ns), clock::now_ns() - began_ns];
+        let output = child.wait_with_output().unwrap().stdout;
+        Some(Self { before, first, last, after, ns, output: String::from_utf8(output).unwrap() })
+    }
+
+    /// Runs it again and again until the bounds are near to each other.
+    fn run_near(program: &str, arguments: &[&str]) -> Option<Self> {
+        let mut best: Option<Self> = None;
+        for _ in 0..4 {
+            let one = Self::run(program, arguments)?;
+            if best.as_ref().is_none_or(|best| one.nearness() > best.nearness()) {
+                best = Some(one);
+            }
+            if best.as_ref().is_some_and(|best| best.nearness() > 0.95) {
+                break;
+            }
+        }
+        best.inspect(|best| {
+            println!("{program}: the shortest interval is {:.3} of the longest", best.nearness());
+            assert!(best.nearness() > 0.5, "bounds are too far apart to show anything");
+        })
+    }
+
+    fn nearness(&self) -> f64 {
+        self.ns[0] as f64 / self.ns[1] as f64
+    }
+
+    /// Returns the least and the greatest increase of a counter.
+    fn increase(&self, of: impl Fn(&Sample) -> u64) -> [f64; 2] {
+        let between = |old, new| of(new).saturating_sub(of(old)) as f64;
+        [between(&self.first, &self.last), between(&self.before, &self.after)]
+    }
+}
+
+/// Checks that a percentage is that of a part of a whole, each of them between its bounds.
+fn check(percent: f64, part: [f64; 2], whole: [f64; 2], tolerance: f64, what: &str) {
+    let bounds = [100.0 * part[0] / whole[1] - tolerance, 100.0 * part[1] / whole[0] + tolerance];
+    assert!(bounds[0] <= percent && percent <= bounds[1], "{what}: {percent} is not in {bounds:?}");
+}
+
+/// Returns the averages of a table of sysstat: for each line the values by column. Only mpstat repeats its head.
+fn averages(text: &str) -> Vec<BTreeMap<&str, &str>> {
+    let (mut head, mut rows): (Vec<&str>, _) = (Vec::new(), Vec::new());
+    for line in text.lines() {
+        let words: Vec<&str> = line.split_ascii_whitespace().skip(1).collect();
+        if words.iter().any(|word| word.starts_with('%')) {
+            head = words;
+        } else if line.starts_with("Average:") {
+            rows.push(head.iter().copied().zip(words).collect());
+        }
+    }
+    rows
+}
+
+fn number(row: &BTreeMap<&str, &str>, column: &str) -> f64 {
+    row[column].parse().unwrap()
+}
+
+/// Threads of this process that spin on a CPU while this exists.
+struct Spinners(Arc<AtomicBool>, Vec<JoinHandle<()>>);
+
+impl Spinners {
+    fn start(count: usize, cpu: u32) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let spin = |_| {
+            let stop = Arc::clone(&stop);
+            thread::spawn(move || {
+                affinity::restrict(0, &CpuSet::single(cpu)).unwrap();
+                while !stop.load(Ordering::Relaxed) {}
+            })
+        };
+        let threads = (0..count).map(spin).collect();
+        Self(stop, threads)
+    }
+}
+
+impl Drop for Spinners {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+        self.1.drain(..).for_each(|thread| thread.join().unwrap());
+    }
+}
+
+fn last_cpu() -> u32 {
+    affinity::allowed().unwrap().last().unwrap()
+}
+
+#[test]
+fn shares_of_cpus_are_those_of_mpstat() {
+    let _spinner = Spinners::start(1, last_cpu());
+    let Some(run) = Enclosed::run_near("mpstat", &["-P", "ALL", "3", "1"]) else { return };
+    let mut compared = 0;
+    for row in &averages(&run.output) {
+        let Ok(cpu) = row["CPU"].parse::<u32>() else { continue };
+        let increase = |of: fn(&CpuTimes) -> u64| {
+            run.increase(|sample| of(sample.cpus.iter().find(|times| times.cpu == cpu).unwrap()))
+        };
+        let all = increase(|t| t.user + t.nice + t.system + t.idle + t.iowait + t.irq + t.softirq + t.steal);
+        // mpstat shows the time of guests apart.
+        check(number(row, "%usr") + number(row, "%guest"), increase(|t| t.user), all, 0.02, "user");
+        check(number(row, "%nice") + number(row, "%gnice"), increase(|t| t.nice), all, 0.02, "nice");
+        check(number(row, "%sys"), increase(|t| t.system), all, 0.02, "system");
+        check(number(row, "%irq"), increase(|t| t.irq), all, 0.02, "irq");
+        check(number(row, "%soft"), increase(|t| t.softirq), all, 0.02, "softirq");
+        check(number(row, "%steal"), increase(|t| t.steal), all, 0.02, "steal");
+        check(number(row, "%idle"), increase(|t| t.idle), all, 0.02, "idle");
+        compared += 1;
+    }
+    assert_eq!(compared, run.after.cpus.len(), "{}", run.output);
+}
+
+#[test]
+fn cpu_time_and_waits_of_threads_are_those_of_pidstat() {
+    let pid = std::process::id();
+    let _spinners = Spinners::start(2, last_cpu());
+    let arguments = ["-t", "-u", "-p", &pid.to_string(), "3", "1"];
+    let Some(run) = Enclosed::run_near("pidstat", &arguments) else { return };
+    let mut busy = 0;
+    for row in averages(&run.output) {
+        let of = |sample: &Sample| {
+            sample
+                .tasks
+                .iter()
+                .find(|task| task.id.pid == pid && task.id.tid.to_string() == row["TID"])
+                .cloned()
+        };
+        // Threads of other tests come and go.
+        if [&run.before, &run.first, &run.last, &run.after].iter().any(|sample| of(sample).is_none()) {
+            continue;
+        }
+        let whole = run.ns.map(|ns| ns as f64);
+        // Its times are in ticks of 10 ms, both of them in user mode and in the kernel.
+        let tolerance = 100.0 * 0.02 / 3.0;
+        let times = run.increase(|sample| of(sample).unwrap().run_ns);
+        check(number(&row, "%CPU"), times, whole, tolerance, "run");
+        let waits = run.increase(|sample| of(sample).unwrap().wait_ns.unwrap());
+        check(number(&row, "%wait"), waits, whole, tolerance, "wait");
+        busy += usize::from(number(&row, "%CPU") > 5.0 && number(&row, "%wait") > 5.0);
+    }
+    assert!(busy >= 2, "{}", run.output);
+}
+
+#[test]
+fn memory_by_node_is_that_of_numastat() {
+    let sleeper = Killed(Command::new("sleep").arg("1000").spawn().unwrap());
+    let pid = sleeper.0.id();
+    wait_until_it_sleeps(&sleeper.0);
+    let mut sampler = sampler();
+    sampler.want(Wanted { nodes: true, memory_of: vec![pid], ..Wanted::default() });
+    let now = sample(&mut sampler);
+    let Some(child) = start("numastat", &["-p", &pid.to_string()]) else { return };
+    let text = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+    // `Total  4.34  4.34`: MiB of each node and of all, of files in huge pages too.
+    let Some(line) = text.lines().rfind(|line| line.starts_with("Total")) else {
+        return println!("SKIPPED: numastat shows nothing: {text}");
+    };
+    let theirs: Vec<f64> = line.split_ascii_whitespace().skip(1).map(|word| word.parse().unwrap()).collect();
+    let own = now.details[0].1.node_kib.clone().unwrap();
+    let nodes: Vec<u32> = now.nodes.iter().map(|node| node.node).collect();
+    assert_eq!(theirs.len(), nodes.len() + 1, "{text}");
+    for (node, theirs) in nodes.iter().zip(&theirs) {
+        let own = own.get(node).copied().unwrap_or(0) as f64 / 1024.0;
+        assert!((own - theirs).abs() < 0.02, "node {node}: {own} MiB, {text}");
+    }
+    let node = now.nodes[0];
+    assert!(node.total_kib > node.free_kib + node.file_kib && node.free_kib > 0, "{node:?}");
+}
+
+#[test]
+fn counters_are_between_those_of_files_read_before_and_after() {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let value = |text: &str, name: &str| -> u64 {
+        let line = text.lines().find_map(|line| line.trim_start().strip_prefix(name)).unwrap();
+        line.split_ascii_whitespace().next().unwrap().parse().unwrap()
+    };
+    let mut sampler = sampler();
+    sampler.want(Wanted { interrupts: true, nodes: true, ..Wanted::default() });
+    let files = || (read("/proc/stat"), read("/proc/softirqs"), read("/proc/meminfo"));
+    let before = files();
+    let now = sample(&mut sampler);
+    let after = files();
+    for (name, own) in [("ctxt", now.system.switches), ("processes", now.system.created)] {
+        let own = own.unwrap();
+        assert!(value(&before.0, name) <= own && own <= value(&after.0, name), "{name} {own}");
+    }
+    assert_eq!(now.system.memory_kib, Some(value(&before.2, "MemTotal:")));
+    assert!(now.system.available_kib.unwrap() <= now.system.memory_kib.unwrap());
+    let timer = now.interrupts.iter().find(|row| &*row.name == "softirq TIMER").unwrap();
+    let sum = |text: &str| -> u64 {
+        let line = text.lines().find_map(|line| line.trim_start().strip_prefix("TIMER:")).unwrap();
+        line.split_ascii_whitespace().map(|word| word.parse::<u64>().unwrap()).sum()
+    };
+    let own: u64 = timer.counts.iter().sum();
+    assert!(sum(&before.1) <= own && own <= sum(&after.1), "{own}");
+    assert!(now.interrupts.iter().any(|row| &*row.name == "LOC" || row.name.parse::<u32>().is_ok()));
+}
+
+/// A control group of the test.
+struct TestGroup {
+    path: PathBuf,
+    is_unified: bool,
+}
+
+impl TestGroup {
+    /// Creates a group with a quota of a fifth of a CPU; the reason if that is not possible here.
+    fn create() -> Result<Self, String> {
+        let tree = SysTree::open(Path::new("/")).unwrap();
+        let root = Hierarchies::read(&tree).roots("cpu").pop().ok_or("no control groups")?;
+        let path = Path::new("/").join(&root.path).join(format!("manycore-top-{}", std::process::id()));
+        fs::create_dir(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let is_unified = root.flavour == HierarchyKind::Unified;
+        let group = Self { path, is_unified };
+        let quota = if is_unified {
+            vec![("cpu.max", "20000 100000")]
+        } else {
+            vec![("cpu.cfs_period_us", "100000"), ("cpu.cfs_quota_us", "20000")]
+        };
+        for (file, text) in quota {
+            group.write(file, text)?;
+        }
+        Ok(group)
+    }
+
+    fn write(&self, file: &str, text: &str) -> Result<(), String> {
+        let path = self.path.join(file);
+        fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    fn throttled_ns(&self) -> u64 {
+        let text = fs::read_to_string(self.path.join("cpu.stat")).unwrap();
+        let (name, factor) = if self.is_unified { ("throttled_usec ", 1000) } else { ("throttled_time ", 1) };
+        let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.parse::<u64>().unwrap() * factor
+    }
+}
+
+impl Drop for TestGroup {
+    fn drop(&mut self) {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while fs::remove_dir(&self.path).is_err() && Instant::now() < deadline {
+            thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn a_group_at_its_quota_is_seen_throttled() {
+    let group = match TestGroup::create() {
+        Ok(group) => group,
+        Err(why) => return println!("SKIPPED: no control group with a quota can be created: {why}"),
+    };
+    let busy = Killed(Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap());
+    group.write("cgroup.procs", &busy.0.id().to_string()).unwrap();
+    let mut sampler = sampler();
+    sampler.want(Wanted { groups: GroupParts::All, ..Wanted::default() });
+    let name = format!("/{}", group.path.file_name().unwrap().to_str().unwrap());
+    let of = |sample: &Sample| sample.groups.iter().find(|group| *group.path == *name).unwrap().clone();
+    let before = sample(&mut sampler);
+    let deadline = Instant::now() + Duration::from_mins(1);
+    while group.throttled_ns() < of(&before).throttled_ns.unwrap() + 500_000_000 {
+        assert!(Instant::now() < deadline, "it is not throttled");
+        thread::yield_now();
+    }
+    let least = group.throttled_ns();
+    let now = sample(&mut sampler);
+    let most = group.throttled_ns();
+    let one = of(&now);
+    assert!((least..=most).contains(&one.throttled_ns.unwrap()), "{one:?}");
+    assert_eq!((one.quota_milli, one.processes), (Some(200), 1));
+    let picture = Picture::new(&machine(), &before, &now).unwrap();
+    let used = picture.groups.iter().find(|group| *group.now.path == *name).unwrap();
+    assert!(used.throttled.unwrap() > 0.1, "{used:?}");
+    // On version 1 the time on CPUs is in another hierarchy, in which the group does not exist.
+    assert!(used.cpu.is_none_or(|cpu| (0.05..0.4).contains(&cpu)), "{used:?}");
+}

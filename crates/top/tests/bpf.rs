@@ -1,0 +1,284 @@
+//! Programs in the kernel beside the kernel's own figures. Needs root and a kernel with BTF.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
+
+use manycore_top::{
+    Sample, Sampler, SamplerOptions,
+    bpf::{Counters, Error},
+    trace::{Recorder, RecorderOptions, Summary, Timeline, write},
+};
+use manycore_topology::{Machine, SysTree, read, synthetic::MachineSpec};
+use rustix::{
+    process::Pid,
+    thread::{CpuSet, sched_setaffinity},
+};
+use std::{
+    fs,
+    io::{BufRead, BufReader, Write},
+    path::Path,
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+};
+
+fn machine() -> Machine {
+    read(&SysTree::open(Path::new("/")).unwrap()).unwrap()
+}
+
+/// Returns what needs the programs; `None`, with the reason, where they cannot be used at all.
+fn usable<T>(result: Result<T, Error>) -> Option<T> {
+    match result {
+        Ok(value) => Some(value),
+        Err(error)
+            if !rustix::process::geteuid().is_root() || !Path::new("/sys/kernel/btf/vmlinux").exists() =>
+        {
+            println!("SKIPPED: {error}");
+            None
+        }
+        Err(Error::NotBuilt(missing)) => {
+            println!("SKIPPED: built without {missing}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// A shell that counts to `steps` at each line that it reads, and then answers.
+struct Counting {
+    child: Child,
+    to: ChildStdin,
+    from: BufReader<ChildStdout>,
+}
+
+impl Counting {
+    fn start(steps: u32) -> Self {
+        let script =
+            format!("while read line; do i=0; while [ $i -lt {steps} ]; do i=$((i+1)); done; echo; done");
+        let mut child = Command::new("sh")
+            .args(["-c", &script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (to, from) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+        Self { child, to, from }
+    }
+
+    fn pin(&self, cpu: u32) {
+        let mut set = CpuSet::new();
+        set.set(cpu as usize);
+        sched_setaffinity(Pid::from_raw(self.child.id() as i32), &set).unwrap();
+    }
+
+    fn begin(&mut self) {
+        self.to.write_all(b"\n").unwrap();
+    }
+
+    /// Waits until it has counted and sleeps again.
+    fn end(&mut self) {
+        self.from.read_line(&mut String::new()).unwrap();
+        while !self.file("stat").rsplit_once(')').unwrap().1.starts_with(" S") {
+            std::thread::yield_now();
+        }
+    }
+
+    fn file(&self, name: &str) -> String {
+        fs::read_to_string(format!("/proc/{}/{name}", self.child.id())).unwrap()
+    }
+
+    fn run_delay(&self) -> u64 {
+        self.file("schedstat").split_ascii_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+
+    fn migrations(&self) -> Option<u64> {
+        let text = self.file("sched");
+        text.lines().find(|line| line.contains("nr_migrations"))?.rsplit_once(':')?.1.trim().parse().ok()
+    }
+}
+
+impl Drop for Counting {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Returns counters of two shells on one CPU, which have slept once since.
+fn two_on_one_cpu(machine: &Machine, steps: u32) -> Option<(Counters, [Counting; 2])> {
+    let counters = usable(Counters::attach_to_processes(machine))?;
+    let mut two = [Counting::start(steps), Counting::start(steps)];
+    for one in &mut two {
+        one.pin(machine.online.last().unwrap());
+        counters.watch(one.child.id(), true).unwrap();
+        one.begin();
+        one.end();
+    }
+    Some((counters, two))
+}
+
+#[test]
+fn waits_are_those_of_schedstat_to_the_nanosecond() {
+    let machine = machine();
+    let Some((mut counters, mut two)) = two_on_one_cpu(&machine, 100_000) else { return };
+    let mut sample = [Sample::default(), Sample::default()];
+    let (delay, waits) = (two.each_ref().map(Counting::run_delay), counters.waits());
+    counters.read(&mut sample[0]).unwrap();
+    two.iter_mut().for_each(Counting::begin);
+    two.iter_mut().for_each(Counting::end);
+    let now = counters.waits();
+    counters.read(&mut sample[1]).unwrap();
+    let expected: u64 = two.iter().zip(delay).map(|(one, before)| one.run_delay() - before).sum();
+    let counted = now.wakeup_ns + now.displaced_ns - waits.wakeup_ns - waits.displaced_ns;
+    assert_eq!(counted, expected);
+    assert!(expected > 10_000_000, "they did not wait for each other: {expected} ns");
+    let [before, after] = sample.map(|sample| sample.latency.unwrap());
+    assert!(after.displaced.since(&before.displaced).count() > 2);
+    assert!(after.wakeup.since(&before.wakeup).count() >= 2);
+    let run: u64 = after.run_ns.iter().sum::<u64>() - before.run_ns.iter().sum::<u64>();
+    assert!(run > 10_000_000, "{run}");
+}
+
+#[test]
+fn migrations_are_those_of_the_kernel() {
+    let machine = machine();
+    if machine.online.len() < 2 {
+        println!("SKIPPED: one CPU");
+        return;
+    }
+    let Some(mut counters) = usable(Counters::attach(&machine)) else { return };
+    let mut one = Counting::start(100_000);
+    let Some(before) = one.migrations() else {
+        println!("SKIPPED: the kernel has no /proc/PID/sched");
+        return;
+    };
+    one.begin();
+    for _ in 0..20 {
+        machine.online.iter().for_each(|cpu| one.pin(cpu));
+    }
+    one.end();
+    let mut sample = Sample::default();
+    Sampler::new(Path::new("/"), SamplerOptions::default()).unwrap().sample(&mut sample).unwrap();
+    counters.read(&mut sample).unwrap();
+    let task = sample.tasks.iter().find(|task| task.id.tid == one.child.id()).unwrap();
+    let counted: u64 = task.migrations.unwrap().iter().sum();
+    // Those before the first reading of the kernel's figure: it may have migrated since it was started.
+    let all = one.migrations().unwrap();
+    assert!((all - before..=all).contains(&counted), "{counted} of {before} to {all}");
+    assert!(counted >= 10, "{counted}");
+    assert!(sample.latency.unwrap().migrations.iter().sum::<u64>() >= counted);
+}
+
+#[test]
+fn two_threads_on_one_cpu_wait_half_of_the_time() {
+    let machine = machine();
+    let Some(mut recorder) = usable(Recorder::start(RecorderOptions { all: false, most_events: 1_000_000 }))
+    else {
+        return;
+    };
+    let mut two = [Counting::start(400_000), Counting::start(400_000)];
+    for one in &mut two {
+        one.pin(machine.online.last().unwrap());
+        recorder.watch(one.child.id(), true).unwrap();
+    }
+    two.iter_mut().for_each(Counting::begin);
+    two.iter_mut().for_each(Counting::end);
+    assert!(recorder.read());
+    let recording = recorder.finish().unwrap();
+    assert_eq!(recording.lost, 0);
+    let timeline = Timeline::new(&recording);
+    let summary = Summary::new(&timeline, &machine);
+    assert_eq!(summary.threads, 2);
+    let watched: u64 = summary.units.iter().map(|unit| unit.watched_ns).sum();
+    let other: u64 = summary.units.iter().map(|unit| unit.other_ns).sum();
+    let waited = summary.displaced.sum_ns + summary.wakeup.sum_ns;
+    // While one runs the other waits; both wait while another program runs.
+    let expected = watched as f64 + 2.0 * other as f64;
+    let ratio = waited as f64 / expected;
+    assert!((0.6..1.3).contains(&ratio), "waited {waited}, ran {watched}, others {other}");
+    assert!(summary.displaced.count > 4, "{summary:?}");
+    let mut bytes = Vec::new();
+    write(&timeline, &machine, &mut bytes).unwrap();
+    let trace: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+    assert!(trace["traceEvents"].as_array().unwrap().len() > 20);
+}
+
+/// Returns the time in which two slices of a timeline overlap.
+fn overlap_ns(timeline: &Timeline) -> u64 {
+    let mut changes: Vec<(u64, i32)> = Vec::new();
+    for slice in timeline.cpus.iter().filter(|slice| slice.is_watched) {
+        changes.extend([(slice.span.0, 1), (slice.span.1, -1)]);
+    }
+    changes.sort_unstable();
+    let (mut running, mut since, mut sum) = (0, 0, 0);
+    for (at, change) in changes {
+        if running >= 2 {
+            sum += at - since;
+        }
+        (running, since) = (running + change, at);
+    }
+    sum
+}
+
+/// Nanoseconds that the counters and the recorder say of two shells that ran alone first, then at the same time.
+struct Overlap {
+    /// Conflicts while each ran alone, and in all.
+    alone: u64,
+    counted: u64,
+    /// The same, from the slices that were recorded, up to when the counters were read.
+    traced_alone: u64,
+    traced: u64,
+}
+
+/// Lets both run; `None` without the programs.
+fn overlap(invented: &Machine) -> Option<Overlap> {
+    let mut counters = usable(Counters::attach_to_processes(invented))?;
+    let mut two = [Counting::start(200_000), Counting::start(200_000)];
+    let recorder = || Recorder::start(RecorderOptions { all: false, most_events: 1_000_000 }).unwrap();
+    let (mut first, mut second) = (recorder(), recorder());
+    for (one, cpu) in two.iter_mut().zip(0..) {
+        one.pin(cpu);
+        counters.watch(one.child.id(), true).unwrap();
+        for recorder in [&first, &second] {
+            recorder.watch(one.child.id(), true).unwrap();
+        }
+        one.begin();
+        one.end();
+    }
+    let mut sample = Sample::default();
+    counters.read(&mut sample).unwrap();
+    let alone = sample.latency.take().unwrap().conflict_ns;
+    let of = |recorder: &mut Recorder| assert!(recorder.read());
+    of(&mut first);
+    let first = first.finish().unwrap();
+    two.iter_mut().for_each(Counting::begin);
+    two.iter_mut().for_each(Counting::end);
+    counters.read(&mut sample).unwrap();
+    let counted = sample.latency.take().unwrap().conflict_ns;
+    of(&mut second);
+    let second = second.finish().unwrap();
+    assert_eq!((first.lost, second.lost), (0, 0));
+    let [traced_alone, traced] = [first, second].map(|one| overlap_ns(&Timeline::new(&one)));
+    Some(Overlap { alone, counted, traced_alone, traced })
+}
+
+/// CPUs 0 and 1 are taken for a cluster, beside another one that is always idle: this machine has no CPUs 2 and 3.
+#[test]
+fn conflicts_are_the_time_in_which_both_run_in_one_cluster() {
+    if machine().online.len() != 2 {
+        println!("SKIPPED: this machine has not exactly two CPUs");
+        return;
+    }
+    let spec = MachineSpec { clusters: 2, cores: 2, ..MachineSpec::default() };
+    let invented = read(&SysTree::from_capture(spec.capture())).unwrap();
+    // Where other programs use the CPUs, the shells seldom run at the same time.
+    for _ in 0..20 {
+        let Some(seen) = overlap(&invented) else { return };
+        let Overlap { alone, counted, traced_alone, traced } = seen;
+        // A shell that answers, falls asleep or is being pinned overlaps with the other one for moments, and longer if it
+        // has to wait for its CPU; the first slice of a recording is cut off.
+        let is_near = |counted: u64, overlap: u64| counted.abs_diff(overlap) < overlap / 20 + 1_000_000;
+        assert!(is_near(alone, traced_alone), "{alone} {traced_alone}");
+        assert!(is_near(counted, traced), "{counted} {traced}");
+        if traced > traced_alone + 20_000_000 && alone < 5_000_000 {
+            return;
+        }
+    }
+    panic!("the shells never ran at the same time");
+}
