@@ -51,6 +51,12 @@ fn with(word: &str) -> Vec<u32> {
     tasks::all().into_iter().filter(has).collect()
 }
 
+/// Waits until commands run: each with its child and the shell that waits for the end of its input. A process that is about to
+/// execute another program has no command line for a moment.
+fn until_run(commands: usize, seconds: &str) {
+    until("a command does not run", || with(seconds).len() == 3 * commands);
+}
+
 /// Starts a supervised command that prints a line, and returns it after the line.
 fn start(connection: &RemoteConnection, session: usize, seconds: &str) -> (Job, PipeWriter) {
     let script = "sleep \"$1\" & echo started; wait";
@@ -94,11 +100,7 @@ fn many_commands_run_at_once_and_end_with_their_input() {
     let seconds = &seconds(1);
     let running = (0..20).map(|session| start(&connection, session, seconds));
     let (mut jobs, inputs): (Vec<_>, Vec<_>) = running.unzip();
-    assert_eq!(
-        with(seconds).len(),
-        60,
-        "a command, its child, and the shell that waits for the end of its input"
-    );
+    until_run(20, seconds);
     drop(inputs);
     while !job::wait(&mut jobs, LIMIT, &mut |_| {}).unwrap() {}
     until("commands are left", || with(seconds).is_empty());
@@ -154,7 +156,7 @@ fn nothing_is_left_after_sigkill() {
     let mut program = program.stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(program.stdout.take().unwrap()).lines();
     assert!(lines.any(|line| line.unwrap().ends_with("@ ready")));
-    assert_eq!(with(seconds).len(), 3);
+    until_run(1, seconds);
     let files = || fs::read_dir(folder.path()).unwrap().count();
     assert_eq!(files(), 1, "the sockets are in a directory for temporary files");
     program.kill().unwrap();
