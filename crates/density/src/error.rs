@@ -177,7 +177,8 @@ pub enum Error {
     },
     /// No pair of slices counted.
     #[error(
-        "nothing was measured: no pair of slices counted, because the load generator was the limit or counts failed"
+        "nothing was measured: no pair of slices counted, because the load was too high for the generator or the lone instance, \
+         or counts failed"
     )]
     NoPair,
     /// The user interrupted the measurement.

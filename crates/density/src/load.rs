@@ -26,6 +26,9 @@ const CLIENT_LIMIT: f64 = 0.95;
 /// Mean time in ms by which a generator may send its requests too late. Its instance gets another load than the others
 /// otherwise.
 const MOST_LATE_MS: f64 = 10.0;
+/// Share of the requests of a slice that may be without a reply when it ends. If there are more, the instance serves less than
+/// the rate, and its latency is the age of a queue that grows.
+const MOST_UNANSWERED: f64 = 0.1;
 
 /// How instances are loaded.
 #[derive(Clone, Debug)]
@@ -95,6 +98,8 @@ pub struct LoadOutcome {
     pub client_cpus: Option<f64>,
     /// Whether the client sent its requests much too late, or not at all.
     pub is_behind: bool,
+    /// Whether the instance serves less than the rate.
+    pub is_overloaded: bool,
 }
 
 impl LoadOutcome {
@@ -117,6 +122,7 @@ impl LoadOutcome {
             own_share: Some(result.own_share()),
             client_cpus: Some(result.cpu.as_secs_f64() / (times.settle + times.length).as_secs_f64()),
             is_behind: result.own.mean() / MS > MOST_LATE_MS,
+            is_overloaded: result.unanswered as f64 > MOST_UNANSWERED * result.intended as f64,
         }
     }
 }

@@ -23,6 +23,7 @@ use manycore_experiment::{
 };
 use manycore_linux::child;
 use manycore_stats::largest_count::Search;
+use manycore_text::units::counted;
 use manycore_topology::Machine;
 use rand::seq::SliceRandom;
 use std::{
@@ -30,8 +31,14 @@ use std::{
     time::Instant,
 };
 
-/// Pairs in which the client was the limit, after which no larger count is measured.
+/// Pairs that do not count because of their loads, after which no larger count is measured.
 const MOST_LIMITED: usize = 3;
+/// Why a pair does not count.
+const CLIENT_LIMITED: &str = "a load generator used a whole CPU or sent its requests much too late: take a lower rate, or \
+                              more CPUs for the loads";
+/// The same.
+const ALONE_OVERLOADED: &str =
+    "the lone instance served less than the rate, so that its latency is no reference: take a lower rate";
 /// Exit code of a sample at a count that failed.
 const FAILED: i32 = 1;
 
@@ -217,7 +224,8 @@ impl<'a> Measurement<'a> {
             Some(high) => format!("{} to {high}", answer.low),
             None => format!("{} or more", answer.low),
         };
-        session.report(Event::Section(&format!("{name}{count} instances at once ({fit} fit so far)")));
+        let at_once = counted(count, "instance");
+        session.report(Event::Section(&format!("{name}{at_once} at once ({fit} fit so far)")));
         let left: usize = self.trials.iter().map(|trial| self.options.pairs - trial.search.samples()).sum();
         let pair = match self.pairs as u32 {
             0 => self.options.pair_time(),
@@ -244,11 +252,8 @@ impl<'a> Measurement<'a> {
         let sample = sample.ok_or_else(|| {
             Error::Alone("no request was answered in a slice: take a higher rate or longer slices".to_owned())
         })?;
-        // What is above the bound although others got less load is above it all the more.
-        let is_underloaded = sample <= self.options.bound.log_limit()
-            && slices.iter().any(|(_, slice)| slice.is_underloaded());
-        if is_underloaded || slices.iter().any(|(_, slice)| slice.is_client_limited()) {
-            self.limited(session, index, count);
+        if let Some(why) = self.why_not_counted(&slices, sample) {
+            self.limited(session, index, count, why);
             return Ok(());
         }
         self.trials[index].search.add(count, sample);
@@ -258,6 +263,19 @@ impl<'a> Measurement<'a> {
         }
         self.pairs += 1;
         Ok(())
+    }
+
+    /// Returns why a pair does not count, if its loads were not what they should be.
+    fn why_not_counted(&self, slices: &[(usize, Slice)], sample: f64) -> Option<&'static str> {
+        let bound = self.options.bound;
+        // What is above the bound although others got less load is above it all the more.
+        let is_underloaded =
+            sample <= bound.log_limit() && slices.iter().any(|(_, slice)| slice.is_underloaded());
+        if is_underloaded || slices.iter().any(|(_, slice)| slice.is_client_limited()) {
+            return Some(CLIENT_LIMITED);
+        }
+        let is_overloaded = |(count, slice): &(usize, Slice)| *count == 1 && slice.observed.is_overloaded;
+        (bound.limit_ms().is_none() && slices.iter().any(is_overloaded)).then_some(ALONE_OVERLOADED)
     }
 
     /// Measures the lone instance and `count` instances in random order, or one slice if that is the same. The inner error
@@ -312,14 +330,13 @@ impl<'a> Measurement<'a> {
         self.pairs += 1;
     }
 
-    /// Notes that the client and not an instance was the limit: the pair does not count.
-    fn limited(&mut self, session: &mut Session, index: usize, count: usize) {
+    /// Notes that a pair does not count.
+    fn limited(&mut self, session: &mut Session, index: usize, count: usize, why: &str) {
         let trial = &mut self.trials[index];
         trial.limited += 1;
         if trial.limited == MOST_LIMITED {
             let note = format!(
-                "In {MOST_LIMITED} pairs, last with {count} instances, a load generator used a whole CPU or sent its requests much \
-                 too late: these pairs do not count, and the search ended. Take a lower rate, or more CPUs for the loads."
+                "{MOST_LIMITED} pairs do not count, and the search ended. In the last one, with {count} instances, {why}."
             );
             session.report(Event::Note(&note));
             session.record.notes.push(note);

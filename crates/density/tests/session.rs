@@ -151,3 +151,34 @@ fn a_lone_instance_that_fails_is_an_error() {
     let error = measure(&options("exit 1; {port}", 4)).unwrap_err();
     assert!(matches!(error, Error::Ended { index: 0, .. }), "{error}");
 }
+
+/// A server that needs at least 20 ms for each request.
+const SLOW: &str = r#"exec python3 -c 'import http.server, time
+class Slow(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_GET(self):
+        time.sleep(0.02)
+        self.send_response(204)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+    def log_message(self, *words): pass
+http.server.HTTPServer(("127.0.0.1", {port}), Slow).serve_forever()'"#;
+
+/// Its latency is the age of its queue, and that of any number of instances is the same.
+#[test]
+fn a_lone_instance_that_serves_less_than_the_rate_is_no_reference() {
+    let overloaded = DensityOptions { rate: Rate::PerSecond(1_000.0), pairs: 60, ..options(SLOW, 5) };
+    let (record, ending, notes) = measure(&overloaded).unwrap();
+    assert!(matches!(ending, Err(Error::NoPair)), "{ending:?}");
+    assert!(record.experiments.is_empty());
+    let wanted = "3 pairs do not count, and the search ended. In the last one, with 2 instances, the lone instance served less";
+    assert!(notes.last().unwrap().starts_with(wanted), "{notes:?}");
+    // A time is a bound for it all the same.
+    let bound = "p50 < 1ms".parse().unwrap();
+    let (record, ending, _) = measure(&DensityOptions { bound, pairs: 5, ..overloaded }).unwrap();
+    assert!(ending.is_ok(), "{ending:?}");
+    assert_eq!(
+        experiment(&record).samples.iter().map(|sample| workers(experiment(&record), sample)).max(),
+        Some(1)
+    );
+}
