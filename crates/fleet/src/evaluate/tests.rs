@@ -97,8 +97,8 @@ fn a_section_as_a_whole_shows_smaller_deficits() {
 #[test]
 fn tails_that_are_heavier_than_assumed() {
     let plan = FleetPlan { nodes: 300, slow: 15, deficit: 0.1, ..FleetPlan::default() };
-    let heavy = mean_outcome(&FleetPlan { noise: Noise::HeavyTailed, ..plan.clone() }, 8);
-    assert!(heavy.false_nodes <= 0.15 && heavy.found > 0.5, "{heavy:?}");
+    let heavy = mean_outcome(&FleetPlan { noise: Noise::HeavyTailed, ..plan.clone() }, 40);
+    assert!(heavy.false_nodes <= 0.1 && heavy.found > 0.5, "{heavy:?}");
     let skewed = mean_outcome(&FleetPlan { noise: Noise::Skewed, ..plan }, 8);
     assert!(skewed.false_nodes > 0.05 && skewed.found > 0.9, "documented otherwise: {skewed:?}");
 }
