@@ -101,11 +101,15 @@ impl FigureModel {
         }
     }
 
-    /// A node with a typical error has the degrees of freedom of the spread. What its own error adds has those of the error.
+    /// A node with a typical error has the degrees of freedom of the spread. What its own error adds has those of the error, unless
+    /// all errors were reduced by a factor: that is as uncertain as the spread.
     fn p(&self, slowness: f64, error: f64, own_freedom: f64, reference: Reference) -> f64 {
         let [own, typical] = [error, self.error].map(|error| self.spread.deviation(error).powi(2));
         let excess = ((own - typical) / own).max(0.0);
-        reference.p(slowness / own.sqrt(), (excess, own_freedom))
+        let known = if self.spread.shrink < 1.0 { 0.0 } else { excess };
+        // Satterthwaite (1946).
+        let combined = |freedom: f64| 1.0 / ((1.0 - known).powi(2) / freedom + excess * excess / own_freedom);
+        reference.p(slowness / own.sqrt(), combined)
     }
 
     /// Returns the slowness from which a node with the typical error has at most this p-value, divided by the weight. `None`

@@ -57,13 +57,10 @@ impl Reference {
         Self([between(from.1, to.1), between(from.2, to.2)])
     }
 
-    /// Returns the two-sided p-value of a standardised value. `excess` is the share of its variance that comes from an
-    /// error beyond the typical one, with the degrees of freedom of that error (Satterthwaite 1946).
-    pub fn p(&self, standardised: f64, (excess, own_freedom): (f64, f64)) -> f64 {
-        let of = |(freedom, factor): Student| {
-            let combined = 1.0 / ((1.0 - excess).powi(2) / freedom + excess * excess / own_freedom);
-            student_tail(factor * standardised, combined)
-        };
+    /// Returns the two-sided p-value of a standardised value. `combined` returns the degrees of freedom of its deviation from
+    /// those of the deviation of a typical node.
+    pub fn p(&self, standardised: f64, combined: impl Fn(f64) -> f64) -> f64 {
+        let of = |(freedom, factor): Student| student_tail(factor * standardised, combined(freedom));
         self.0.map(of).into_iter().fold(0.0, f64::max)
     }
 
@@ -103,9 +100,9 @@ mod tests {
             (many.critical(0.05) - 1.96).abs() < 0.02 && (many.critical(1e-6) - 4.89).abs() < 0.1,
             "{many:?}"
         );
-        assert!((many.p(1.96, (0.0, 4.0)) - 0.05).abs() < 0.002);
+        assert!((many.p(1.96, |freedom| freedom) - 0.05).abs() < 0.002);
         // What comes from the node's own error has few degrees of freedom.
-        assert!(many.p(4.0, (0.9, 4.0)) > 10.0 * many.p(4.0, (0.0, 4.0)));
+        assert!(many.p(4.0, |_| 5.0) > 10.0 * many.p(4.0, |freedom| freedom));
         assert_eq!(Reference::of(2), few);
     }
 }

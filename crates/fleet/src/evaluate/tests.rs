@@ -116,6 +116,18 @@ fn noisy_nodes_are_inconclusive_and_not_slow() {
     assert!((0.02..0.3).contains(&outcome.inconclusive), "{outcome:?}");
 }
 
+/// The errors of few nodes are often reduced by a factor, which is as uncertain as their spread: what a noisy node adds is no better
+/// known than that.
+#[test]
+fn a_noisy_node_of_few_is_not_slow() {
+    for nodes in [4, 6] {
+        let plan = FleetPlan { nodes, noisy: 0.25, ..FleetPlan::default() };
+        let outcome = mean_outcome(&plan, 400);
+        println!("{nodes}: {outcome:?}");
+        assert!(outcome.false_nodes <= 0.05, "{nodes} nodes: {outcome:?}");
+    }
+}
+
 #[test]
 fn few_nodes_are_judged_only_against_a_baseline() {
     let small = FleetPlan { nodes: 3, slow: 1, deficit: 0.2, seed: 9, ..FleetPlan::default() };

@@ -10,6 +10,7 @@ use manycore_experiment::interrupt;
 use manycore_fleet::{NodeRecord, Options, evaluation::Verdict, judge_against, render};
 use manycore_linux::child;
 use manycore_text::names::printable;
+use rustix::process::{Pid, Signal, kill_process};
 use std::{
     process::{Child, Command, ExitStatus, Stdio},
     time::{Duration, Instant},
@@ -17,6 +18,10 @@ use std::{
 
 /// CPU time of other processes above which this node is not idle, as a number of CPUs.
 const BUSY: f64 = 0.2;
+
+/// How many times its budget the measurement may take. It is then interrupted, and this node is judged by the figures that it
+/// has: where the node is as slow as that, they are few, but far from those of the others.
+const MOST_BUDGETS: u32 = 2;
 
 /// Measures this node and prints one line about it.
 ///
@@ -33,14 +38,22 @@ pub fn run(args: &FleetCheck) -> Outcome {
         .arg(format!("--only={}", args.only.join(",")))
         .arg(format!("--budget={}s", args.budget.as_secs_f64()));
     command.stdin(Stdio::null()).stdout(Stdio::null());
-    let status = ended(&mut child::spawn_terminated(&mut command).map_err(Failure::missing)?)?;
+    let most = args.budget * MOST_BUDGETS;
+    let ending = ended(&mut child::spawn_terminated(&mut command).map_err(Failure::missing)?, most)?;
     if interrupt::requested() {
         return Err(Failure::Interrupted("interrupted: this node was not judged".to_owned()));
     }
-    if !status.success() {
-        return Err(Failure::Measured(format!("the measurement failed: {status}")));
+    let record = folder.path().join(crate::folder::RECORD);
+    match ending {
+        Ending::ByItself(status) if !status.success() => {
+            return Err(Failure::Measured(format!("the measurement failed: {status}")));
+        }
+        Ending::Late if !record.exists() => {
+            return Err(Failure::Measured(format!("no figure was measured in {} s", most.as_secs())));
+        }
+        Ending::ByItself(_) | Ending::Late => {}
     }
-    let record = load::record(&folder.path().join(crate::folder::RECORD))?;
+    let record = load::record(&record)?;
     let host = record.machine.system.hostname.as_deref().map_or_else(|| "this node".to_owned(), printable);
     let others: f64 = record.busiest_others.iter().map(|process| process.cpus).sum();
     if others > BUSY {
@@ -63,17 +76,48 @@ pub fn run(args: &FleetCheck) -> Outcome {
     end(&evaluation)
 }
 
-/// Waits for the measurement, which is ended if this process is interrupted.
-fn ended(measurement: &mut Child) -> Outcome<ExitStatus> {
+/// How the measurement ended.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Ending {
+    ByItself(ExitStatus),
+    /// It was interrupted because it took too long.
+    Late,
+}
+
+/// Waits for the measurement. It is interrupted after `most`, and killed if this process is interrupted.
+fn ended(measurement: &mut Child, most: Duration) -> Outcome<Ending> {
     const STEP: Duration = Duration::from_millis(100);
+    let end = Instant::now() + most;
+    let mut is_late = false;
     loop {
         let ended = child::wait_until(measurement, Instant::now() + STEP).map_err(Failure::missing)?;
         if let Some(status) = ended {
-            return Ok(status);
+            return Ok(if is_late { Ending::Late } else { Ending::ByItself(status) });
         }
         if interrupt::requested() {
             child::kill(measurement);
-            return measurement.wait().map_err(Failure::missing);
+            return measurement.wait().map(Ending::ByItself).map_err(Failure::missing);
         }
+        if !is_late && Instant::now() >= end {
+            is_late = true;
+            kill_process(Pid::from_child(measurement), Signal::INT).map_err(Failure::missing)?;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_measurement_that_takes_too_long_is_interrupted() {
+        let start = |script: &str| {
+            child::spawn_terminated(Command::new("sh").args(["-c", script]).stdout(Stdio::null())).unwrap()
+        };
+        let mut late = start("trap 'exit 130' INT; while :; do sleep 0.01; done");
+        assert_eq!(ended(&mut late, Duration::from_millis(300)).unwrap(), Ending::Late);
+        let mut failed = start("exit 3");
+        let ending = ended(&mut failed, Duration::from_mins(1)).unwrap();
+        assert!(matches!(ending, Ending::ByItself(status) if status.code() == Some(3)), "{ending:?}");
     }
 }
