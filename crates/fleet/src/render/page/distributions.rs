@@ -33,6 +33,8 @@ const STEP: f64 = HEADING + BARS + FOOT;
 /// Height of the axis.
 const AXIS: f64 = 38.0;
 const BINS: usize = 60;
+/// Letters of a heading.
+const LETTERS: usize = 65;
 
 /// The horizontal axis of a chart: deficits.
 struct Span {
@@ -81,8 +83,8 @@ fn chart(evaluation: &FleetEvaluation, at: usize, kind: &Kind) -> ChartFigure {
             (axis(&span, bottom))
         }
     };
-    let caption = "Bars: number of nodes. Below them, ▲ slow and ○ inconclusive nodes, at most 60. The band is the least deficit that \
-                   counts, to both sides; nodes beyond the ends are at the ends.";
+    let caption = "At the right: the median, and the spread. Bars: number of nodes. Below them, ▲ slow and ○ inconclusive nodes, \
+                   at most 60. The band is the least deficit that counts, to both sides; nodes beyond the ends are at the ends.";
     ChartFigure { title, caption: caption.to_owned(), legend: Vec::new(), drawing }
 }
 
@@ -106,12 +108,13 @@ fn strip(figure: &KindFigure, marks: &[Mark], span: &Span, top: f64, least: f64)
     }
     let highest = counts.iter().copied().max().unwrap_or(0).max(1) as f64;
     let flagged = marks.iter().filter(|mark| matches!(mark.verdict, Verdict::Slow | Verdict::Inconclusive));
-    let median = short(&value(figure.median, &figure.unit), 14);
-    let words = format!("median {median}, spread {}", percent(figure.spread));
+    let median = short(&value(figure.median, &figure.unit), 20);
+    let words = format!("{median}, spread {}", percent(figure.spread));
+    let name = short(&figure_name(figure), LETTERS - words.chars().count());
     let (from, to) = (span.across(-least), span.across(least));
     html! {
-        text x=(LEFT) y=(at(top + 14.0)) class="small" { (short(&figure_name(figure), 28)) }
-        text x=(RIGHT) y=(at(top + 14.0)) text-anchor="end" class="small soft" { (short(&words, 37)) }
+        text x=(LEFT) y=(at(top + 14.0)) class="small" { (name) }
+        text x=(RIGHT) y=(at(top + 14.0)) text-anchor="end" class="small soft" { (words) }
         rect class="zone" x=(at(from)) y=(at(top + HEADING)) width=(at(to - from)) height=(at(BARS)) {}
         line class="equal" x1=(at(span.across(0.0))) x2=(at(span.across(0.0))) y1=(at(top + HEADING)) y2=(at(base)) {}
         g.s0 {
