@@ -7,6 +7,7 @@
 //! | interface | modules |
 //! |---|---|
 //! | tasks and their CPUs | `tasks`, `process_reader` (without allocating), `task_state` (files stay open), `affinity`, `pidfd`, `proc_events`, `process_times`, `targets`, `counters`, `clock` |
+//! | counters of the CPU and the kernel | `perf_event`, `task_counters` (of single threads) |
 //! | users | `users`: their names |
 //! | commands | `job` (runs one to its end), `child` (starts one that cannot outlive us), `helper_process` (runs one without our privileges) |
 //! | memory | `memory`, `available_memory`, `memory_policy`, `process_memory`, `memory_lock`, `tmpfs`, `allocator` |
@@ -51,6 +52,7 @@ pub mod memory;
 pub mod memory_lock;
 pub mod memory_policy;
 pub mod network_counters;
+pub mod perf_event;
 pub mod pidfd;
 pub mod proc_events;
 pub mod process_memory;
@@ -63,6 +65,7 @@ pub mod scheduling_class;
 pub mod scratch;
 pub mod sd_notify;
 pub mod targets;
+pub mod task_counters;
 pub mod task_state;
 pub mod tasks;
 pub mod tmpfs;

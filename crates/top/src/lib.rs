@@ -57,13 +57,15 @@ pub use details::{Pressure, ProcessDetails};
 pub use history::{History, HistoryLimits, Recorder, RecordingEnd, RecordingHead, Replay};
 pub use memory_tour::MemoryTour;
 pub use picture::{
-    BandwidthUse, CpuShares, CpuUse, GroupUse, InterruptUse, Migration, NodeUse, Picture, ProcessUse,
-    TaskUse, UnitUse, UserNames,
+    BandwidthUse, CountedUse, CpuShares, CpuUse, GroupUse, InterruptUse, Migration, NodeUse, Picture,
+    ProcessUse, TaskUse, UnitUse, UserNames,
 };
 pub use plans::{Plan, PlanReader, PlanState, Plans};
 pub use resources::{
     BandwidthSample, GroupParts, GroupSample, GuestSample, InterruptSample, LATENCY_CLASSES,
     LatencyHistogram, LatencySample, NodeSample, Wanted,
 };
-pub use sample::{CpuTimes, ProcessSample, Sample, SystemCounters, TaskId, TaskName, TaskSample};
+pub use sample::{
+    CountedSample, CpuTimes, ProcessSample, Sample, SystemCounters, TaskId, TaskName, TaskSample,
+};
 pub use sampler::{Sampler, SamplerOptions};

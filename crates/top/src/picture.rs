@@ -1,5 +1,6 @@
 //! What happened between two samples.
 
+mod counted;
 mod resources;
 mod unit_sums;
 mod users;
@@ -11,6 +12,7 @@ use crate::{
     sample::{CpuTimes, ProcessSample, Sample, TaskId, TaskName, TaskSample},
     units::{LEVELS, LevelUnits},
 };
+pub use counted::CountedUse;
 use manycore_topology::{CpuId, CpuSet, Level, Machine};
 pub use resources::{BandwidthUse, GroupUse, InterruptUse, NodeUse};
 use std::{cmp::Ordering, sync::Arc};
@@ -157,6 +159,8 @@ pub struct TaskUse {
     pub plan: Option<Plan>,
     /// Resident set of its process in KiB.
     pub resident_kib: u64,
+    /// What counters of the CPUs counted; absent unless it was counted in both samples, and enough of its time.
+    pub counted: Option<CountedUse>,
 }
 
 /// What one process did.
@@ -171,6 +175,8 @@ pub struct ProcessUse {
     pub run: Option<f64>,
     /// Number of its threads.
     pub threads: u32,
+    /// The sum over its threads that were counted; absent unless these used 90 % of its CPU time.
+    pub counted: Option<CountedUse>,
 }
 
 /// What happened between two samples. Tasks and processes that have ended are not in it.
@@ -215,6 +221,8 @@ pub struct Picture {
     pub details: Vec<(u32, ProcessDetails)>,
     /// Latencies of the interval; absent without BPF.
     pub latency: Option<LatencySample>,
+    /// Whether threads were counted by counters of the CPUs, as far as they used enough CPU time.
+    pub has_counters: bool,
 }
 
 /// A thread cannot run for more than this many intervals: reading a sample takes time, too.
@@ -239,12 +247,14 @@ impl Picture {
                 millidegrees: new.millidegrees,
             })
             .collect();
-        let tasks: Vec<TaskUse> = joined(&before.tasks, &now.tasks, |task| task.id)
+        let mut tasks: Vec<TaskUse> = joined(&before.tasks, &now.tasks, |task| task.id)
             .map(|(old, new)| task_use(&levels, old, new, interval_ns))
             .collect();
-        let processes = joined(&before.processes, &now.processes, |one| (one.pid, one.start))
-            .map(|(old, new)| process_use(old, new, seconds, cpus.len()))
-            .collect();
+        let mut processes: Vec<ProcessUse> =
+            joined(&before.processes, &now.processes, |one| (one.pid, one.start))
+                .map(|(old, new)| process_use(old, new, seconds, cpus.len()))
+                .collect();
+        counted::enter(before, now, seconds, &mut tasks, &mut processes);
         Some(Self {
             seconds,
             units: levels.iter().flat_map(|level| unit_sums::of(level, &cpus, &tasks)).collect(),
@@ -265,6 +275,7 @@ impl Picture {
             bandwidth: resources::bandwidth(before, now, seconds),
             details: now.details.clone(),
             latency: resources::latency(before, now),
+            has_counters: now.counted.is_some(),
         })
     }
 
@@ -334,6 +345,7 @@ fn task_use(
         allowed: new.allowed.clone(),
         plan: None,
         resident_kib: new.resident_kib,
+        counted: None,
     }
 }
 
@@ -349,7 +361,7 @@ fn process_use(old: Option<&ProcessSample>, new: &ProcessSample, seconds: f64, c
             run.filter(|&run| run <= f64::from(most) * MOST_INTERVALS as f64)
         }
     };
-    ProcessUse { pid: new.pid, start: new.start, run, threads: new.threads }
+    ProcessUse { pid: new.pid, start: new.start, run, threads: new.threads, counted: None }
 }
 
 /// Returns the distance of a migration; `None` if it is none.

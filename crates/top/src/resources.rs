@@ -35,6 +35,8 @@ pub struct Wanted {
     pub bandwidth: bool,
     /// Frequencies and temperatures of CPUs. Each reading of a frequency may interrupt its CPU.
     pub frequency: bool,
+    /// Counters of the CPUs, of up to 64 threads. They make context switches of these threads slower.
+    pub counters: bool,
     /// Processes of which details are read, ascending.
     pub details: Vec<u32>,
     /// Processes whose details have the memory by node, ascending: the kernel visits each page table of the process. Their
@@ -52,6 +54,7 @@ impl Wanted {
         self.guests |= other.guests;
         self.bandwidth |= other.bandwidth;
         self.frequency |= other.frequency;
+        self.counters |= other.counters;
         self.details = joined(&self.details, &other.details);
         self.memory_of = joined(&self.memory_of, &other.memory_of);
         self

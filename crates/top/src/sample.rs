@@ -4,7 +4,7 @@ use crate::{
     details::ProcessDetails,
     resources::{BandwidthSample, GroupSample, GuestSample, InterruptSample, LatencySample, NodeSample},
 };
-use manycore_linux::process_reader::ProcessName;
+use manycore_linux::{process_reader::ProcessName, task_counters::EventCounts};
 use manycore_text::names::printable;
 use manycore_topology::{CpuId, CpuSet};
 use std::sync::Arc;
@@ -76,6 +76,15 @@ pub struct TaskSample {
     pub migrations: Option<[u64; 4]>,
     /// Resident set of its process in KiB (`stat`, field 24, which the kernel updates in steps).
     pub resident_kib: u64,
+}
+
+/// Counters of the CPUs of one thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CountedSample {
+    /// The thread.
+    pub id: TaskId,
+    /// Cycles, instructions and cache misses since counting began. Those of user mode only if the kernel allows no more.
+    pub counts: EventCounts<3>,
 }
 
 /// The counters of one process.
@@ -165,4 +174,7 @@ pub struct Sample {
     pub details: Vec<(u32, ProcessDetails)>,
     /// Exact latencies; absent without BPF.
     pub latency: Option<LatencySample>,
+    /// Counters of the CPUs of the threads that use most CPU time, ascending; absent unless wanted, where there are none, and
+    /// in recordings.
+    pub counted: Option<Vec<CountedSample>>,
 }

@@ -1,6 +1,7 @@
 //! Reads samples from `/proc`.
 
 mod bandwidth;
+mod counted;
 mod groups;
 mod guests;
 mod interrupts;
@@ -18,6 +19,7 @@ use crate::{
     resources::Wanted,
     sample::{ProcessSample, Sample},
 };
+use counted::Counted;
 use manycore_linux::{
     child, clock,
     counters::{KernelCounters, ticks_per_second},
@@ -80,6 +82,7 @@ pub struct Sampler {
     pids: Vec<u32>,
     resources: Resources,
     search: WaitingSearch,
+    counted: Counted,
 }
 
 impl Sampler {
@@ -113,6 +116,7 @@ impl Sampler {
             pids: Vec::new(),
             resources: Resources::new(root)?,
             search: WaitingSearch::default(),
+            counted: Counted::new(counted::EVENTS),
         })
     }
 
@@ -146,6 +150,7 @@ impl Sampler {
         self.find_waiting(into.system.runnable);
         self.write(into);
         self.resources.read(into);
+        self.read_counters(into);
         Ok(())
     }
 
@@ -158,6 +163,15 @@ impl Sampler {
             .map_or_else(Default::default, |text| parse::system(text, &mut into.cpus));
         if let Some(text) = self.context.files.system("meminfo") {
             (into.system.memory_kib, into.system.available_kib) = parse::memory(text);
+        }
+    }
+
+    fn read_counters(&mut self, into: &mut Sample) {
+        if self.is_live && self.resources.wanted().counters {
+            self.counted.read(into.at_ns, &into.tasks, &mut into.counted);
+        } else {
+            self.counted.close();
+            into.counted = None;
         }
     }
 

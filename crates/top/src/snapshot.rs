@@ -76,6 +76,9 @@ pub struct TopSnapshot {
     pub time: String,
     /// Length of the interval in seconds.
     pub seconds: f64,
+    /// Whether processes and threads may have figures of counters: columns must be the same in all lines of a table.
+    #[serde(skip)]
+    pub has_counters: bool,
     /// Sums over the machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system: Option<SystemRow>,
@@ -227,6 +230,13 @@ pub struct TaskRow {
     pub plan: Option<PlanState>,
     /// Resident memory of its process in KiB.
     pub resident_kib: u64,
+    /// Instructions per cycle, by counters of the CPUs; of a process: of its threads that were counted, if these used 90 % of
+    /// its CPU time. Absent without counters, and in a recording.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ipc: Option<f64>,
+    /// Cache misses per second; absent as `ipc`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_misses_per_second: Option<f64>,
 }
 
 /// Migrations per second by the largest distance.

@@ -44,8 +44,8 @@ pub fn document(snapshot: &TopSnapshot, times: Times) -> Document {
         snapshot.system.as_ref().map(system),
         Some(units(&snapshot.units)),
         Some(cpus(&snapshot.cpus)),
-        Some(tasks("Processes", &snapshot.processes)),
-        Some(tasks("Threads", &snapshot.threads)),
+        Some(tasks("Processes", &snapshot.processes, snapshot.has_counters)),
+        Some(tasks("Threads", &snapshot.threads, snapshot.has_counters)),
         Some(interrupts(snapshot)),
         Some(nodes(&snapshot.nodes)),
         Some(groups(&snapshot.groups)),
@@ -134,17 +134,18 @@ fn cpus(rows: &[CpuRow]) -> Table {
     table.with_rows(rows.iter().map(row).collect())
 }
 
-fn tasks(title: &str, rows: &[TaskRow]) -> Table {
+fn tasks(title: &str, rows: &[TaskRow], has_counters: bool) -> Table {
     let are_threads = rows.iter().any(|row| row.tid.is_some());
     let second = if are_threads { "tid" } else { "threads" };
-    let figures = ["pid", second, "%cpu", "%wait", "cswch/s", "nvcswch/s", "migr/s", "rss"];
+    let mut figures = vec!["pid", second, "%cpu", "%wait", "cswch/s", "nvcswch/s", "migr/s", "rss"];
+    figures.extend(has_counters.then_some(["ipc", "miss/s"]).into_iter().flatten());
     let mut table = Table::numeric(title, ("command", Align::Left), &figures);
     table.head.extend(["user", "state", "cpu", "allowed", "plan"].map(|name| (name.to_owned(), Align::Left)));
     if rows.iter().any(|row| !row.migrations.are_exact && row.migrations.all() > 0.0) {
         table.notes.push("≥: differences of the last CPU between two samples; there may be more".to_owned());
     }
     let row = |row: &TaskRow| {
-        vec![
+        let mut cells = vec![
             row.name.clone(),
             row.pid.to_string(),
             row.tid.map_or(row.threads as u64, u64::from).to_string(),
@@ -154,12 +155,19 @@ fn tasks(title: &str, rows: &[TaskRow]) -> Table {
             optional(row.nvcswch_per_second, figure),
             migrations(&row.migrations),
             kib(row.resident_kib),
+        ];
+        if has_counters {
+            cells.push(optional(row.ipc, |ipc| format!("{ipc:.2}")));
+            cells.push(optional(row.cache_misses_per_second, figure));
+        }
+        cells.extend([
             or_dash(row.user.clone(), |user| user),
             row.state.to_string(),
             row.last_cpus.within(MOST_CPUS),
             or_dash(row.allowed.as_ref(), |cpus| cpus.within(MOST_CPUS)),
             or_dash(row.plan, |plan| plan.name().to_owned()),
-        ]
+        ]);
+        cells
     };
     table.with_rows(rows.iter().map(row).collect())
 }

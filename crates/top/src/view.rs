@@ -9,7 +9,7 @@
 //! | `map` | the machine as its topology, folded into some rows |
 //! | `metric` | the figure that the map shows of each CPU |
 //! | `table`, `tree` | sorting, scrolling and drawing of rows |
-//! | `task_rows` | threads or processes as rows |
+//! | `task_rows` | threads or processes as rows, and the texts of their cells |
 //! | `sheets` | nodes, interrupts, control groups, virtual machines, latencies |
 //! | `draw`, `head`, `foot`, `detail`, `help` | the screen |
 //! | `keys`, `mouse` | what the user does |
@@ -306,6 +306,7 @@ impl View {
             groups: if self.screen == ViewScreen::Groups { GroupParts::All } else { GroupParts::None },
             guests: self.screen == ViewScreen::Guests,
             frequency: is_map && matches!(self.values.metric, CpuMetric::Frequency | CpuMetric::Temperature),
+            counters: self.screen.has_tasks(),
             details: self.selected_process().into_iter().collect(),
             memory_of: self.selected_process().filter(|_| self.has_memory_by_node).into_iter().collect(),
         }

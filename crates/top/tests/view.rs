@@ -54,6 +54,26 @@ fn all_views() {
 }
 
 #[test]
+fn counters_of_the_cpus_have_columns_where_they_exist() {
+    let machine = pictures::server(2, 2);
+    let mut picture = pictures::picture(&machine, 200, 7);
+    pictures::add_counters(&mut picture);
+    let mut view = View::new(&machine, ViewOptions::default());
+    view.update(picture);
+    view.show(ViewScreen::Tasks);
+    insta::assert_snapshot!("counters_processes", screen(&mut view, 140, 20));
+    // The least important columns are left out first.
+    let narrow = screen(&mut view, 80, 20);
+    assert!(narrow.contains("CPU%") && !server_text().contains("IPC"), "{narrow}");
+    press(&mut view, "H");
+    insta::assert_snapshot!("counters_threads", screen(&mut view, 140, 12));
+}
+
+fn server_text() -> String {
+    screen(&mut server(), 400, 100)
+}
+
+#[test]
 fn exact_latencies_are_histograms() {
     let machine = pictures::server(0, 1);
     let mut picture = pictures::picture(&machine, 20, 1);

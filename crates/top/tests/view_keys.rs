@@ -16,7 +16,7 @@ use unicode_width::UnicodeWidthStr;
 #[test]
 fn only_what_is_shown_is_wanted() {
     let mut view = server();
-    assert_eq!(view.wanted(), Wanted::default());
+    assert_eq!(view.wanted(), Wanted { counters: true, ..Wanted::default() });
     key(&mut view, ViewKey::Down);
     let text = screen(&mut view, 100, 24);
     let pid: u32 = task_lines(&text)[0].split_whitespace().next().unwrap().parse().unwrap();
@@ -28,7 +28,7 @@ fn only_what_is_shown_is_wanted() {
     let wanted = view.wanted();
     assert!(wanted.nodes && wanted.bandwidth && wanted.memory_of.is_empty() && wanted.details.is_empty());
     press(&mut view, "4");
-    assert!(view.wanted().interrupts && !view.wanted().nodes);
+    assert!(view.wanted().interrupts && !view.wanted().nodes && !view.wanted().counters);
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Events on one CPU, and the ring buffer into which the kernel writes their records (`perf_event_open(2)`).
-#![allow(unsafe_code, reason = "bindings of a system call, and memory that the kernel writes")]
+#![allow(unsafe_code, reason = "a request to the kernel, and memory that it writes")]
 
 use super::{events::MemoryEvent, record::SAMPLE_TYPE};
+use manycore_linux::perf_event;
 use perf_event_open_sys::{
     self as sys,
     bindings::{self, perf_event_attr, perf_event_mmap_page},
@@ -11,7 +12,7 @@ use std::{
     ffi::c_void,
     io,
     mem::offset_of,
-    os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, OwnedFd},
     ptr::null_mut,
     sync::atomic::{AtomicU64, Ordering},
 };
@@ -35,10 +36,10 @@ impl Ring {
     /// Opens events that are enabled when process `pid` executes its program. The first event records tasks
     /// and mappings.
     pub fn open(pid: i32, cpu: i32, events: &[MemoryEvent]) -> io::Result<Self> {
-        let mut open: Vec<OwnedFd> = vec![perf_event(tracking(), pid, cpu, -1)?];
+        let mut open: Vec<OwnedFd> = vec![perf_event::open(tracking(), pid, cpu, -1)?];
         for event in events {
             let leader = open.last().filter(|_| event.in_group).map_or(-1, AsRawFd::as_raw_fd);
-            open.push(perf_event(attributes(event), pid, cpu, leader)?);
+            open.push(perf_event::open(attributes(event), pid, cpu, leader)?);
         }
         let flags = MapFlags::SHARED;
         // SAFETY: a new mapping at an address chosen by the kernel.
@@ -110,7 +111,6 @@ fn tracking() -> perf_event_attr {
 fn attributes(event: &MemoryEvent) -> perf_event_attr {
     let mut attributes = perf_event_attr {
         type_: event.kind,
-        size: size_of::<perf_event_attr>() as u32,
         config: event.config[0],
         sample_type: SAMPLE_TYPE,
         ..perf_event_attr::default()
@@ -127,19 +127,6 @@ fn attributes(event: &MemoryEvent) -> perf_event_attr {
     attributes.set_exclude_kernel(u64::from(event.user_only));
     attributes.set_exclude_hv(u64::from(event.user_only));
     attributes
-}
-
-fn perf_event(mut attributes: perf_event_attr, pid: i32, cpu: i32, leader: i32) -> io::Result<OwnedFd> {
-    let flags = bindings::PERF_FLAG_FD_CLOEXEC.into();
-    // SAFETY: the kernel reads and writes the structure, which contains its own size.
-    let result = unsafe { sys::perf_event_open(&raw mut attributes, pid, cpu, leader, flags) };
-    match result {
-        0.. => {
-            // SAFETY: the descriptor is new and owned by nothing else.
-            Ok(unsafe { OwnedFd::from_raw_fd(result) })
-        }
-        _ => Err(io::Error::last_os_error()),
-    }
 }
 
 #[cfg(test)]

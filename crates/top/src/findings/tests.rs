@@ -34,6 +34,7 @@ pub(crate) fn task(tid: u32, cpu: CpuId, run: f64, wait: f64, allowed: &str) -> 
         allowed: Some(Arc::new(allowed.parse().unwrap())),
         plan: None,
         resident_kib: 0,
+        counted: None,
     }
 }
 

@@ -30,6 +30,7 @@ impl TopSnapshot {
             schema: TOP_SCHEMA.to_owned(),
             time: humantime::format_rfc3339_millis(time).to_string(),
             seconds: picture.seconds,
+            has_counters: picture.has_counters,
             system: has(Part::System).then(|| system(picture)),
             units: if has(Part::Units) { units(picture) } else { Vec::new() },
             cpus: if has(Part::Cpus) { cpus(picture) } else { Vec::new() },

@@ -6,17 +6,17 @@ use super::{
 };
 use crate::{
     page::EndedProcess,
-    picture::{Migration, Picture, TaskUse, user_name},
+    picture::{CountedUse, Migration, Picture, TaskUse, user_name},
     plans::PlanState,
 };
 use manycore_topology::CpuSet;
 
 /// Returns the threads in the order that is asked for.
 pub(super) fn threads(picture: &Picture, options: &SnapshotOptions) -> Vec<TaskRow> {
-    let rows = picture
-        .tasks
-        .iter()
-        .map(|task| TaskRow { tid: Some(task.id.tid), ..row(std::slice::from_ref(task), None, picture) });
+    let rows = picture.tasks.iter().map(|task| {
+        let totals = (None, task.counted);
+        TaskRow { tid: Some(task.id.tid), ..row(std::slice::from_ref(task), totals, picture) }
+    });
     largest(rows.collect(), options)
 }
 
@@ -25,14 +25,15 @@ pub(super) fn processes(picture: &Picture, options: &SnapshotOptions) -> Vec<Tas
     let rows = picture.tasks.chunk_by(|a, b| a.id.pid == b.id.pid).map(|tasks| {
         let pid = tasks[0].id.pid;
         let process = picture.processes.binary_search_by_key(&pid, |process| process.pid).ok();
-        row(tasks, process.and_then(|at| picture.processes[at].run), picture)
+        let totals = process.map(|at| &picture.processes[at]).map(|one| (one.run, one.counted));
+        row(tasks, totals.unwrap_or_default(), picture)
     });
     largest(rows.collect(), options)
 }
 
-/// Sums threads of one process. Their number is at least one. `run` is the CPU time of the process, threads that have ended
-/// included.
-fn row(tasks: &[TaskUse], run: Option<f64>, picture: &Picture) -> TaskRow {
+/// Sums threads of one process. Their number is at least one. Known beside them are the CPU time of the process, threads that
+/// have ended included, and the figures of counters.
+fn row(tasks: &[TaskUse], (run, counted): (Option<f64>, Option<CountedUse>), picture: &Picture) -> TaskRow {
     let (seconds, users) = (picture.seconds, &picture.users);
     let first = tasks.iter().find(|task| task.id.tid == task.id.pid).unwrap_or(&tasks[0]);
     let sum = |of: fn(&TaskUse) -> Option<f64>| tasks.iter().filter_map(of).reduce(|sum, one| sum + one);
@@ -54,6 +55,8 @@ fn row(tasks: &[TaskUse], run: Option<f64>, picture: &Picture) -> TaskRow {
         allowed: allowed.map(|sets| sets.into_iter().fold(CpuSet::default(), |all, set| all.union(set))),
         plan: PlanState::of(tasks),
         resident_kib: first.resident_kib,
+        ipc: counted.as_ref().and_then(CountedUse::ipc).map(rounded),
+        cache_misses_per_second: counted.map(|one| rounded(one.misses)),
     }
 }
 
@@ -77,6 +80,8 @@ pub(super) fn ended(process: &EndedProcess, seconds: f64) -> TaskRow {
         allowed: None,
         plan: None,
         resident_kib: 0,
+        ipc: None,
+        cache_misses_per_second: None,
     }
 }
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    picture::Picture,
+    picture::{CountedUse, Picture},
     sample::{CpuTimes, Sample, SystemCounters, TaskId, TaskName, TaskSample},
     text::{self, Times},
 };
@@ -96,6 +96,24 @@ fn the_tables_match_their_snapshot() {
     insta::assert_snapshot!("narrow", text(80, Times::Heading));
     insta::assert_snapshot!("wide", text(140, Times::Clock));
     insta::assert_snapshot!("csv", text::document(&snapshot, Times::Full).csv());
+}
+
+#[test]
+fn counters_of_the_cpus_have_columns_where_they_exist() {
+    let parts = vec![Part::Processes, Part::Threads];
+    let options = SnapshotOptions { parts, ..options(Order::Cpu) };
+    let mut picture = picture();
+    let json = |picture: &Picture| serde_json::to_string(&TopSnapshot::new(picture, &[], &options)).unwrap();
+    assert!(!json(&picture).contains("ipc") && !json(&picture).contains("counters"));
+    // The columns are there in each interval, also in one without figures.
+    picture.has_counters = true;
+    let csv =
+        |picture: &Picture| text::document(&TopSnapshot::new(picture, &[], &options), Times::Full).csv();
+    assert_eq!(csv(&picture).matches("rss,ipc,miss/s,user").count(), 2);
+    let counted = CountedUse { cycles: 2e9, instructions: 3e9, misses: 1234.5 };
+    (picture.tasks[0].counted, picture.tasks[1].counted) = (Some(counted), Some(CountedUse::default()));
+    insta::assert_snapshot!("counted", csv(&picture));
+    assert_eq!(json(&picture).matches("\"ipc\":1.5,\"cache_misses_per_second\":1234.5}").count(), 1);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::{View, pen::Pen};
 use unicode_width::UnicodeWidthStr;
 
 /// Keys and what they do. A line without a key is a heading.
-const HELP: [(&str, &str); 46] = [
+const HELP: [(&str, &str); 47] = [
     ("", "Views"),
     (
         "1 to 8, Tab, Shift-Tab",
@@ -44,6 +44,7 @@ const HELP: [(&str, &str); 46] = [
     ("CPU; CLUSTER, LLC or NODE", "where it ran last"),
     ("MIGR/s", "migrations per second; with >= the lower bound that /proc shows"),
     ("IN-CL, X-CL, X-LLC, X-NODE", "the same within a cluster, across clusters, last-level caches, nodes"),
+    ("IPC; MISS/s", "instructions per cycle; cache misses per second: where the CPUs have counters"),
     ("SWITCH/s, VOL/s, INVOL/s", "context switches: all, because it blocked, because it was displaced"),
     ("MEMORY", "resident set of the process"),
     ("ALLOWED", "CPUs that it may use"),

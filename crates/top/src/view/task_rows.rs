@@ -1,17 +1,14 @@
 //! Threads, or processes with the sums of their threads, as rows of a table.
 
-use super::{
-    map::levels::MapLevels,
-    metric::count,
-    table::{Column, SortKey, TableRows},
-};
+mod cells;
+
+use super::{map::levels::MapLevels, table::Column};
 use crate::{
-    picture::{Migration, Picture, ProcessUse, TaskUse, UserNames, user_name},
+    picture::{CountedUse, Migration, Picture, ProcessUse, TaskUse, UserNames, user_name},
     plans::{Plan, PlanState},
     sample::TaskName,
     units::Distances,
 };
-use manycore_text::units;
 use manycore_topology::{CpuId, CpuSet, Level};
 use std::sync::Arc;
 
@@ -39,6 +36,7 @@ pub(super) struct TaskRow {
     pub plan: Option<PlanState>,
     pub resident_kib: u64,
     pub threads: u32,
+    pub counted: Option<CountedUse>,
 }
 
 /// What is in the table.
@@ -62,6 +60,7 @@ pub(super) struct TaskRows {
     pub rows: Vec<TaskRow>,
     /// Whether any of them was placed.
     has_plans: bool,
+    has_counters: bool,
     users: Arc<UserNames>,
     unit_numbers: Vec<Option<u32>>,
 }
@@ -81,6 +80,8 @@ pub(super) enum ColumnKind {
     Migrations,
     /// Migrations of one kind.
     Kind(usize),
+    Ipc,
+    Misses,
     Switches,
     Voluntary,
     Involuntary,
@@ -114,6 +115,7 @@ impl TaskRows {
         }
         let mut built = Self { rows, users: Arc::clone(&picture.users), ..Self::default() };
         built.has_plans = built.rows.iter().any(|row| row.plan > Some(PlanState::None));
+        built.has_counters = picture.has_counters;
         let distances = Distances::of(picture);
         for row in &mut built.rows {
             row.migrations = distances.merge(row.migrations);
@@ -127,7 +129,7 @@ impl TaskRows {
         use ColumnKind as Kind;
         let unit = levels.shared();
         let unit_name = unit.map_or("", |level| level.name()).to_uppercase();
-        let has_plans = self.has_plans;
+        let (has_plans, has_counters) = (self.has_plans, self.has_counters);
         let mut add = |kind, column| {
             self.kinds.push(kind);
             self.columns.push(column);
@@ -154,6 +156,10 @@ impl TaskRows {
             let title = format!("{before}-{}/s", short(level));
             // Those over larger distances matter more; those within a cluster are the rest of all.
             add(Kind::Kind(at), Column::figure(&title, title.len().max(8) as u16, 14 - at as u8));
+        }
+        if has_counters {
+            add(Kind::Ipc, Column::figure("IPC", 5, 5));
+            add(Kind::Misses, Column::figure("MISS/s", 6, 6));
         }
         add(Kind::Switches, Column::figure("SWITCH/s", 8, 15));
         add(Kind::Voluntary, Column::figure("VOL/s", 6, 8));
@@ -212,6 +218,7 @@ fn add_processes(rows: &mut [TaskRow], processes: &[ProcessUse], is_whole: bool)
         if is_whole {
             row.threads = processes[at].threads;
             row.run = processes[at].run.unwrap_or(row.run);
+            row.counted = processes[at].counted;
         }
     }
 }
@@ -237,6 +244,7 @@ impl TaskRow {
             plan: task.plan.as_ref().map(Plan::state),
             resident_kib: task.resident_kib,
             threads: 1,
+            counted: task.counted,
         }
     }
 
@@ -260,6 +268,8 @@ impl TaskRow {
         }
         self.plan = self.plan.max(task.plan.as_ref().map(Plan::state));
         self.threads += 1;
+        // Only sums over whole processes are known to be of most of their time.
+        self.counted = None;
     }
 
     /// Returns all context switches per second.
@@ -302,111 +312,4 @@ fn migrations(task: &TaskUse, seconds: f64) -> ([f64; 4], bool) {
         bound[at] = 1.0 / seconds;
     }
     (bound, false)
-}
-
-fn bounded(rate: f64, is_exact: bool) -> String {
-    match () {
-        () if rate == 0.0 => "0".to_owned(),
-        () if is_exact => small(rate),
-        () => format!("≥{}", small(rate)),
-    }
-}
-
-/// Formats a rate with one decimal if it is small.
-pub(super) fn small(rate: f64) -> String {
-    if rate < 9.95 && rate > 0.0 { format!("{rate:.1}") } else { count(rate) }
-}
-
-fn percent(share: f64) -> String {
-    if share < 9.995 { format!("{:.1}", share * 100.0) } else { format!("{:.0}", share * 100.0) }
-}
-
-/// Most tasks are not placed: a word for them would only distract.
-fn plan_word(plan: PlanState) -> &'static str {
-    if plan == PlanState::None { "-" } else { plan.name() }
-}
-
-impl TableRows for TaskRows {
-    fn columns(&self) -> &[Column] {
-        &self.columns
-    }
-
-    fn count(&self) -> usize {
-        self.rows.len()
-    }
-
-    fn cell(&self, row: usize, column: usize) -> String {
-        let row = &self.rows[row];
-        let optional = |value: Option<f64>, show: fn(f64) -> String| value.map_or("-".to_owned(), show);
-        match self.kinds[column] {
-            ColumnKind::Pid => row.pid.to_string(),
-            ColumnKind::Tid => row.tid.to_string(),
-            ColumnKind::Name => row.name.printable(),
-            ColumnKind::User => self.user(row),
-            ColumnKind::State => row.state.to_string(),
-            ColumnKind::Run => percent(row.run),
-            ColumnKind::Wait => optional(row.wait, percent),
-            ColumnKind::Cpu => row.cpu.to_string(),
-            ColumnKind::Unit => {
-                let number = self.unit_numbers.get(row.cpu as usize).copied().flatten();
-                number.map_or("-".to_owned(), |number| number.to_string())
-            }
-            ColumnKind::Migrations => bounded(row.migrations.iter().sum(), row.is_exact),
-            ColumnKind::Kind(at) => bounded(row.migrations[at], row.is_exact),
-            ColumnKind::Switches => optional(row.switches(), small),
-            ColumnKind::Voluntary => optional(row.voluntary, small),
-            ColumnKind::Involuntary => optional(row.involuntary, small),
-            ColumnKind::Resident => units::bytes(row.resident_kib << 10),
-            ColumnKind::Threads => row.threads.to_string(),
-            ColumnKind::Allowed => row.allowed.as_ref().map_or("-".to_owned(), |set| set.within(24)),
-            ColumnKind::Plan => row.plan.map_or("-", plan_word).to_owned(),
-        }
-    }
-
-    fn key(&self, row: usize, column: usize) -> SortKey {
-        let row = &self.rows[row];
-        match self.kinds[column] {
-            ColumnKind::Pid => SortKey::Number(f64::from(row.pid)),
-            ColumnKind::Tid => SortKey::Number(f64::from(row.tid)),
-            ColumnKind::Name => SortKey::Text(row.name.printable().to_lowercase()),
-            ColumnKind::User => SortKey::Text(self.user(row)),
-            ColumnKind::State => SortKey::Text(row.state.to_string()),
-            ColumnKind::Run => SortKey::Number(row.run),
-            ColumnKind::Wait => SortKey::number(row.wait),
-            ColumnKind::Cpu => SortKey::Number(f64::from(row.cpu)),
-            ColumnKind::Unit => {
-                let number = self.unit_numbers.get(row.cpu as usize).copied().flatten();
-                SortKey::number(number.map(f64::from))
-            }
-            ColumnKind::Migrations => SortKey::Number(row.migrations.iter().sum()),
-            ColumnKind::Kind(at) => SortKey::Number(row.migrations[at]),
-            ColumnKind::Switches => SortKey::number(row.switches()),
-            ColumnKind::Voluntary => SortKey::number(row.voluntary),
-            ColumnKind::Involuntary => SortKey::number(row.involuntary),
-            ColumnKind::Resident => SortKey::Number(row.resident_kib as f64),
-            ColumnKind::Threads => SortKey::Number(f64::from(row.threads)),
-            ColumnKind::Allowed => SortKey::number(row.allowed.as_ref().map(|set| set.len() as f64)),
-            ColumnKind::Plan => SortKey::number(row.plan.map(|plan| f64::from(plan as u8))),
-        }
-    }
-
-    fn heat(&self, row: usize, column: usize) -> Option<f64> {
-        let row = &self.rows[row];
-        match self.kinds[column] {
-            ColumnKind::Run => Some(row.run.min(1.0)),
-            ColumnKind::Wait => row.wait.map(|wait| (wait * 2.0).min(1.0)),
-            ColumnKind::Migrations => Some((row.migrations.iter().sum::<f64>() / 20.0).min(1.0)),
-            ColumnKind::Kind(3) => Some((row.migrations[3] / 5.0).min(1.0)),
-            ColumnKind::Involuntary => row.involuntary.map(|rate| (rate / 500.0).min(1.0)),
-            ColumnKind::Plan => (row.plan == Some(PlanState::Broken)).then_some(1.0),
-            _ => None,
-        }
-    }
-
-    fn has(&self, row: usize, text: &str) -> bool {
-        let row = &self.rows[row];
-        row.name.printable().to_lowercase().contains(text)
-            || text.parse() == Ok(row.pid)
-            || text.parse() == Ok(row.tid)
-    }
 }

@@ -2,9 +2,9 @@
 #![allow(dead_code, reason = "each user needs some of it")]
 
 use manycore_top::{
-    CpuShares, CpuUse, GroupSample, GroupUse, GuestSample, InterruptUse, LATENCY_CLASSES, LatencyHistogram,
-    LatencySample, Migration, NodeSample, NodeUse, Picture, Plan, ProcessDetails, ProcessUse, TaskId,
-    TaskName, TaskUse, UnitUse,
+    CountedUse, CpuShares, CpuUse, GroupSample, GroupUse, GuestSample, InterruptUse, LATENCY_CLASSES,
+    LatencyHistogram, LatencySample, Migration, NodeSample, NodeUse, Picture, Plan, ProcessDetails,
+    ProcessUse, TaskId, TaskName, TaskUse, UnitUse,
 };
 use manycore_topology::{
     CpuSet, Level, Machine, SysTree, read,
@@ -88,7 +88,7 @@ pub fn picture(machine: &Machine, tasks: usize, seed: u64) -> Picture {
             (0..threads as u32).map(|at| task(pid, pid + at, parent, name, &cpus, &all, &mut numbers)),
         );
         let run = list[first..].iter().map(|task: &TaskUse| task.run).sum();
-        processes.push(ProcessUse { pid, start: 7, run: Some(run), threads: threads as u32 });
+        processes.push(ProcessUse { pid, start: 7, run: Some(run), threads: threads as u32, counted: None });
     }
     let mut picture = Picture {
         seconds: 1.0,
@@ -170,6 +170,7 @@ fn task(
         allowed: Some(Arc::clone(all)),
         plan: Some(plan_of(pid, all)),
         resident_kib: 1000 + numbers.below(4_000_000) as u64,
+        counted: None,
     }
 }
 
@@ -247,6 +248,21 @@ pub fn add_resources(picture: &mut Picture, machine: &Machine) {
         let vcpus = picture.tasks.iter().filter(|task| task.id.pid == first.id.pid);
         let vcpus = vcpus.enumerate().map(|(at, task)| (at as u32, task.id.tid)).collect();
         picture.guests.push(GuestSample { name: "web1".into(), pid: first.id.pid, vcpus });
+    }
+}
+
+/// Adds what counters of the CPUs counted: of threads that ran, and of every other process.
+pub fn add_counters(picture: &mut Picture) {
+    picture.has_counters = true;
+    let mut numbers = Numbers(9);
+    for task in picture.tasks.iter_mut().filter(|task| task.run > 0.0) {
+        let cycles = task.run * 3e9;
+        let instructions = cycles * (0.2 + 3.0 * numbers.share());
+        let misses = (instructions * numbers.share() / 1000.0).round();
+        task.counted = Some(CountedUse { cycles, instructions, misses });
+    }
+    for process in picture.processes.iter_mut().step_by(2) {
+        process.counted = picture.tasks.iter().find(|task| task.id.pid == process.pid).unwrap().counted;
     }
 }
 

@@ -55,6 +55,7 @@ fn wanted(parts: &[TopPart]) -> Wanted {
             () => GroupParts::None,
         },
         frequency: any(&[TopPart::Cpus]),
+        counters: any(&[TopPart::Processes, TopPart::Threads]),
         ..Wanted::default()
     }
 }

@@ -158,6 +158,7 @@ impl State {
             more_rows::latency(entry, self.histograms.entries(), self.clusters.entries(), texts)
         };
         into.latency = latency.map(read).transpose()?;
+        into.counted = None;
         Ok(())
     }
 }
