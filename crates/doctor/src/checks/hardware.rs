@@ -56,13 +56,14 @@ fn frequency(facts: &Facts) -> Check {
 }
 
 fn counters(facts: &Facts) -> Check {
+    let used_by = ["top"];
     let found = facts.hardware.pmus.join(", ");
     if !found.is_empty() {
-        return MAKER.available("hardware counters", &[], found);
+        return MAKER.available("hardware counters", &used_by, found);
     }
-    MAKER.available("hardware counters", &[], "no unit of the CPU cores").lacking(
+    MAKER.available("hardware counters", &used_by, "no unit of the CPU cores").lacking(
         State::Absent,
-        super::UNUSED,
+        "top has no columns for instructions per cycle and cache misses",
         not_here(
             facts,
             "without performance counters; its host can provide them (KVM: <pmu state='on'/>)",

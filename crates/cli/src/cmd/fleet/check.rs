@@ -12,6 +12,8 @@ use manycore_linux::child;
 use manycore_text::names::printable;
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     time::{Duration, Instant},
 };
@@ -31,29 +33,7 @@ pub fn run(args: &FleetCheck) -> Outcome {
     let baseline = baseline(&args.baseline)?;
     signals::catch_interrupts()?;
     let folder = tempfile::tempdir().map_err(Failure::missing)?;
-    let program = std::env::current_exe().map_err(Failure::missing)?;
-    let mut command = Command::new(program);
-    command.args(["eval", "--quiet", "--out"]).arg(folder.path());
-    command
-        .arg(format!("--only={}", args.only.join(",")))
-        .arg(format!("--budget={}s", args.budget.as_secs_f64()));
-    command.stdin(Stdio::null()).stdout(Stdio::null());
-    let most = args.budget * MOST_BUDGETS;
-    let ending = ended(&mut child::spawn_terminated(&mut command).map_err(Failure::missing)?, most)?;
-    if interrupt::requested() {
-        return Err(Failure::Interrupted("interrupted: this node was not judged".to_owned()));
-    }
-    let record = folder.path().join(crate::folder::RECORD);
-    match ending {
-        Ending::ByItself(status) if !status.success() => {
-            return Err(Failure::Measured(format!("the measurement failed: {status}")));
-        }
-        Ending::Late if !record.exists() => {
-            return Err(Failure::Measured(format!("no figure was measured in {} s", most.as_secs())));
-        }
-        Ending::ByItself(_) | Ending::Late => {}
-    }
-    let record = load::record(&record)?;
+    let record = load::record(&measured(args, folder.path())?)?;
     let host = record.machine.system.hostname.as_deref().map_or_else(|| "this node".to_owned(), printable);
     let others: f64 = record.busiest_others.iter().map(|process| process.cpus).sum();
     if others > BUSY {
@@ -69,11 +49,44 @@ pub fn run(args: &FleetCheck) -> Outcome {
         Verdict::Inconclusive => format!("{host}: inconclusive: its figures scatter too much"),
         Verdict::Typical | Verdict::Fast => format!("{host}: not slow"),
         Verdict::NotJudged => {
-            format!("{host}: not judged: {} has no nodes of its kind", args.baseline.display())
+            format!(
+                "{host}: not judged: {} has no nodes of its kind with these figures",
+                args.baseline.display()
+            )
         }
     };
     output::print(&format!("{line}\n"))?;
     end(&evaluation)
+}
+
+/// Measures this node with files in `folder`, and returns the record.
+fn measured(args: &FleetCheck, folder: &Path) -> Outcome<PathBuf> {
+    let program = std::env::current_exe().map_err(Failure::missing)?;
+    let (out, messages) = (folder.join("out"), folder.join("messages"));
+    let mut command = Command::new(program);
+    command.args(["eval", "--quiet", "--out"]).arg(&out);
+    command
+        .arg(format!("--only={}", args.only.join(",")))
+        .arg(format!("--budget={}s", args.budget.as_secs_f64()));
+    let file = File::create(&messages).map_err(Failure::missing)?;
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
+    let most = args.budget * MOST_BUDGETS;
+    let ending = ended(&mut child::spawn_terminated(&mut command).map_err(Failure::missing)?, most)?;
+    if interrupt::requested() {
+        return Err(Failure::Interrupted("interrupted: this node was not judged".to_owned()));
+    }
+    let record = out.join(crate::folder::RECORD);
+    match ending {
+        Ending::ByItself(status) if !status.success() => {
+            let said = fs::read_to_string(&messages).unwrap_or_default();
+            let last = printable(said.lines().last().unwrap_or_default());
+            Err(Failure::Measured(format!("the measurement failed ({status}): {last}")))
+        }
+        Ending::Late if !record.exists() => {
+            Err(Failure::Measured(format!("no figure was measured in {} s", most.as_secs())))
+        }
+        Ending::ByItself(_) | Ending::Late => Ok(record),
+    }
 }
 
 /// How the measurement ended.
