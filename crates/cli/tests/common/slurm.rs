@@ -1,6 +1,8 @@
 //! A Slurm cluster for a test.
 
 use super::{sh, text};
+use manycore_linux::tasks;
+use rustix::process::{Pid, Signal, kill_process};
 use std::{
     collections::BTreeMap,
     fs,
@@ -23,6 +25,15 @@ impl Drop for Cluster {
         for daemon in self.daemons.iter_mut().chain(self.nodes.values_mut()) {
             let _ = daemon.kill();
             let _ = daemon.wait();
+        }
+        // The steps of jobs outlive a daemon that is killed, in its directory.
+        let is_own = |pid: &u32| {
+            let [name, folder] = ["comm", "cwd"].map(|file| format!("/proc/{pid}/{file}"));
+            let is_step = fs::read_to_string(name).is_ok_and(|name| name.starts_with("slurmstepd"));
+            is_step && fs::read_link(folder).is_ok_and(|folder| folder == self.folder.path())
+        };
+        for pid in tasks::all().into_iter().filter(is_own) {
+            let _ = kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL);
         }
     }
 }

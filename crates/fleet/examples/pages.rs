@@ -1,6 +1,6 @@
 //! Writes what is shown of an invented fleet.
 //!
-//!   cargo run --release -p manycore-fleet --example fleet_page -- NODES|hostile|too-few [html|text|csv|drain|prometheus]
+//!   cargo run --release -p manycore-fleet --example pages -- NODES|hostile|too-few [html|text|csv|drain|prometheus]
 #![allow(clippy::unwrap_used, reason = "an example may stop anywhere")]
 
 #[path = "../tests/invented/mod.rs"]
