@@ -123,7 +123,6 @@ fn a_noisy_node_of_few_is_not_slow() {
     for nodes in [4, 6] {
         let plan = FleetPlan { nodes, noisy: 0.25, ..FleetPlan::default() };
         let outcome = mean_outcome(&plan, 400);
-        println!("{nodes}: {outcome:?}");
         assert!(outcome.false_nodes <= 0.05, "{nodes} nodes: {outcome:?}");
     }
 }
