@@ -177,7 +177,7 @@ fn records_of_hosts_come_back_by_ssh_and_a_second_run_measures_what_is_left() {
 fn equal_outputs_are_printed_once() {
     let Some(fleet) = Fleet::ssh("n1\nn2") else { return };
     let (printed, _) = fleet.run(0, &["run", "--", "topo", "--format", "json"]);
-    assert!(printed.starts_with("2 HOSTS: N[1-2]"), "{printed}");
+    assert!(printed.starts_with("2 hosts: n[1-2]"), "{printed}");
     assert_eq!(printed.matches("manycore/machine/1").count(), 1);
     let (printed, _) = fleet.run(0, &["topo"]);
     assert!(printed.contains("2 hosts have the same hardware"), "{printed}");

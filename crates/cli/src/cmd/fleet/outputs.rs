@@ -25,7 +25,7 @@ pub fn run(args: &FleetRunArgs, terminal: Terminal) -> Outcome {
     for group in same_outputs(outputs.collect()) {
         let mut document = Document::new();
         let code = if group.code == 0 { String::new() } else { format!(", exit code {}", group.code) };
-        document.heading(format!("{}{code}", hosts_in_words(&group.hosts)));
+        document.strong(format!("{}{code}", hosts_in_words(&group.hosts)));
         output::document(&document, terminal)?;
         output::print(&format!("{}\n", String::from_utf8_lossy(&group.output).trim_end()))?;
     }

@@ -32,14 +32,14 @@ pub fn run(args: &FleetTopo, terminal: Terminal) -> Outcome {
     let (differences, left_out) = differences(&machines, &OWN);
     let mut document = Document::new();
     if let Some((host, value)) = machines.first() {
-        document.heading(format!("{}, of {}", printable(host), counted(machines.len(), "host")));
+        document.strong(format!("{}, of {}", printable(host), counted(machines.len(), "host")));
         let machine: Machine = serde_json::from_value(value.clone())
             .map_err(|error| Failure::missing(format!("{}: {error}", printable(host))))?;
         document.append(manycore_topo::text::render(&machine));
     }
-    if differences.is_empty() {
+    if differences.is_empty() && machines.len() > 1 {
         document.paragraph(format!("{} have the same hardware.", counted(machines.len(), "host")));
-    } else {
+    } else if !differences.is_empty() {
         let mut table = Table::new("what differs", &[("property", Left), ("value", Left), ("hosts", Left)]);
         for difference in &differences {
             for (index, (value, hosts)) in difference.values.iter().enumerate() {
