@@ -182,7 +182,7 @@ fn equal_outputs_are_printed_once() {
     let (printed, _) = fleet.run(0, &["topo"]);
     assert!(printed.contains("2 hosts have the same hardware"), "{printed}");
     let (printed, said) = fleet.run(1, &["run", "--out", "kept", "--", "report", "no-such"]);
-    assert!(printed.contains("EXIT CODE 2") && said.contains("2 hosts of 2 failed"), "{printed}{said}");
+    assert!(printed.contains("exit code 2") && said.contains("2 hosts of 2 failed"), "{printed}{said}");
     assert!(fleet.hosts("kept")["n1"]["why"].as_str().unwrap().contains("no-such"));
     let (printed, _) = fleet.run(0, &["audit", "--quiet"]);
     assert!(printed.contains("of 2 hosts have no finding"), "{printed}");
