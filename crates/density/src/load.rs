@@ -26,9 +26,9 @@ const CLIENT_LIMIT: f64 = 0.95;
 /// Mean time in ms by which a generator may send its requests too late. Its instance gets another load than the others
 /// otherwise.
 const MOST_LATE_MS: f64 = 10.0;
-/// Share of the requests of a slice that may be without a reply when it ends. If there are more, the instance serves less than
+/// Share of the requests of a slice that may wait for a connection when it ends. If there are more, the instance serves less than
 /// the rate, and its latency is the age of a queue that grows.
-const MOST_UNANSWERED: f64 = 0.1;
+const MOST_QUEUED: f64 = 0.1;
 
 /// How instances are loaded.
 #[derive(Clone, Debug)]
@@ -108,7 +108,9 @@ impl LoadOutcome {
         self.client_cpus.is_some_and(|cpus| cpus > CLIENT_LIMIT) && self.own_share.is_some()
     }
 
-    fn new(result: &LoadResult, times: SliceTimes, figure: LatencyFigure) -> Self {
+    fn new(result: &LoadResult, times: SliceTimes, figure: LatencyFigure, connections: usize) -> Self {
+        // Those that are being served are no queue.
+        let queue = result.unanswered.saturating_sub(connections as u64);
         let ns = match figure {
             LatencyFigure::Mean => result.latency.mean(),
             LatencyFigure::Quantile(q) => result.latency_ns(q) as f64,
@@ -122,7 +124,7 @@ impl LoadOutcome {
             own_share: Some(result.own_share()),
             client_cpus: Some(result.cpu.as_secs_f64() / (times.settle + times.length).as_secs_f64()),
             is_behind: result.own.mean() / MS > MOST_LATE_MS,
-            is_overloaded: result.unanswered as f64 > MOST_UNANSWERED * result.intended as f64,
+            is_overloaded: queue as f64 > MOST_QUEUED * result.intended as f64,
         }
     }
 }
@@ -197,7 +199,8 @@ impl InstanceLoad {
                 };
                 let requests: Vec<LoadRequest> = servers.iter().enumerate().map(request).collect();
                 let results = generate(hosts, requests, cpus, edge)?;
-                Ok(results.iter().map(|result| LoadOutcome::new(result, times, figure)).collect())
+                let outcome = |result| LoadOutcome::new(result, times, figure, *connections);
+                Ok(results.iter().map(outcome).collect())
             }
             Self::Clients(load) => clients::run(load, servers, figure, cpus, edge),
         }

@@ -79,6 +79,10 @@ pub struct KindFigure {
     pub spread: f64,
     /// The median standard error of a node, as a share.
     pub node_error: f64,
+    /// Factor by which standard errors of nodes were reduced to that, because values scatter less than samples say: at most 1. 0
+    /// counts as 1.
+    #[serde(default)]
+    pub error_factor: f64,
     /// The deficit from which a node with that error is called slow, as a share. `None` where no deficit would be.
     pub detectable: Option<f64>,
 }

@@ -268,6 +268,7 @@ fn model(mut figures: Vec<Placed>, error: f64) -> Option<FigureModel> {
     model.figure.median = if model.figure.higher_is_better { (-centre).exp() } else { centre.exp() };
     model.figure.spread = model.spread.tau;
     model.figure.node_error = model.spread.shrink * error;
+    model.figure.error_factor = model.spread.shrink;
     Some(model)
 }
 
@@ -277,11 +278,13 @@ pub(crate) fn stored(figure: &KindFigure) -> Option<FigureModel> {
     let is_usable =
         figure.median > 0.0 && usable(figure.median) && usable(figure.spread) && usable(figure.node_error);
     is_usable.then(|| {
-        let error = figure.node_error.max(LEAST_ERROR);
+        let factor = figure.error_factor;
+        let shrink = if factor > 0.0 && factor < 1.0 { factor } else { 1.0 };
+        let error = (figure.node_error / shrink).max(LEAST_ERROR);
         let mut model = FigureModel {
             figure: figure.clone(),
             work: figure.work.clone(),
-            spread: Spread { tau: figure.spread, shrink: 1.0, ..Spread::default() },
+            spread: Spread { tau: figure.spread, shrink, ..Spread::default() },
             error,
             reference: (figure.nodes >= LEAST_NODES).then(|| Reference::of(figure.nodes)),
             weight: 1.0,

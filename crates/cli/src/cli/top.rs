@@ -29,7 +29,7 @@ Examples:
 Without a terminal, or with --once, --count or --format, tables are printed. Their columns have the names of mpstat and \
 pidstat. %wait is the time in which tasks could run but waited for a CPU (run delay); migr/s are changes of the CPU.
 
-Everything is read from /proc and /sys, without privileges. What another user's processes hide, such as memory by node, \
+It reads /proc, /sys and, where there are any, counters of the CPUs, without privileges. What another user's processes hide, such as memory by node, \
 needs root."
 )]
 pub struct Top {

@@ -4,9 +4,13 @@ use super::Work;
 use manycore_experiment::interrupt;
 use manycore_linux::job::{self, Job};
 use manycore_remote::{Error, RemoteConnection, last_line};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    fs::{OFlags, fcntl_setfl},
+};
 use std::{
     fs::File,
-    io::{self, PipeWriter, Read, Write},
+    io::{self, ErrorKind, PipeWriter, Read, Write},
     slice,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     time::{Duration, Instant},
@@ -85,7 +89,8 @@ pub(super) fn visit(
     let words: Vec<String> = own.into_iter().chain(work.arguments.iter().cloned()).collect();
     let (mut job, mut input) = connection.start(0, &words)?;
     if let Some(file) = &mut program {
-        send(file, &mut input);
+        let end = began + work.limit;
+        send(file, &mut input, || interrupt::requested() || is_lost.load(Relaxed) || Instant::now() >= end);
     }
     let ended = wait(&mut job, input, began + work.limit, is_lost);
     let reply = read(connection, &job, began);
@@ -104,14 +109,33 @@ fn unreadable(work: &Work, error: &io::Error) -> Failure {
     Failure::Failed(format!("{}: {error}", work.program.display()))
 }
 
-/// Sends the program. A host that does not take it says why on its standard error.
-fn send(file: &mut File, input: &mut PipeWriter) {
+/// Sends the program, until `stops` is true. A host that does not take it says why on its standard error, or reads nothing.
+fn send(file: &mut File, input: &mut PipeWriter, stops: impl Fn() -> bool) {
     let mut chunk = vec![0; CHUNK];
+    if fcntl_setfl(&*input, OFlags::NONBLOCK).is_err() {
+        return;
+    }
     while let Ok(count @ 1..) = file.read(&mut chunk) {
-        if interrupt::requested() || input.write_all(&chunk[..count]).is_err() {
-            return;
+        let mut rest = &chunk[..count];
+        while !rest.is_empty() {
+            if stops() {
+                return;
+            }
+            match input.write(rest) {
+                Ok(count) => rest = &rest[count..],
+                Err(error) if error.kind() == ErrorKind::WouldBlock => wait_for_room(input),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return,
+            }
         }
     }
+}
+
+/// Waits until the pipe takes more, or for a moment.
+fn wait_for_room(input: &PipeWriter) {
+    let look = Timespec { tv_sec: 0, tv_nsec: i64::from(LOOK.subsec_nanos()) };
+    // An error shows in the next write.
+    let _ = poll(&mut [PollFd::new(input, PollFlags::OUT)], Some(&look));
 }
 
 /// Waits until the run has ended, or ends it: by closing its input, and the process here if that has no effect.
@@ -155,4 +179,39 @@ fn read(connection: &RemoteConnection, job: &Job, began: Instant) -> Result<Repl
     }
     let seconds = began.elapsed().as_secs_f64();
     Ok(Reply { output: job.output().to_vec(), code, last_line: last_line(job), seconds })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn a_host_that_reads_nothing_does_not_hold_up_the_run() {
+        let program = tempfile::NamedTempFile::new().unwrap();
+        program.as_file().set_len(1 << 20).unwrap();
+        let looks = Cell::new(0);
+        let (reader, mut writer) = io::pipe().unwrap();
+        send(&mut program.reopen().unwrap(), &mut writer, || {
+            looks.set(looks.get() + 1);
+            looks.get() > 5
+        });
+        assert_eq!(looks.get(), 6);
+        drop((writer, reader));
+    }
+
+    #[test]
+    fn all_of_a_program_is_sent() {
+        let program = tempfile::NamedTempFile::new().unwrap();
+        let bytes: Vec<u8> = (0..1_000_003_u32).map(|byte| byte as u8).collect();
+        std::fs::write(program.path(), &bytes).unwrap();
+        let (mut reader, mut writer) = io::pipe().unwrap();
+        let received = std::thread::spawn(move || {
+            let mut received = Vec::new();
+            reader.read_to_end(&mut received).map(|_| received)
+        });
+        send(&mut program.reopen().unwrap(), &mut writer, || false);
+        drop(writer);
+        assert!(received.join().unwrap().unwrap() == bytes);
+    }
 }

@@ -155,6 +155,21 @@ fn few_nodes_are_judged_only_against_a_baseline() {
     assert!(!judged.kinds[0].from_baseline && judged.kinds[0].not_judged.is_some());
 }
 
+/// Otherwise a typical node scatters more than the reduced errors of a baseline of few nodes, and is taken for a noisy one.
+#[test]
+fn a_baseline_has_the_factor_of_its_errors() {
+    let judged = |seed: u64| {
+        let plan = |nodes, seed| FleetPlan { nodes, seed, ..FleetPlan::default() };
+        let baseline = evaluated(plan(4, seed).records());
+        let node = plan(1, seed + 10_000).records().remove(0);
+        judge_against(&baseline, node, &Options::default()).nodes.remove(0).verdict
+    };
+    let verdicts: Vec<Verdict> = (0..200).map(judged).collect();
+    let share = |wanted| verdicts.iter().filter(|one| **one == wanted).count() as f64 / 200.0;
+    assert!(share(Verdict::Inconclusive) <= 0.05, "{}", share(Verdict::Inconclusive));
+    assert!(share(Verdict::Slow) <= 0.05, "{}", share(Verdict::Slow));
+}
+
 #[test]
 fn the_cause_is_named_and_drift_separates() {
     let plan =

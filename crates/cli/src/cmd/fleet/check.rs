@@ -21,6 +21,9 @@ use std::{
 /// CPU time of other processes above which this node is not idle, as a number of CPUs.
 const BUSY: f64 = 0.2;
 
+/// The probability with which a healthy node may be called slow, or fast. A check is repeated often.
+const LEVEL: f64 = 0.001;
+
 /// How many times its budget the measurement may take. It is then interrupted, and this node is judged by the figures that it
 /// has: where the node is as slow as that, they are few, but far from those of the others.
 const MOST_BUDGETS: u32 = 2;
@@ -41,8 +44,11 @@ pub fn run(args: &FleetCheck) -> Outcome {
             "{host}: not idle, so it is not judged: other processes used {others:.1} CPUs\n"
         ));
     }
-    let options = Options { least_deficit: args.slow, ..Options::default() };
-    let evaluation = judge_against(&baseline, NodeRecord::from_record(&host, &record), &options);
+    let options = Options { least_deficit: args.slow, false_discovery_level: LEVEL, ..Options::default() };
+    let mut node = NodeRecord::from_record(&host, &record);
+    // The first sample of a figure alone does not show how exact it is.
+    node.figures.retain(|figure| !record.interrupted || figure.within.is_some());
+    let evaluation = judge_against(&baseline, node, &options);
     let verdict = evaluation.nodes.first().map_or(Verdict::NotJudged, |node| node.verdict);
     let line = match verdict {
         Verdict::Slow => render::answer(&evaluation).join(" "),
