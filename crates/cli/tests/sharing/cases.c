@@ -156,7 +156,7 @@ static void *locked(void *data) {
         pthread_mutex_lock(&guarded.lock); /* K */
         guarded.count += 1;
         pthread_mutex_unlock(&guarded.lock);
-        turn(i);
+        turn(10 * i);
     }
     return NULL;
 }
@@ -169,7 +169,7 @@ static void *spinning(void *data) {
             sched_yield();
         spun.count += 1;
         atomic_store(&spun.lock, 0);
-        turn(i);
+        turn(10 * i);
     }
     return NULL;
 }
