@@ -9,6 +9,7 @@ use common::{
 };
 use manycore_topology::CpuSet;
 use serde_json::Value;
+use std::process::{Command, Stdio};
 
 /// Returns what `top` says of one process, and its findings of broken pins.
 fn seen(home: &TestHome, pid: u32) -> (Value, Vec<Value>) {
@@ -50,7 +51,7 @@ fn a_pin_is_kept_until_another_program_moves_the_process_and_the_command_mends_i
     let csv = text(&csv.stdout);
     assert!(csv.lines().next().unwrap().contains(",plan") && csv.contains(",broken"), "{csv}");
 
-    assert!(sh(findings[0]["command"].as_str().unwrap()).status.success());
+    assert!(sh(findings[0]["fix"].as_str().unwrap()).status.success());
     assert_eq!(seen(&home, pid), (Value::from("kept"), Vec::new()));
     home.stderr_of(0, &["undo"]);
     assert_eq!(seen(&home, pid).0, "none");
@@ -87,4 +88,30 @@ fn journals_of_other_users_are_not_believed() {
     let found = seen(&home, shell.pid()).0;
     std::os::unix::fs::chown(&journals, Some(0), None).unwrap();
     assert_eq!(found, "none");
+}
+
+/// A shell that computes on one CPU, in a session of its own.
+fn busy_on(cpu: u32) -> KillOnDrop {
+    let mut command = Command::new("setsid");
+    command.args(["taskset", "-c", &cpu.to_string(), "sh", "-c", "while :; do :; done"]);
+    KillOnDrop(command.stdin(Stdio::null()).spawn().unwrap())
+}
+
+#[test]
+fn findings_of_the_audit_are_those_of_top() {
+    let Some(cpus) = two_cpus() else { return };
+    let (home, cpu) = (TestHome::new(), cpus.last().unwrap());
+    let both = [busy_on(cpu), busy_on(cpu)];
+    let overlaps = || {
+        let words = ["top", "--once", "--interval", "200ms", "--show", "findings", "--format", "json"];
+        let snapshot = schema::parse("top", &home.run(&words).stdout);
+        let findings = snapshot["findings"].as_array().cloned().unwrap_or_default();
+        let overlap = findings.into_iter().find(|one| one["kind"] == "overlapping_pins");
+        overlap.filter(|one| {
+            both.iter().all(|busy| one["text"].as_str().unwrap().contains(&busy.pid().to_string()))
+        })
+    };
+    soon("both pins", || overlaps().is_some());
+    let fix = overlaps().unwrap()["fix"].as_str().unwrap().to_owned();
+    assert!(fix.contains("manycore pin --pid"), "{fix}");
 }

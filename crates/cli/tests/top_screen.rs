@@ -17,6 +17,7 @@ use std::{
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
+use tempfile::TempDir;
 
 /// Longest time for anything to appear. Machines of tests are busy.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -28,10 +29,17 @@ struct Screen {
     before: Termios,
     child: Child,
     written: String,
+    /// Where it runs.
+    _folder: TempDir,
 }
 
 impl Screen {
     fn start(arguments: &[&str]) -> Self {
+        Self::start_words(&[&["top"], arguments].concat())
+    }
+
+    /// Starts any subcommand.
+    fn start_words(words: &[&str]) -> Self {
         let master: OwnedFd = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
@@ -40,9 +48,10 @@ impl Screen {
         tcsetwinsize(&slave, Winsize { ws_col: 100, ws_row: 30, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
         let before = tcgetattr(&slave).unwrap();
         let end = || Stdio::from(slave.try_clone().unwrap());
+        let folder = tempfile::tempdir().unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_manycore"))
-            .arg("top")
-            .args(arguments)
+            .args(words)
+            .current_dir(folder.path())
             .env("TERM", "xterm-256color")
             .env("LC_ALL", "C.UTF-8")
             .stdin(end())
@@ -50,7 +59,7 @@ impl Screen {
             .stderr(end())
             .spawn()
             .unwrap();
-        Self { master: master.into(), slave, before, child, written: String::new() }
+        Self { master: master.into(), slave, before, child, written: String::new(), _folder: folder }
     }
 
     /// Reads what is written until it has a text after what was awaited before.
@@ -64,15 +73,32 @@ impl Screen {
             let left = end.saturating_duration_since(Instant::now());
             assert!(!left.is_zero(), "no {text:?} in {:?}", self.written);
             let time = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: 0 };
-            poll(&mut [PollFd::new(&self.master, PollFlags::IN)], Some(&time)).unwrap();
+            if poll(&mut [PollFd::new(&self.master, PollFlags::IN)], Some(&time)).unwrap() == 0 {
+                continue;
+            }
             let mut bytes = [0; 4096];
             let count = self.master.read(&mut bytes).unwrap();
             self.written.push_str(&String::from_utf8_lossy(&bytes[..count]));
         }
     }
 
+    /// Drops what has been written so far, so that the terminal does not fill up.
+    fn read_what_is_there(&mut self) {
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        while poll(&mut [PollFd::new(&self.master, PollFlags::IN)], Some(&now)).unwrap() > 0 {
+            let count = self.master.read(&mut [0; 4096]).unwrap();
+            assert!(count > 0, "the terminal was closed");
+        }
+    }
+
     fn press(&mut self, keys: &str) {
         self.master.write_all(keys.as_bytes()).unwrap();
+    }
+
+    fn resize(&self, columns: u16, rows: u16) {
+        let size = Winsize { ws_col: columns, ws_row: rows, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&self.slave, size).unwrap();
+        self.signal(Signal::WINCH);
     }
 
     fn signal(&self, signal: Signal) {
@@ -152,9 +178,64 @@ fn a_command_is_shown_to_its_end_and_its_output_after_the_view() {
 fn a_smaller_terminal_is_drawn_again() {
     let mut screen = Screen::start(&[]);
     screen.await_text("NAME");
-    tcsetwinsize(&screen.slave, Winsize { ws_col: 20, ws_row: 5, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
-    screen.signal(Signal::WINCH);
+    screen.resize(20, 5);
     screen.await_text("NAME");
     screen.press("q");
     assert_eq!(screen.end(), Some(0));
+}
+
+#[test]
+fn a_storm_of_sizes_and_keys_ends_with_the_last_size() {
+    let mut screen = Screen::start(&["--interval", "100ms"]);
+    screen.await_text("NAME");
+    for round in 0..200_u16 {
+        screen.resize(1 + round * 7 % 400, 1 + round * 13 % 100);
+        screen.press(["1", "2", "8", "H", "o", "t", "\x1b[B"][usize::from(round) % 7]);
+        screen.read_what_is_there();
+    }
+    screen.press("1/no-such-task");
+    // All of it is written after a change of the size, otherwise only what has changed.
+    screen.resize(100, 30);
+    screen.await_text("Filter: no-such-task_");
+    screen.press("\rq");
+    assert_eq!(screen.end(), Some(0));
+}
+
+/// Runs a subcommand with `--live`: the view of its processes appears, and what it prints comes after the view.
+fn assert_live(words: &[&str], process: &str, printed: &str) {
+    let mut screen = Screen::start_words(words);
+    screen.await_text("\x1b[?1049h");
+    screen.await_text(process);
+    screen.await_text("\x1b[?1049l");
+    screen.await_text(printed);
+    assert_eq!(screen.child.wait().unwrap().code(), Some(0), "{words:?}: {}", screen.written);
+    screen.assert_restored();
+}
+
+#[test]
+fn run_shows_its_processes_with_live() {
+    let folder = tempfile::tempdir().unwrap();
+    let worker = named(&folder, "live-worker");
+    let script = "i=0; while [ $i -lt 2000000 ]; do i=$((i+1)); done; echo from-the-command";
+    assert_live(&["run", "--live", "--", &worker, "-c", script], "live-worker", "from-the-command");
+}
+
+#[test]
+fn compare_and_spawn_show_their_processes_with_live() {
+    let folder = tempfile::tempdir().unwrap();
+    let worker = named(&folder, "live-worker");
+    let out = folder.path().join("result");
+    let work = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
+    let compare = ["compare", "--live", "--pairs", "6", "--warmup", "0", "--out", out.to_str().unwrap()];
+    let variants = ["--variant", "place=free", "--variant", "place=close", "--", &worker, "-c", work];
+    assert_live(&[&compare[..], &variants].concat(), "live-worker", "B AGAINST A");
+    let spawn = ["spawn", "--live", "--runtime", "threads", "--counts", "1k", "--work", "spin"];
+    assert_live(&spawn, "manycore", "threads");
+}
+
+/// Returns a shell under another name.
+fn named(folder: &TempDir, name: &str) -> String {
+    let path = folder.path().join(name);
+    fs::copy("/bin/sh", &path).unwrap();
+    path.to_str().unwrap().to_owned()
 }

@@ -92,6 +92,11 @@ impl KernelCounters {
         self.read("proc/vmstat").and_then(|text| parse_named(&text, "pgmajfault"))
     }
 
+    /// Returns the number of pages that were read from swap space since boot (`pswpin` of `/proc/vmstat`).
+    pub fn pages_swapped_in(&self) -> Option<u64> {
+        self.read("proc/vmstat").and_then(|text| parse_named(&text, "pswpin"))
+    }
+
     /// Returns the time for which the cgroups of these `cpu.stat` files were throttled, in nanoseconds.
     /// `None` without files.
     pub fn throttled_ns(&self, cpu_stat_files: &[PathBuf]) -> Option<u64> {

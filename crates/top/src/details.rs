@@ -28,6 +28,9 @@ pub struct ProcessDetails {
     pub memory: Option<Pressure>,
     /// Pressure on disks (`io.pressure`); absent as `cpu`.
     pub io: Option<Pressure>,
+    /// The group of resctrl whose monitors count its memory bandwidth, as [`BandwidthSample::group`](crate::BandwidthSample::group);
+    /// absent without resctrl.
+    pub monitor: Option<String>,
     /// Resident memory in KiB by node. Absent unless wanted, for a process of another user, and without NUMA support.
     pub node_kib: Option<BTreeMap<u32, u64>>,
 }
@@ -46,6 +49,7 @@ impl ProcessDetails {
             cpu: pressure("cpu"),
             memory: pressure("memory"),
             io: pressure("io"),
+            monitor: tree.read(&format!("proc/{pid}/cpu_resctrl_groups")).as_deref().and_then(parse_monitor),
             node_kib: if memory { node_kib(tree, pid) } else { None },
             cgroup: folder.as_deref().map(printable),
         }
@@ -63,6 +67,20 @@ pub(crate) fn parse_pressure(text: &str) -> Option<Pressure> {
     let value = |key: &str| some.split_whitespace().find_map(|word| word.strip_prefix(key));
     let total_us: u64 = value("total=")?.parse().ok()?;
     Some(Pressure { some_ns: total_us.checked_mul(1000)?, some_percent: value("avg10=")?.parse().ok()? })
+}
+
+/// Parses `cpu_resctrl_groups` (`res:/`, `mon:one`): the directory of the group with the monitors.
+fn parse_monitor(text: &str) -> Option<String> {
+    let field = |key: &str| text.lines().find_map(|line| line.trim().strip_prefix(key));
+    let (control, monitor) = (field("res:")?.trim(), field("mon:")?.trim());
+    let path = match (control, monitor) {
+        // resctrl is not mounted.
+        ("", _) => return None,
+        (control, "") => control.to_owned(),
+        ("/", monitor) => format!("mon_groups/{monitor}"),
+        (control, monitor) => format!("{control}/mon_groups/{monitor}"),
+    };
+    Some(printable(&path))
 }
 
 /// Sums the pages of each mapping (`N0=12 kernelpagesize_kB=4`). The kernel escapes blanks and `=` in names of files.
@@ -91,9 +109,14 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn pressure_and_memory_by_node_are_read() {
+    fn pressure_groups_and_memory_by_node_are_read() {
         let text = "some avg10=1.50 avg60=0.00 avg300=0.00 total=42\nfull avg10=9.00 total=7\n";
         assert_eq!(parse_pressure(text), Some(Pressure { some_ns: 42_000, some_percent: 1.5 }));
+        let group = |text: &str| parse_monitor(text);
+        assert_eq!(group("res:\nmon:\n"), None);
+        assert_eq!(group("res:/\nmon:\n").as_deref(), Some("/"));
+        assert_eq!(group("res:/\nmon:one\n").as_deref(), Some("mon_groups/one"));
+        assert_eq!(group("res:web\nmon:one\n").as_deref(), Some("web/mon_groups/one"));
         let text = "7f00 default anon=3 dirty=3 N0=1 N1=2 kernelpagesize_kB=4\n7f01 default file=/N0\\0759 N1=1 kernelpagesize_kB=2048\n";
         assert_eq!(parse_maps(text), BTreeMap::from([(0, 4), (1, 2056)]));
     }
@@ -113,7 +136,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_parsed(text in "[a-zN0-9=._ \n]{0,200}|\\PC{0,80}") {
-            let _ = (parse_pressure(&text), parse_maps(&text));
+            let _ = (parse_pressure(&text), parse_maps(&text), parse_monitor(&text));
         }
     }
 }

@@ -1,14 +1,19 @@
-//! Problems that a picture shows, each with its evidence and a command that mends it.
+//! Problems of the moment, each with its evidence and how to mend it.
 //!
-//! [`Watch`] reports what has held for a time, so that a moment is no finding.
+//! [`Watch`] finds those that a picture shows. It reports what has held for a time, so that a moment is no finding.
+//! [`Conditions`] of the machine are read seldom. The caller adds what only other crates can find.
 
+mod conditions;
 mod course;
+mod kind;
 mod pins;
 mod rules;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub use conditions::Conditions;
 pub use course::of_recording;
+pub use kind::FindingKind;
 
 use crate::{picture::Picture, units::LevelUnits};
 use manycore_topology::{CpuSet, Level, Machine};
@@ -23,32 +28,11 @@ pub struct Finding {
     pub kind: FindingKind,
     /// What is seen, with its figures, in one sentence. Printable.
     pub text: String,
-    /// A command that mends it; absent if none on this machine can.
+    /// How to mend it: a command, or words with commands. Absent if nothing on this machine can.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub command: Option<String>,
+    pub fix: Option<String>,
     /// For how long it has held, in seconds.
     pub seconds: f64,
-}
-
-/// The kind of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum FindingKind {
-    /// Threads may use other CPUs than `manycore` gave them.
-    BrokenPin,
-    /// Busy threads wait for one CPU while another is idle.
-    CrowdedCpu,
-    /// Busy threads of a process share a cluster while another cluster is idle.
-    CrowdedCluster,
-    /// A control group is throttled by its CPU quota.
-    Throttled,
-    /// Memory of a process is far from its CPUs.
-    FarMemory,
-    /// Interrupts take time of a CPU to which a busy thread is pinned.
-    Interrupts,
-    /// The hypervisor gives CPU time to others.
-    Steal,
 }
 
 /// A finding of one picture: what distinguishes it from others of its kind, and its words.
@@ -57,7 +41,7 @@ struct Seen {
     /// The CPU, process or group.
     subject: String,
     text: String,
-    command: Option<String>,
+    fix: Option<String>,
 }
 
 /// The machine, as rules need it.
@@ -112,7 +96,7 @@ impl Watch {
             let time = self.held.get(&key).copied().unwrap_or_default() + length;
             if time >= self.least {
                 let seconds = time.as_secs_f64();
-                findings.push(Finding { kind: one.kind, text: one.text, command: one.command, seconds });
+                findings.push(Finding { kind: one.kind, text: one.text, fix: one.fix, seconds });
             }
             held.insert(key, time);
         }

@@ -52,6 +52,7 @@ impl MemoryTour {
         if let Some(visit) = self.next.and_then(|pid| self.visits.get_mut(&pid)) {
             visit.details = read.map(|(_, details)| details.clone());
         }
+        self.remember_read(picture, &starts);
         self.add_known(picture);
         self.next = self.choose(picture);
         if let Some((pid, start)) = self.next.and_then(|pid| Some((pid, *starts.get(&pid)?))) {
@@ -67,13 +68,18 @@ impl MemoryTour {
             return;
         }
         let starts = self.begin(picture);
+        self.remember_read(picture, &starts);
+        self.add_known(picture);
+    }
+
+    /// Takes the memory by node that a picture has, whoever asked for it.
+    fn remember_read(&mut self, picture: &Picture, starts: &BTreeMap<u32, u64>) {
         for (pid, details) in picture.details.iter().filter(|(_, details)| details.node_kib.is_some()) {
             if let Some(&start) = starts.get(pid) {
                 let visit = Visit { start, at_ns: self.now_ns, details: Some(details.clone()) };
                 self.visits.insert(*pid, visit);
             }
         }
-        self.add_known(picture);
     }
 
     /// Returns what was known at an earlier moment: the memory by node that the samples before it have, up to half a minute

@@ -34,7 +34,7 @@ pub enum Part {
     Groups,
     /// Latencies of the scheduler, with BPF only.
     Latency,
-    /// Problems, each with a command that mends it.
+    /// Problems, each with how to mend it.
     Findings,
 }
 

@@ -239,8 +239,8 @@ fn latency(row: &LatencyRow) -> Table {
 
 fn finding(finding: &Finding) -> Item {
     let item = Item::new("", Some(Mark::Warning), &finding.text);
-    match &finding.command {
-        Some(command) => item.with_detail("fix", command),
+    match &finding.fix {
+        Some(fix) => item.with_detail("fix", fix),
         None => item,
     }
 }

@@ -46,8 +46,9 @@ use crate::{
 use manycore_topology::{CpuSet, Machine};
 use map::{CpuMap, levels::MapLevels};
 use metric::MetricValues;
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 use table::{Sheet, TableRows, TableState};
+use task_rows::{ColumnSet, has_memory_nodes};
 use task_table::TaskTable;
 
 /// Where scheduling figures of tasks come from.
@@ -298,18 +299,34 @@ impl View {
     /// Returns what the next samples need for what is shown.
     pub fn wanted(&self) -> Wanted {
         let is_map = self.screen == ViewScreen::Cpus;
+        let processes =
+            if self.has_resource_columns() { self.tasks.processes_on_screen() } else { Vec::new() };
+        let selected = self.selected_process().filter(|_| self.has_memory_by_node).into_iter();
+        // The kernel visits each page table of a process: one of them in each sample.
+        let in_turn = processes.get(self.pictures % processes.len().max(1)).copied();
+        let in_turn = in_turn.filter(|_| has_memory_nodes(&self.machine));
         Wanted {
             interrupts: self.screen == ViewScreen::Interrupts
                 || is_map && self.values.metric == CpuMetric::Interrupts,
             nodes: self.screen == ViewScreen::Nodes,
-            bandwidth: self.screen == ViewScreen::Nodes,
+            bandwidth: self.screen == ViewScreen::Nodes || self.has_resource_columns(),
             groups: if self.screen == ViewScreen::Groups { GroupParts::All } else { GroupParts::None },
             guests: self.screen == ViewScreen::Guests,
             frequency: is_map && matches!(self.values.metric, CpuMetric::Frequency | CpuMetric::Temperature),
             counters: self.screen.has_tasks(),
-            details: self.selected_process().into_iter().collect(),
-            memory_of: self.selected_process().filter(|_| self.has_memory_by_node).into_iter().collect(),
+            details: self
+                .selected_process()
+                .into_iter()
+                .chain(processes.iter().copied())
+                .collect::<BTreeSet<_>>()
+                .into_iter()
+                .collect(),
+            memory_of: selected.chain(in_turn).collect::<BTreeSet<_>>().into_iter().collect(),
         }
+    }
+
+    fn has_resource_columns(&self) -> bool {
+        self.screen.has_tasks() && self.tasks.columns == ColumnSet::Resources
     }
 
     /// Returns what the caller has to do, in this order, and forgets it.
@@ -328,7 +345,8 @@ impl View {
         match self.screen {
             ViewScreen::Cpus | ViewScreen::Tasks => {
                 self.values = MetricValues::new(self.values.metric, &self.machine, &self.picture);
-                self.tasks.refresh(&self.picture, &self.levels, &self.restrictions, &filter);
+                let machine = (&self.machine, &self.levels);
+                self.tasks.refresh(machine, &self.picture, &self.restrictions, &filter);
                 return;
             }
             ViewScreen::Nodes => self.sheet = sheets::nodes(&self.machine, &self.picture),

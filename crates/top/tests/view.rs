@@ -5,7 +5,7 @@ mod pictures;
 mod shown;
 
 use manycore_top::{
-    TaskUse,
+    BandwidthUse, TaskUse, Wanted,
     findings::{Finding, FindingKind},
     snapshot::Order,
     view::{ColorDepth, CpuMetric, Theme, View, ViewKey, ViewOptions, ViewScreen},
@@ -45,8 +45,8 @@ fn all_views() {
         insta::assert_snapshot!(format!("view_{name}"), screen(&mut view, 110, 24));
     }
     let text = "redis (pid 7) waits for CPU 3 half of the time while CPU 9 is idle".to_owned();
-    let command = Some("taskset -pc 9 7".to_owned());
-    view.set_findings(vec![Finding { kind: FindingKind::CrowdedCpu, text, command, seconds: 12.0 }]);
+    let fix = Some("taskset -pc 9 7".to_owned());
+    view.set_findings(vec![Finding { kind: FindingKind::CrowdedCpu, text, fix, seconds: 12.0 }]);
     press(&mut view, "8");
     insta::assert_snapshot!("view_findings", screen(&mut view, 110, 16));
     press(&mut view, "?");
@@ -67,6 +67,33 @@ fn counters_of_the_cpus_have_columns_where_they_exist() {
     assert!(narrow.contains("CPU%") && !server_text().contains("IPC"), "{narrow}");
     press(&mut view, "H");
     insta::assert_snapshot!("counters_threads", screen(&mut view, 140, 12));
+}
+
+#[test]
+fn memory_pressure_and_bandwidth_of_processes_have_columns() {
+    let machine = pictures::server(2, 2);
+    let mut picture = pictures::picture(&machine, 60, 7);
+    let mut pids: Vec<u32> = picture.processes.iter().map(|process| process.pid).collect();
+    pids.truncate(9);
+    picture.details = pids.iter().map(|&pid| pictures::details(pid)).collect();
+    // The first one is on no other node, and its memory is on none that is known.
+    picture.details[0].1.node_kib = None;
+    picture.details[1].1.monitor = Some("web".to_owned());
+    for (domain, total) in [(0, 3e9), (1, 5e8)] {
+        let (group, total, cache_bytes) = ("web".into(), Some(total), Some(3 << 20));
+        picture.bandwidth.push(BandwidthUse { group, domain, total, local: None, cache_bytes });
+    }
+    let mut view = View::new(&machine, ViewOptions { order: Order::Memory, ..ViewOptions::default() });
+    view.update(picture);
+    view.show(ViewScreen::Tasks);
+    press(&mut view, "o");
+    insta::assert_snapshot!("resources_140", screen(&mut view, 140, 24));
+    insta::assert_snapshot!("resources_80", screen(&mut view, 80, 12));
+    let wanted = view.wanted();
+    // Those of the rows on the screen, the memory by node of one of them at a time.
+    assert_eq!((wanted.details.len(), wanted.memory_of.len(), wanted.bandwidth), (9, 1, true));
+    press(&mut view, "o");
+    assert_eq!(view.wanted(), Wanted { counters: true, ..Wanted::default() });
 }
 
 fn server_text() -> String {

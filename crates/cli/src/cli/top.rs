@@ -158,7 +158,7 @@ pub enum TopPart {
     Groups,
     /// Latencies of the scheduler, with --bpf.
     Latency,
-    /// Problems, each with a command that mends it.
+    /// Problems, each with how to mend it.
     Findings,
 }
 

@@ -5,11 +5,11 @@ use crate::{
     failure::{Failure, Outcome},
     output,
 };
-use manycore_audit::{process_scan::ScanScope, scan, text};
+use manycore_audit::{Audit, process_scan::ScanScope, scan, text};
 use manycore_control::journal;
 use manycore_render::terminal::Terminal;
 use manycore_topology::SysTree;
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 /// Examines the machine and prints the findings; exit code 1 if there are any.
 ///
@@ -17,11 +17,7 @@ use std::path::Path;
 /// [`Failure::Check`] if there are findings, [`Failure::Input`] if there is no such process or the machine
 /// cannot be read.
 pub fn run(args: &Args, terminal: Terminal) -> Outcome {
-    let tree = SysTree::open(Path::new("/")).map_err(Failure::input)?;
-    let scope = ScanScope { only: args.pid.clone(), exclude: Some(std::process::id()) };
-    // Pins of another user's manycore are fixed like those of any other program.
-    let (journals, _) = journal::pending(&journal::folder()).unwrap_or_default();
-    let audit = scan::audit(&tree, &scope, args.budget, &journals)?;
+    let audit = examine(&args.pid, args.budget)?;
     let extent = args.extent.extent();
     output::result(args.format, terminal, &audit, || text::render(&audit, extent))?;
     match audit.findings.len() {
@@ -29,4 +25,16 @@ pub fn run(args: &Args, terminal: Terminal) -> Outcome {
         1 => Err(Failure::Check("1 finding".to_owned())),
         several => Err(Failure::Check(format!("{several} findings"))),
     }
+}
+
+/// Examines these processes and their descendants, or all if there are none. What is examined is observed for `interval`.
+///
+/// # Errors
+/// [`Failure::Input`] if there is no such process or the machine cannot be read.
+pub fn examine(only: &[u32], interval: Duration) -> Outcome<Audit> {
+    let tree = SysTree::open(Path::new("/")).map_err(Failure::input)?;
+    let scope = ScanScope { only: only.to_vec(), exclude: Some(std::process::id()) };
+    // Pins of another user's manycore are fixed like those of any other program.
+    let (journals, _) = journal::pending(&journal::folder()).unwrap_or_default();
+    Ok(scan::audit(&tree, &scope, interval, &journals)?)
 }

@@ -40,7 +40,7 @@ pub fn finding() -> Finding {
     Finding {
         kind: FindingKind::CrowdedCpu,
         text: "<img src=x> and </script>x wait for CPU 3 while CPU 9 is idle".to_owned(),
-        command: Some("manycore pin --pid 7 --cpus 9".to_owned()),
+        fix: Some("manycore pin --pid 7 --cpus 9".to_owned()),
         seconds: 12.0,
     }
 }

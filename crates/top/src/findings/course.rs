@@ -48,7 +48,7 @@ pub fn of_recording(replay: &mut Replay) -> Result<Vec<String>, Error> {
         }
         for finding in picture.iter().flat_map(|picture| watch.update(picture)) {
             let from_ms = before.unix_ms.saturating_sub((finding.seconds * 1e3) as u64);
-            let key = (finding.kind, finding.command.clone());
+            let key = (finding.kind, finding.fix.clone());
             let known = held.entry(key).or_insert_with(|| Held { from_ms, longest: finding.clone() });
             if finding.seconds > known.longest.seconds {
                 *known = Held { from_ms, longest: finding };
@@ -64,7 +64,7 @@ fn line(held: &Held) -> String {
     // The year 9999 is the last one that the format has.
     let time = UNIX_EPOCH + Duration::from_millis(held.from_ms.min(253_402_300_799_000));
     let time = humantime::format_rfc3339_seconds(time).to_string().replace('T', " ").replace('Z', " UTC");
-    let Finding { text, command, seconds, .. } = &held.longest;
-    let fix = command.as_ref().map_or_else(String::new, |command| format!(". Fix: {command}"));
+    let Finding { text, fix, seconds, .. } = &held.longest;
+    let fix = fix.as_ref().map_or_else(String::new, |fix| format!(". Fix: {fix}"));
     format!("{time}, for {}: {text}{fix}", duration(*seconds))
 }

@@ -43,7 +43,7 @@ fn of_process(tasks: &[TaskUse]) -> Option<Seen> {
             first.name.printable(),
             cpus(given)
         ),
-        command: Some(command(pid, tasks, &broken)),
+        fix: Some(command(pid, tasks, &broken)),
     })
 }
 

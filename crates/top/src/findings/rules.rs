@@ -23,6 +23,8 @@ const FAR: f64 = 0.2;
 const LEAST_FAR_KIB: u64 = 64 << 10;
 /// Share of a CPU that goes to interrupts.
 const INTERRUPTS: f64 = 0.2;
+/// Share of the machine's memory below which little is available, as in the conditions of `eval`.
+const LITTLE_MEMORY: f64 = 0.1;
 /// Share of the machine's CPU time that is stolen.
 const STEAL: f64 = 0.1;
 
@@ -34,6 +36,7 @@ pub(super) fn find(context: &Context) -> Vec<Seen> {
     seen.extend(context.picture.groups.iter().filter_map(throttled));
     seen.extend(far_memory(context));
     seen.extend(interrupts(context.picture));
+    seen.extend(little_memory(context.picture));
     seen.extend(steal(context.picture));
     seen
 }
@@ -92,7 +95,7 @@ fn crowded_cpu(context: &Context, cpu: CpuId, tasks: &[&TaskUse], wait: f64, idl
             names(tasks),
             percent(wait),
         ),
-        command: Some(command),
+        fix: Some(command),
     }
 }
 
@@ -140,9 +143,9 @@ fn crowded_clusters(context: &Context) -> Vec<Seen> {
                     cluster.cpus,
                     idle.cpus,
                 );
-                let command = Some(format!("manycore sched run --with affinity --pid {pid}"));
+                let fix = Some(format!("manycore sched run --with affinity --pid {pid}"));
                 let kind = FindingKind::CrowdedCluster;
-                seen.entry(pid).or_insert(Seen { kind, subject: pid.to_string(), text, command });
+                seen.entry(pid).or_insert(Seen { kind, subject: pid.to_string(), text, fix });
             }
         }
     }
@@ -174,7 +177,7 @@ fn throttled(group: &GroupUse) -> Option<Seen> {
             percent(share),
             quota as f64 / 1000.0,
         ),
-        command: Some(command),
+        fix: Some(command),
     })
 }
 
@@ -201,7 +204,7 @@ fn far_memory(context: &Context) -> Vec<Seen> {
                 tasks[0].name.printable(),
                 bytes(sum << 10),
             ),
-            command: Some(format!("manycore pin --pid {pid} --place near=node{most}")),
+            fix: Some(format!("manycore pin --pid {pid} --place near=node{most}")),
         })
     };
     context.picture.details.iter().filter_map(of).collect()
@@ -243,7 +246,7 @@ fn interrupts(picture: &Picture) -> Vec<Seen> {
                 task.name.printable(),
                 task.id.pid,
             ),
-            command: Some(command),
+            fix: Some(command),
         })
     };
     picture.cpus.iter().filter_map(of).collect()
@@ -255,6 +258,20 @@ fn place_elsewhere(picture: &Picture, cpu: CpuId, handlers: &str) -> String {
     let name = handlers.split(", ").next().unwrap_or_default();
     let words = ["manycore", "irq", "place", "--device", name, "--cpus", &others.to_string()];
     format_command(&words.map(str::to_owned))
+}
+
+fn little_memory(picture: &Picture) -> Option<Seen> {
+    let (total, available) = picture.memory_kib?;
+    ((available as f64) < total as f64 * LITTLE_MEMORY).then(|| Seen {
+        kind: FindingKind::LittleMemory,
+        subject: String::new(),
+        text: format!(
+            "{} of {} of memory is available: programs may wait until the kernel has freed some",
+            bytes(available << 10),
+            bytes(total << 10)
+        ),
+        fix: None,
+    })
 }
 
 fn steal(picture: &Picture) -> Option<Seen> {
@@ -270,6 +287,6 @@ fn steal(picture: &Picture) -> Option<Seen> {
              uncertain",
             percent(share),
         ),
-        command: None,
+        fix: None,
     })
 }

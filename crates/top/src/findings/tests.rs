@@ -68,7 +68,7 @@ fn only(picture: &Picture) -> (FindingKind, String, Option<String>) {
     let mut findings = find(picture);
     assert_eq!(findings.len(), 1, "{findings:?}");
     let finding = findings.remove(0);
-    (finding.kind, finding.text, finding.command)
+    (finding.kind, finding.text, finding.fix)
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A picture as JSON for the page: numbers for each CPU, the most busy processes, sums.
 
-use super::{named::NamedUnit, published::kind_name};
+use super::named::NamedUnit;
 use crate::{
     findings::Finding,
     picture::{Picture, TaskUse},
@@ -83,7 +83,7 @@ struct FeedNamed {
 struct FeedFinding {
     kind: &'static str,
     text: String,
-    command: Option<String>,
+    fix: Option<String>,
     seconds: f64,
 }
 
@@ -187,9 +187,9 @@ fn named_row(unit: &NamedUnit, picture: &Picture) -> FeedNamed {
 
 fn finding(finding: &Finding) -> FeedFinding {
     FeedFinding {
-        kind: kind_name(finding.kind),
+        kind: finding.kind.name(),
         text: printable(&finding.text),
-        command: finding.command.as_deref().map(printable),
+        fix: finding.fix.as_deref().map(printable),
         seconds: finding.seconds.round(),
     }
 }

@@ -3,7 +3,7 @@
 use super::{
     exposition::{Exposition, Family, Labels},
     histogram, node_metrics,
-    published::{Published, SeriesUnit, kind_name},
+    published::{Published, SeriesUnit},
     totals::{CpuTotals, MODES, TaskTotals},
 };
 use manycore_linux::counters::ticks_per_second;
@@ -150,7 +150,7 @@ fn findings(published: &Published) -> Family {
     let mut family =
         Family::gauge("manycore_findings", "Problems that hold now, by kind. The page shows their text.");
     for (kind, count) in published.findings {
-        family.push(vec![("kind", kind_name(kind).to_owned())], Some(count as f64));
+        family.push(vec![("kind", kind.name().to_owned())], Some(count as f64));
     }
     family
 }

@@ -13,30 +13,6 @@ use crate::{
 use manycore_topology::{CpuId, CpuSet, Level};
 use std::{collections::BTreeMap, sync::OnceLock};
 
-/// All kinds of findings.
-const KINDS: [FindingKind; 7] = [
-    FindingKind::BrokenPin,
-    FindingKind::CrowdedCpu,
-    FindingKind::CrowdedCluster,
-    FindingKind::Throttled,
-    FindingKind::FarMemory,
-    FindingKind::Interrupts,
-    FindingKind::Steal,
-];
-
-/// Returns the name of a kind, as in JSON.
-pub(super) fn kind_name(kind: FindingKind) -> &'static str {
-    match kind {
-        FindingKind::BrokenPin => "broken_pin",
-        FindingKind::CrowdedCpu => "crowded_cpu",
-        FindingKind::CrowdedCluster => "crowded_cluster",
-        FindingKind::Throttled => "throttled",
-        FindingKind::FarMemory => "far_memory",
-        FindingKind::Interrupts => "interrupts",
-        FindingKind::Steal => "steal",
-    }
-}
-
 /// A unit that has series: level, number, CPUs.
 #[derive(Clone, Debug)]
 pub(super) struct SeriesUnit {
@@ -85,7 +61,7 @@ pub(super) struct Published {
     /// Shares of the interval in which some task of the machine waited for CPUs, memory and disks.
     pub pressure: Option<[f64; 3]>,
     /// Number of findings by kind; 0 for kinds of which there is none.
-    pub findings: [(FindingKind, usize); 7],
+    pub findings: [(FindingKind, usize); FindingKind::ALL.len()],
     pub unix_ms: u64,
     pub seconds: f64,
     /// The metrics, once one client has read them: several can read those of one sample.
@@ -108,7 +84,8 @@ impl Published {
             cpus: cpus(picture),
             named: named.iter().map(|unit| (unit.label(), state(unit, picture))).collect(),
             pressure: root.and_then(|root| root.pressure),
-            findings: KINDS.map(|kind| (kind, findings.iter().filter(|one| one.kind == kind).count())),
+            findings: FindingKind::ALL
+                .map(|kind| (kind, findings.iter().filter(|one| one.kind == kind).count())),
             unix_ms: picture.unix_ms,
             seconds: picture.seconds,
             text: OnceLock::new(),
@@ -193,16 +170,4 @@ fn state(unit: &NamedUnit, picture: &Picture) -> NamedState {
         }
     }
     state
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn kinds_have_the_names_that_they_have_in_json() {
-        for kind in KINDS {
-            assert_eq!(serde_json::to_value(kind).unwrap(), kind_name(kind));
-        }
-    }
 }

@@ -1,9 +1,12 @@
 //! Lines about the selected process: control group, pressure, and memory by node.
 
-use super::{View, pen::Pen};
+use super::{
+    View,
+    pen::Pen,
+    task_rows::{group_name, nodes_of, remote},
+};
 use crate::details::{Pressure, ProcessDetails};
 use manycore_text::units;
-use manycore_topology::CpuSet;
 
 impl View {
     /// Returns the number of rows that the details need in so many rows.
@@ -28,8 +31,7 @@ impl View {
             pen.text(x, 0, "being read", bar);
             return;
         };
-        let group = details.cgroup.as_deref().unwrap_or("unknown");
-        let group = group.trim_start_matches('/').strip_prefix("sys/fs/cgroup").unwrap_or(group);
+        let group = details.cgroup.as_deref().map_or("unknown", group_name);
         let pressure = pressures(details);
         pen.text(x, 0, &format!("{pressure}  group {group}"), bar);
         pen.text(0, 1, &self.memory_text(row.pid, details), bar);
@@ -46,22 +48,10 @@ impl View {
         };
         let parts: Vec<String> =
             nodes.iter().map(|(node, kib)| format!("node {node} {}", units::bytes(kib << 10))).collect();
-        let all: u64 = nodes.values().sum();
-        let used = self.nodes_of(pid);
-        let remote: u64 = nodes.iter().filter(|(node, _)| !used.contains(**node)).map(|(_, kib)| kib).sum();
-        let share = 100.0 * remote as f64 / all.max(1) as f64;
+        let used = nodes_of(&self.machine, &self.picture, pid);
+        let share = 100.0 * remote(nodes, &used).unwrap_or(0.0);
         let lasts = if used.len() == 1 { "node" } else { "nodes" };
         format!("Memory: {}; {share:.0} % remote to {lasts} {used}, where it ran last", parts.join(", "))
-    }
-
-    /// Returns the nodes of the last CPUs of a process's threads: of those that ran, if any did.
-    fn nodes_of(&self, pid: u32) -> CpuSet {
-        let node_of =
-            |cpu: u32| self.machine.nodes.iter().find(|node| node.cpus.contains(cpu) && !node.memory_only);
-        let threads = || self.picture.tasks.iter().filter(|task| task.id.pid == pid);
-        let has_run = threads().any(|task| task.run > 0.0);
-        let chosen = threads().filter(|task| task.run > 0.0 || !has_run);
-        chosen.filter_map(|task| node_of(task.cpu)).map(|node| node.id).collect()
     }
 }
 

@@ -13,6 +13,8 @@ const PAUSE: FootKey = ("Space", "Pause", ViewKey::Char(' '));
 const NEXT: FootKey = ("Tab", "View", ViewKey::Tab);
 const BACK: FootKey = ("\u{2190}", "Back in time", ViewKey::Left);
 
+const COLUMNS: FootKey = ("o", "Columns", ViewKey::Char('o'));
+
 const TASKS: [FootKey; 6] = [
     ("/", "Filter", ViewKey::Char('/')),
     ("H", "Threads", ViewKey::Char('H')),
@@ -37,7 +39,9 @@ impl View {
             ViewScreen::Latency | ViewScreen::Findings => {}
             _ => keys.extend(SHEETS),
         }
-        keys.extend([PAUSE, NEXT, BACK]);
+        keys.extend([PAUSE, NEXT]);
+        keys.extend(Some(COLUMNS).filter(|_| self.screen.has_tasks()));
+        keys.push(BACK);
         let (bar, label) = (pen.theme.bar(), pen.theme.strong());
         let mut x = 0;
         for (key, name, press) in keys {

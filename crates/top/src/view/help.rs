@@ -4,7 +4,7 @@ use super::{View, pen::Pen};
 use unicode_width::UnicodeWidthStr;
 
 /// Keys and what they do. A line without a key is a heading.
-const HELP: [(&str, &str); 47] = [
+const HELP: [(&str, &str); 53] = [
     ("", "Views"),
     (
         "1 to 8, Tab, Shift-Tab",
@@ -37,6 +37,7 @@ const HELP: [(&str, &str); 47] = [
     ("Enter", "threads of the selected process"),
     ("t, F5", "tree"),
     ("K", "with or without kernel threads"),
+    ("o", "columns about scheduling, or about memory, pressure and bandwidth"),
     ("d", "memory by node of the selected process"),
     ("", "Columns of tasks"),
     ("CPU%", "time on a CPU, in percent of one CPU"),
@@ -48,6 +49,17 @@ const HELP: [(&str, &str); 47] = [
     ("SWITCH/s, VOL/s, INVOL/s", "context switches: all, because it blocked, because it was displaced"),
     ("MEMORY", "resident set of the process"),
     ("ALLOWED", "CPUs that it may use"),
+    ("", "Columns of the key o"),
+    (
+        "REMOTE%; BY NODE",
+        "memory on other nodes than those where it ran last; memory by node. One process is read per sample",
+    ),
+    (
+        "PSI-CPU, PSI-MEM, PSI-IO",
+        "percent of the last 10 s in which a task of its control group waited for CPUs, memory, disks",
+    ),
+    ("BANDWIDTH; CACHE", "to and from memory per second; in the last-level caches: of its group of resctrl"),
+    ("GROUP", "its control group"),
     ("", "Screen"),
     ("L", "dark or light colours"),
     ("c", "colours or characters only"),

@@ -223,6 +223,7 @@ impl View {
             ViewKey::Char('H') => self.tasks.is_by_process ^= true,
             ViewKey::Char('t') | ViewKey::F(5) => self.tasks.is_tree ^= true,
             ViewKey::Char('K') => self.tasks.has_no_kernel ^= true,
+            ViewKey::Char('o') => self.tasks.columns = self.tasks.columns.other(),
             ViewKey::Char('P') => self.tasks.sort_by_kind(ColumnKind::Run),
             ViewKey::Char('W') => self.tasks.sort_by_kind(ColumnKind::Wait),
             ViewKey::Char('N') => self.tasks.sort_by_kind(ColumnKind::Pid),

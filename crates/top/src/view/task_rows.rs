@@ -1,6 +1,11 @@
 //! Threads, or processes with the sums of their threads, as rows of a table.
 
 mod cells;
+mod columns;
+mod resources;
+
+pub(super) use columns::has_memory_nodes;
+pub(super) use resources::{group_name, nodes_of, remote};
 
 use super::{map::levels::MapLevels, table::Column};
 use crate::{
@@ -9,8 +14,9 @@ use crate::{
     sample::TaskName,
     units::Distances,
 };
-use manycore_topology::{CpuId, CpuSet, Level};
-use std::sync::Arc;
+use manycore_topology::{CpuId, CpuSet, Machine};
+use resources::ProcessResources;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// A thread, or a process.
 #[derive(Clone, Debug)]
@@ -50,6 +56,7 @@ pub(super) struct TaskChoice {
     pub cpus: Option<CpuSet>,
     /// Threads of this process only.
     pub pid: Option<u32>,
+    pub columns: ColumnSet,
 }
 
 /// The rows, and the columns for them.
@@ -62,7 +69,28 @@ pub(super) struct TaskRows {
     has_plans: bool,
     has_counters: bool,
     users: Arc<UserNames>,
+    /// By process; empty unless their columns are chosen.
+    resources: BTreeMap<u32, ProcessResources>,
     unit_numbers: Vec<Option<u32>>,
+}
+
+/// Which columns are in the table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum ColumnSet {
+    /// Where tasks run, and how long they wait.
+    #[default]
+    Scheduling,
+    /// Memory by node, pressure and bandwidth.
+    Resources,
+}
+
+impl ColumnSet {
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Scheduling => Self::Resources,
+            Self::Resources => Self::Scheduling,
+        }
+    }
 }
 
 /// What a column shows.
@@ -89,11 +117,19 @@ pub(super) enum ColumnKind {
     Threads,
     Allowed,
     Plan,
+    /// Memory by node.
+    NodeMemory,
+    Remote,
+    /// Pressure of the control group on CPUs, memory or disks.
+    Pressure(usize),
+    Bandwidth,
+    Cache,
+    Group,
 }
 
 impl TaskRows {
     /// Returns the rows of a picture.
-    pub fn new(picture: &Picture, choice: &TaskChoice, levels: &MapLevels) -> Self {
+    pub fn new(machine: &Machine, picture: &Picture, choice: &TaskChoice, levels: &MapLevels) -> Self {
         let is_chosen = |task: &&TaskUse| {
             !(choice.has_no_kernel && task.is_kernel)
                 && choice.cpus.as_ref().is_none_or(|cpus| cpus.contains(task.cpu))
@@ -120,55 +156,15 @@ impl TaskRows {
         for row in &mut built.rows {
             row.migrations = distances.merge(row.migrations);
         }
-        built.set_columns(choice, levels, distances);
+        match choice.columns {
+            ColumnSet::Scheduling => built.set_columns(choice, levels, distances),
+            ColumnSet::Resources => {
+                built.resources = ProcessResources::of(machine, picture);
+                built.set_resource_columns(choice, machine, !picture.bandwidth.is_empty());
+            }
+        }
         built.unit_numbers = unit_numbers(levels);
         built
-    }
-
-    fn set_columns(&mut self, choice: &TaskChoice, levels: &MapLevels, distances: Distances) {
-        use ColumnKind as Kind;
-        let unit = levels.shared();
-        let unit_name = unit.map_or("", |level| level.name()).to_uppercase();
-        let (has_plans, has_counters) = (self.has_plans, self.has_counters);
-        let mut add = |kind, column| {
-            self.kinds.push(kind);
-            self.columns.push(column);
-        };
-        add(Kind::Pid, Column::id("PID", 7, 1));
-        if !choice.is_by_process {
-            add(Kind::Tid, Column::id("TID", 7, 6));
-        }
-        add(Kind::Name, Column::text("NAME", 15, 9, 0));
-        add(Kind::User, Column::text("USER", 8, 4, 7));
-        add(Kind::State, Column::text("S", 1, 0, 7));
-        add(Kind::Run, Column::figure("CPU%", 6, 0));
-        add(Kind::Wait, Column::figure("WAIT%", 6, 1));
-        add(Kind::Cpu, Column::id("CPU", 4, 2));
-        if unit.is_some() {
-            add(Kind::Unit, Column::id(&unit_name, 7, 4));
-        }
-        if has_plans {
-            add(Kind::Plan, Column::text("PLAN", 6, 0, 3));
-        }
-        add(Kind::Migrations, Column::figure("MIGR/s", 7, 3));
-        for (at, within, level) in distances.all().filter(|_| unit.is_some()) {
-            let before = if within { "IN" } else { "X" };
-            let title = format!("{before}-{}/s", short(level));
-            // Those over larger distances matter more; those within a cluster are the rest of all.
-            add(Kind::Kind(at), Column::figure(&title, title.len().max(8) as u16, 14 - at as u8));
-        }
-        if has_counters {
-            add(Kind::Ipc, Column::figure("IPC", 5, 5));
-            add(Kind::Misses, Column::figure("MISS/s", 6, 6));
-        }
-        add(Kind::Switches, Column::figure("SWITCH/s", 8, 15));
-        add(Kind::Voluntary, Column::figure("VOL/s", 6, 8));
-        add(Kind::Involuntary, Column::figure("INVOL/s", 7, 6));
-        add(Kind::Resident, Column::figure("MEMORY", 8, 4));
-        if choice.is_by_process {
-            add(Kind::Threads, Column::figure("THR", 5, 9));
-        }
-        add(Kind::Allowed, Column::text("ALLOWED", 9, 24, 5));
     }
 
     /// Returns the column that shows something.
@@ -184,15 +180,6 @@ impl TaskRows {
     /// Returns what a column shows.
     pub fn kind_of(&self, column: usize) -> Option<ColumnKind> {
         self.kinds.get(column).copied()
-    }
-}
-
-/// Returns the name of a level in the title of a column.
-fn short(level: Level) -> &'static str {
-    match level {
-        Level::Cluster => "CL",
-        Level::Llc => "LLC",
-        _ => "NODE",
     }
 }
 

@@ -5,10 +5,12 @@ use super::{
     map::levels::MapLevels,
     pen::Pen,
     table::{self, TablePlace, TableRows, TableState},
-    task_rows::{ColumnKind, TaskChoice, TaskRow, TaskRows},
+    task_rows::{ColumnKind, ColumnSet, TaskChoice, TaskRow, TaskRows},
     tree,
 };
 use crate::{picture::Picture, snapshot::Order};
+use manycore_topology::Machine;
+use std::collections::BTreeSet;
 
 /// The table.
 #[derive(Debug)]
@@ -16,6 +18,7 @@ pub(super) struct TaskTable {
     pub is_by_process: bool,
     pub is_tree: bool,
     pub has_no_kernel: bool,
+    pub columns: ColumnSet,
     /// What the sorting column shows: columns change with the width and with the rows.
     sort: ColumnKind,
     state: TableState,
@@ -32,6 +35,7 @@ impl TaskTable {
             is_by_process: true,
             is_tree: false,
             has_no_kernel: false,
+            columns: ColumnSet::default(),
             sort: match order {
                 Order::Cpu => ColumnKind::Run,
                 Order::Wait => ColumnKind::Wait,
@@ -48,10 +52,17 @@ impl TaskTable {
 
     /// Makes the rows of a picture. The selected task stays selected if it is still there, otherwise its place in the
     /// table.
-    pub fn refresh(&mut self, picture: &Picture, levels: &MapLevels, limits: &[Restriction], filter: &str) {
+    pub fn refresh(
+        &mut self,
+        (machine, levels): (&Machine, &MapLevels),
+        picture: &Picture,
+        limits: &[Restriction],
+        filter: &str,
+    ) {
         let choice = TaskChoice {
             is_by_process: self.is_by_process,
             has_no_kernel: self.has_no_kernel,
+            columns: self.columns,
             cpus: limits.iter().rev().find_map(|one| match one {
                 Restriction::Unit(_, cpus) => Some(cpus.clone()),
                 _ => None,
@@ -62,7 +73,7 @@ impl TaskTable {
             }),
         };
         self.selected = self.selected_ids();
-        self.rows = TaskRows::new(picture, &choice, levels);
+        self.rows = TaskRows::new(machine, picture, &choice, levels);
         self.arrange(filter);
         self.select_again();
     }
@@ -73,7 +84,9 @@ impl TaskTable {
 
     /// Sorts and filters the rows that are there.
     fn arrange(&mut self, filter: &str) {
-        self.state.sort = self.rows.column_of(self.sort);
+        // The other columns may not have it.
+        let sort = self.rows.column_of(self.sort);
+        self.state.sort = sort.or_else(|| self.rows.column_of(ColumnKind::Run));
         self.strokes.clear();
         if self.is_tree {
             let sort = self.state.sort.take();
@@ -102,6 +115,13 @@ impl TaskTable {
     /// Returns the selected row.
     pub fn selected(&self) -> Option<&TaskRow> {
         self.state.selected().and_then(|row| self.rows.rows.get(row))
+    }
+
+    /// Returns the processes of the rows on the screen, ascending.
+    pub fn processes_on_screen(&self) -> Vec<u32> {
+        let rows = self.state.order.iter().skip(self.state.offset).take(self.state.page.max(1));
+        let pids: BTreeSet<u32> = rows.map(|&row| self.rows.rows[row as usize].pid).collect();
+        pids.into_iter().collect()
     }
 
     /// Undoes the selection.

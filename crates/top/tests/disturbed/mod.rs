@@ -157,6 +157,7 @@ fn disturb_details(sample: &mut Sample, random: &mut Random) {
             let details = ProcessDetails {
                 cgroup: (pid != 1).then(|| text(random, "/a/b").to_string()),
                 cpu: (pid != 2).then(|| pressure(random)),
+                monitor: (pid != 0).then(|| text(random, "web").to_string()),
                 node_kib: (pid != 0).then(nodes),
                 ..ProcessDetails::default()
             };

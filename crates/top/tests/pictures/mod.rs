@@ -288,5 +288,5 @@ pub fn details(pid: u32) -> (u32, ProcessDetails) {
     let pressure = Some(manycore_top::Pressure { some_ns: 0, some_percent: 1.5 });
     let node_kib = Some(BTreeMap::from([(0, 1 << 20), (1, 3 << 20)]));
     let cgroup = Some("/system.slice/redis.service".to_owned());
-    (pid, ProcessDetails { cgroup, cpu: pressure, memory: pressure, io: None, node_kib })
+    (pid, ProcessDetails { cgroup, cpu: pressure, memory: pressure, io: None, monitor: None, node_kib })
 }

@@ -1,6 +1,6 @@
 //! The running system: takes samples, and makes pictures of them.
 
-use super::{outputs::Outputs, shown::Shown, work::Work};
+use super::{checks::Checks, outputs::Outputs, shown::Shown, work::Work};
 use crate::{
     cli::Top,
     failure::{Failure, Outcome},
@@ -9,7 +9,8 @@ use manycore_control::journal;
 use manycore_linux::users::Users;
 use manycore_top::{
     History, HistoryLimits, MemoryTour, Picture, PlanReader, Sample, Sampler, SamplerOptions, Wanted,
-    bpf::Counters, findings::Watch,
+    bpf::Counters,
+    findings::{Finding, Watch},
 };
 use manycore_topology::{CpuSet, Machine, SysTree, read};
 use std::{ops::Range, path::Path, time::Duration};
@@ -34,17 +35,21 @@ pub(super) struct Live {
     /// Whether findings need the interrupts of the next sample.
     has_many_interrupts: bool,
     watch: Watch,
+    /// Absent if findings are not wanted.
+    checks: Option<Checks>,
     work: Work,
     outputs: Outputs,
 }
 
 impl Live {
-    /// Takes the first sample.
+    /// Takes the first sample. With `has_findings`, each picture has findings that are looked for beside the samples.
     ///
     /// # Errors
     /// The processes cannot be read; programs in the kernel cannot be used; an output cannot be opened.
-    pub fn begin(args: &Top, wanted: Wanted, work: Work) -> Outcome<Self> {
+    pub fn begin(args: &Top, wanted: Wanted, has_findings: bool, work: Work) -> Outcome<Self> {
         let machine = machine()?;
+        let checks =
+            (has_findings || args.serve.serve.is_some()).then(|| Checks::start(&machine)).transpose();
         let least = if args.once { Duration::ZERO } else { LEAST };
         let mut live = Self {
             sampler: Sampler::new(Path::new("/"), SamplerOptions::default()).map_err(Failure::missing)?,
@@ -56,6 +61,7 @@ impl Live {
             users: Users::default(),
             has_many_interrupts: false,
             watch: Watch::new(&machine, least),
+            checks: checks.map_err(Failure::missing)?,
             read_for: machine.online.clone(),
             least,
             outputs: Outputs::open(args, &machine)?,
@@ -110,12 +116,25 @@ impl Live {
         picture.users = self.users.names();
         self.has_many_interrupts = picture.has_many_interrupts();
         self.tour.follow(&mut picture);
-        let findings = self.watch.update(&picture);
+        let findings = self.findings(&picture);
         let tasks = self.work.tasks();
         self.outputs.put(&picture, &mut self.samples[1], &tasks, &findings);
         self.work.keep_only(&mut picture, &tasks);
         let number = self.numbers().end.saturating_sub(1);
         Ok(Some(Shown { machine: self.other_machine(&picture), number, picture, findings }))
+    }
+
+    /// Returns the findings of now, the worst kinds first.
+    fn findings(&mut self, picture: &Picture) -> Vec<Finding> {
+        let mut findings = self.watch.update(picture);
+        if let Some(checks) = &self.checks {
+            if self.least.is_zero() {
+                checks.wait();
+            }
+            findings.extend(checks.latest());
+            findings.sort_by_key(|finding| finding.kind);
+        }
+        findings
     }
 
     fn sample(&mut self, wanted: Wanted) -> Outcome {

@@ -1,6 +1,7 @@
 //! `manycore top`: watches CPUs, caches and tasks.
 
 pub mod around;
+mod checks;
 mod live;
 mod outputs;
 mod plain;

@@ -9,7 +9,7 @@ use super::{
     work::{CommandOutput, Work},
 };
 use crate::{
-    cli::{Format, Top},
+    cli::{Format, Top, TopPart},
     failure::{Failure, Outcome},
     live::IntervalTimer,
     output,
@@ -41,7 +41,8 @@ pub(super) fn run(args: &Top, terminal: Terminal) -> Outcome {
         return print_recording(Replayed::open(path)?, args.interval, count, &options, &mut printer);
     }
     let wanted = wanted(&parts);
-    let mut live = Live::begin(args, wanted.clone(), Work::find(&args.work)?)?;
+    let has_findings = parts.contains(&TopPart::Findings);
+    let mut live = Live::begin(args, wanted.clone(), has_findings, Work::find(&args.work)?)?;
     let mut timer = IntervalTimer::with_command(args.interval, count)?;
     live.work().start(&CommandOutput::Stderr)?;
     let mut print_all = || -> Outcome {

@@ -93,7 +93,7 @@ fn source(args: &Top) -> Outcome<Source> {
     if let Some(path) = &args.replay {
         return Replayed::open(path).map(|replayed| Source::Replayed(Box::new(replayed)));
     }
-    let mut live = Live::begin(args, Wanted::default(), Work::find(&args.work)?)?;
+    let mut live = Live::begin(args, Wanted::default(), true, Work::find(&args.work)?)?;
     live.keep_history();
     Ok(Source::Live(Box::new(live)))
 }

@@ -167,16 +167,18 @@ pub(super) fn bandwidth(entry: &Entry<3>, texts: &mut Texts) -> Result<Bandwidth
     })
 }
 
-pub(super) const DETAILS: [Kind; 8] = [Plain, Counter, Level, Counter, Level, Counter, Level, Level];
+pub(super) const DETAILS: [Kind; 9] = [Plain, Counter, Level, Counter, Level, Counter, Level, Level, Plain];
 pub(super) const NODE_MEMORY: [Kind; 1] = [Level];
 
 /// The details of a process, and the number of nodes of which its memory is known: rows of their own.
-pub(super) fn details_entry(pid: u32, details: &ProcessDetails, texts: &mut Texts) -> Entry<8> {
+pub(super) fn details_entry(pid: u32, details: &ProcessDetails, texts: &mut Texts) -> Entry<9> {
     let [cpu, memory, io] =
         [&details.cpu, &details.memory, &details.io].map(|one| pressure_values(one.as_ref()));
     let group = details.cgroup.as_ref().map(|path| texts.number(path.as_bytes()));
     let nodes = details.node_kib.as_ref().map(|nodes| nodes.len() as u64);
-    Entry::new([pid.into(), 0, 0], [group, cpu[0], cpu[1], memory[0], memory[1], io[0], io[1], nodes])
+    let monitor = details.monitor.as_ref().map(|path| texts.number(path.as_bytes()));
+    let values = [group, cpu[0], cpu[1], memory[0], memory[1], io[0], io[1], nodes, monitor];
+    Entry::new([pid.into(), 0, 0], values)
 }
 
 pub(super) fn memory_entries(pid: u32, details: &ProcessDetails) -> impl Iterator<Item = Entry<1>> {
@@ -186,7 +188,7 @@ pub(super) fn memory_entries(pid: u32, details: &ProcessDetails) -> impl Iterato
 
 /// Returns the details of a process whose memory by node is in the next rows of `memory`.
 pub(super) fn details<'a>(
-    entry: &Entry<8>,
+    entry: &Entry<9>,
     memory: &mut impl Iterator<Item = &'a Entry<1>>,
     texts: &mut Texts,
 ) -> Result<(u32, ProcessDetails), Malformed> {
@@ -194,8 +196,12 @@ pub(super) fn details<'a>(
         let rows = memory.take(entry.must(7)?).map(|row| Ok((row.key(1)?, row.values[0])));
         rows.collect::<Result<BTreeMap<u32, u64>, Malformed>>()
     });
+    let mut text = |at: usize| -> Result<Option<String>, Malformed> {
+        Ok(entry.value(at).map(|number| texts.shown(number)).transpose()?.map(|path| path.to_string()))
+    };
     let details = ProcessDetails {
-        cgroup: entry.value(0).map(|number| texts.shown(number)).transpose()?.map(|path| path.to_string()),
+        cgroup: text(0)?,
+        monitor: text(8)?,
         cpu: pressure(entry, 1),
         memory: pressure(entry, 3),
         io: pressure(entry, 5),

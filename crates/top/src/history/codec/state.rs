@@ -68,7 +68,7 @@ tables! {
     guests: 1 = more_rows::GUEST, 4096;
     vcpus: 1 = more_rows::VCPU, 1 << 16;
     bandwidth: 3 = more_rows::BANDWIDTH, 1 << 16;
-    details: 8 = more_rows::DETAILS, 4096;
+    details: 9 = more_rows::DETAILS, 4096;
     memory: 1 = more_rows::NODE_MEMORY, 1 << 16;
     histograms: 32 = more_rows::LATENCY, 16;
     latency: 5 = more_rows::LATENCY_SUMS, 1;
@@ -151,7 +151,7 @@ impl State {
         fill(&mut into.guests, self.guests.entries(), guest)?;
         fill(&mut into.bandwidth, self.bandwidth.entries(), |entry| more_rows::bandwidth(entry, texts))?;
         let mut memory = self.memory.entries();
-        let details = |entry: &Entry<8>| more_rows::details(entry, &mut memory, texts);
+        let details = |entry: &Entry<9>| more_rows::details(entry, &mut memory, texts);
         fill(&mut into.details, self.details.entries(), details)?;
         let latency = self.latency.entries().next();
         let read = |entry: &Entry<5>| {

@@ -67,17 +67,17 @@ fn values_are_in_the_order_of_the_cpus() {
 }
 
 #[test]
-fn findings_have_their_command() {
+fn findings_have_their_fix() {
     let finding = Finding {
         kind: crate::findings::FindingKind::CrowdedCpu,
         text: "a \u{1b}text".to_owned(),
-        command: Some("manycore pin".to_owned()),
+        fix: Some("manycore pin".to_owned()),
         seconds: 3.2,
     };
     let shown = json(&picture(1), &[], &vec![finding; 100], "");
     let value: Value = serde_json::from_str(&shown).unwrap();
     assert_eq!(value["findings"].as_array().unwrap().len(), MOST_FINDINGS);
-    let first = serde_json::json!({"kind": "crowded_cpu", "text": "a \u{fffd}text", "command": "manycore pin", "seconds": 3.0});
+    let first = serde_json::json!({"kind": "crowded_cpu", "text": "a \u{fffd}text", "fix": "manycore pin", "seconds": 3.0});
     assert_eq!(value["findings"][0], first);
 }
 

@@ -1,4 +1,4 @@
-//! Findings: problems that the picture shows, and the commands that mend them.
+//! Findings: problems that the picture shows, and how to mend them.
 
 use crate::{
     findings::Finding,
@@ -19,8 +19,8 @@ pub fn draw_findings(pen: &mut Pen<'_>, findings: &[Finding], skipped: usize) {
             pen.text(2, y, &line, pen.theme.strong());
             y += 1;
         }
-        if let Some(command) = &finding.command {
-            for (at, line) in broken(command, width.saturating_sub(2)).into_iter().enumerate() {
+        if let Some(fix) = &finding.fix {
+            for (at, line) in broken(fix, width.saturating_sub(2)).into_iter().enumerate() {
                 pen.text(if at == 0 { 2 } else { 6 }, y, &line, pen.theme.label());
                 y += 1;
             }

@@ -1,6 +1,6 @@
 //! What the cells of a task show, how they are sorted, and their colours.
 
-use super::{ColumnKind, TaskRow, TaskRows};
+use super::{ColumnKind, ProcessResources, TaskRow, TaskRows};
 use crate::{
     picture::CountedUse,
     plans::PlanState,
@@ -36,6 +36,13 @@ fn plan_word(plan: PlanState) -> &'static str {
 impl TaskRow {
     fn ipc(&self) -> Option<f64> {
         self.counted.as_ref().and_then(CountedUse::ipc)
+    }
+}
+
+impl TaskRows {
+    /// Returns a figure of the process of a row, if it was read.
+    fn resource<T>(&self, row: &TaskRow, of: impl Fn(&ProcessResources) -> Option<T>) -> Option<T> {
+        self.resources.get(&row.pid).and_then(of)
     }
 }
 
@@ -75,6 +82,18 @@ impl TableRows for TaskRows {
             ColumnKind::Threads => row.threads.to_string(),
             ColumnKind::Allowed => row.allowed.as_ref().map_or("-".to_owned(), |set| set.within(24)),
             ColumnKind::Plan => row.plan.map_or("-", plan_word).to_owned(),
+            ColumnKind::NodeMemory => {
+                self.resource(row, |one| Some(one.nodes_text())).unwrap_or("-".to_owned())
+            }
+            ColumnKind::Remote => optional(self.resource(row, |one| one.remote), percent),
+            ColumnKind::Pressure(at) => {
+                optional(self.resource(row, |one| one.pressure[at]), |share| format!("{share:.1}"))
+            }
+            ColumnKind::Bandwidth => optional(self.resource(row, |one| one.bandwidth), units::rate),
+            ColumnKind::Cache => {
+                self.resource(row, |one| one.cache_bytes).map_or("-".to_owned(), units::bytes)
+            }
+            ColumnKind::Group => self.resource(row, |one| one.group.clone()).unwrap_or("-".to_owned()),
         }
     }
 
@@ -104,6 +123,18 @@ impl TableRows for TaskRows {
             ColumnKind::Threads => SortKey::Number(f64::from(row.threads)),
             ColumnKind::Allowed => SortKey::number(row.allowed.as_ref().map(|set| set.len() as f64)),
             ColumnKind::Plan => SortKey::number(row.plan.map(|plan| f64::from(plan as u8))),
+            ColumnKind::NodeMemory => {
+                SortKey::number(self.resource(row, |one| one.node_kib.values().max().map(|&kib| kib as f64)))
+            }
+            ColumnKind::Remote => SortKey::number(self.resource(row, |one| one.remote)),
+            ColumnKind::Pressure(at) => SortKey::number(self.resource(row, |one| one.pressure[at])),
+            ColumnKind::Bandwidth => SortKey::number(self.resource(row, |one| one.bandwidth)),
+            ColumnKind::Cache => {
+                SortKey::number(self.resource(row, |one| one.cache_bytes).map(|bytes| bytes as f64))
+            }
+            ColumnKind::Group => {
+                self.resource(row, |one| one.group.clone()).map_or(SortKey::Absent, SortKey::Text)
+            }
         }
     }
 
@@ -116,6 +147,10 @@ impl TableRows for TaskRows {
             ColumnKind::Kind(3) => Some((row.migrations[3] / 5.0).min(1.0)),
             ColumnKind::Involuntary => row.involuntary.map(|rate| (rate / 500.0).min(1.0)),
             ColumnKind::Plan => (row.plan == Some(PlanState::Broken)).then_some(1.0),
+            ColumnKind::Remote => self.resource(row, |one| one.remote),
+            ColumnKind::Pressure(at) => {
+                self.resource(row, |one| one.pressure[at]).map(|percent| (percent / 50.0).min(1.0))
+            }
             _ => None,
         }
     }

@@ -1,0 +1,84 @@
+//! What processes use beside CPU time: memory by node, pressure of their control groups, memory bandwidth.
+
+use crate::{
+    details::{Pressure, ProcessDetails},
+    picture::{BandwidthUse, Picture},
+};
+use manycore_text::units;
+use manycore_topology::{CpuSet, Machine};
+use std::{cmp::Reverse, collections::BTreeMap};
+
+/// The resources of one process, as far as they were read.
+#[derive(Clone, Debug, Default)]
+pub(in crate::view) struct ProcessResources {
+    /// Its control group of version 2.
+    pub group: Option<String>,
+    /// Shares of the last 10 s in percent in which a task of its control group waited for CPUs, memory and disks.
+    pub pressure: [Option<f64>; 3],
+    /// Memory in KiB by node.
+    pub node_kib: BTreeMap<u32, u64>,
+    /// Share of its memory on other nodes than those where it ran last.
+    pub remote: Option<f64>,
+    /// Bytes per second to and from memory, of its group of resctrl.
+    pub bandwidth: Option<f64>,
+    /// Bytes of the cache that hold data of that group.
+    pub cache_bytes: Option<u64>,
+}
+
+impl ProcessResources {
+    /// Returns those of all processes of which a picture has details.
+    pub fn of(machine: &Machine, picture: &Picture) -> BTreeMap<u32, Self> {
+        let one = |(pid, details): &(u32, ProcessDetails)| {
+            (*pid, Self::of_process(machine, picture, *pid, details))
+        };
+        picture.details.iter().map(one).collect()
+    }
+
+    fn of_process(machine: &Machine, picture: &Picture, pid: u32, details: &ProcessDetails) -> Self {
+        let counted =
+            || picture.bandwidth.iter().filter(|one| details.monitor.as_deref() == Some(&*one.group));
+        let sum = |rates: Vec<f64>| (!rates.is_empty()).then(|| rates.iter().sum());
+        let percent = |pressure: Option<Pressure>| pressure.map(|pressure| pressure.some_percent);
+        let cache = counted().filter_map(|one: &BandwidthUse| one.cache_bytes).reduce(|a, b| a + b);
+        let node_kib = details.node_kib.clone().unwrap_or_default();
+        Self {
+            group: details.cgroup.as_deref().map(|path| group_name(path).to_owned()),
+            pressure: [details.cpu, details.memory, details.io].map(percent),
+            remote: remote(&node_kib, &nodes_of(machine, picture, pid)),
+            node_kib,
+            bandwidth: sum(counted().filter_map(|one| one.total).collect()),
+            cache_bytes: cache,
+        }
+    }
+
+    /// Returns its memory by node, most first (`1:3 GiB 0:1 GiB`).
+    pub fn nodes_text(&self) -> String {
+        let mut nodes: Vec<(u32, u64)> = self.node_kib.iter().map(|(&node, &kib)| (node, kib)).collect();
+        nodes.sort_by_key(|&(node, kib)| (Reverse(kib), node));
+        let parts: Vec<String> =
+            nodes.iter().map(|(node, kib)| format!("{node}:{}", units::bytes(kib << 10))).collect();
+        if parts.is_empty() { "-".to_owned() } else { parts.join(" ") }
+    }
+}
+
+/// Returns the name of a control group without the place where the hierarchy is mounted.
+pub(in crate::view) fn group_name(path: &str) -> &str {
+    path.trim_start_matches('/').strip_prefix("sys/fs/cgroup").unwrap_or(path)
+}
+
+/// Returns the share of memory on other nodes than `used`; `None` without memory.
+pub(in crate::view) fn remote(node_kib: &BTreeMap<u32, u64>, used: &CpuSet) -> Option<f64> {
+    let all: u64 = node_kib.values().sum();
+    let remote: u64 = node_kib.iter().filter(|(node, _)| !used.contains(**node)).map(|(_, kib)| kib).sum();
+    (all > 0).then(|| remote as f64 / all as f64)
+}
+
+/// Returns the nodes of the last CPUs of a process's threads: of those that ran, if any did.
+pub(in crate::view) fn nodes_of(machine: &Machine, picture: &Picture, pid: u32) -> CpuSet {
+    let node_of = |cpu: u32| machine.nodes.iter().find(|node| node.cpus.contains(cpu) && !node.memory_only);
+    let first = picture.tasks.partition_point(|task| task.id.pid < pid);
+    let threads = || picture.tasks[first..].iter().take_while(|task| task.id.pid == pid);
+    let has_run = threads().any(|task| task.run > 0.0);
+    let chosen = threads().filter(|task| task.run > 0.0 || !has_run);
+    chosen.filter_map(|task| node_of(task.cpu)).map(|node| node.id).collect()
+}
