@@ -59,7 +59,7 @@ const HELP: [(&str, &str); 53] = [
         "percent of the last 10 s in which a task of its control group waited for CPUs, memory, disks",
     ),
     ("BANDWIDTH; CACHE", "to and from memory per second; in the last-level caches: of its group of resctrl"),
-    ("GROUP", "its control group"),
+    ("GROUP", "the last part of its control group's path"),
     ("", "Screen"),
     ("L", "dark or light colours"),
     ("c", "colours or characters only"),

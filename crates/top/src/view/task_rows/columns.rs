@@ -84,7 +84,7 @@ impl TaskRows {
             add(Kind::Bandwidth, Column::figure("BANDWIDTH", 10, 2));
             add(Kind::Cache, Column::figure("CACHE", 8, 5));
         }
-        add(Kind::Group, Column::text("GROUP", 12, 80, 7));
+        add(Kind::Group, Column::text("GROUP", 12, 60, 7));
     }
 }
 

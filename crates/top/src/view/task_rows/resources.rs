@@ -11,7 +11,7 @@ use std::{cmp::Reverse, collections::BTreeMap};
 /// The resources of one process, as far as they were read.
 #[derive(Clone, Debug, Default)]
 pub(in crate::view) struct ProcessResources {
-    /// Its control group of version 2.
+    /// The last part of the path of its control group of version 2; all of it is in the details.
     pub group: Option<String>,
     /// Shares of the last 10 s in percent in which a task of its control group waited for CPUs, memory and disks.
     pub pressure: [Option<f64>; 3],
@@ -42,7 +42,7 @@ impl ProcessResources {
         let cache = counted().filter_map(|one: &BandwidthUse| one.cache_bytes).reduce(|a, b| a + b);
         let node_kib = details.node_kib.clone().unwrap_or_default();
         Self {
-            group: details.cgroup.as_deref().map(|path| group_name(path).to_owned()),
+            group: details.cgroup.as_deref().map(last_part),
             pressure: [details.cpu, details.memory, details.io].map(percent),
             remote: remote(&node_kib, &nodes_of(machine, picture, pid)),
             node_kib,
@@ -64,6 +64,12 @@ impl ProcessResources {
 /// Returns the name of a control group without the place where the hierarchy is mounted.
 pub(in crate::view) fn group_name(path: &str) -> &str {
     path.trim_start_matches('/').strip_prefix("sys/fs/cgroup").unwrap_or(path)
+}
+
+/// Returns the last part of a path; that of the root is `/`.
+fn last_part(path: &str) -> String {
+    let last = group_name(path).rsplit('/').find(|part| !part.is_empty());
+    last.unwrap_or("/").to_owned()
 }
 
 /// Returns the share of memory on other nodes than `used`; `None` without memory.

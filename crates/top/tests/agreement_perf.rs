@@ -1,0 +1,76 @@
+//! CPU time and waits of threads beside those that `perf sched` counts over the same interval.
+#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
+
+mod enclosed;
+
+use enclosed::{Enclosed, Spinners, check, last_cpu, sample, sampler, start};
+use manycore_top::{Sample, TaskSample};
+use std::{collections::BTreeMap, process::Command};
+
+/// Returns whether a process has a child that runs a program of this name, and has not ended.
+fn has_child(sample: &Sample, parent: u32, name: &str) -> bool {
+    let is_it = |task: &&TaskSample| task.parent == parent && task.name.as_bytes() == name.as_bytes();
+    sample.tasks.iter().filter(is_it).any(|task| task.state != 'Z')
+}
+
+/// Returns CPU time and waits in nanoseconds by thread, of the table of `perf sched latency` (`NAME:TID | 1.2 ms | 3 | avg:
+/// 0.5 ms | ...`).
+fn perf_latencies(text: &str) -> BTreeMap<u32, [f64; 2]> {
+    let row = |line: &str| -> Option<(u32, [f64; 2])> {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let [name, run, switches, mean, ..] = cells[..] else { return None };
+        let ms =
+            |text: &str| text.trim_start_matches("avg:").trim_end_matches("ms").trim().parse::<f64>().ok();
+        let tid = name.rsplit_once(':')?.1.parse().ok()?;
+        let waits = ms(mean)? * switches.parse::<f64>().ok()?;
+        Some((tid, [ms(run)?, waits].map(|ms| ms * 1e6)))
+    };
+    text.lines().filter_map(row).collect()
+}
+
+#[test]
+fn cpu_time_and_waits_of_threads_are_those_of_perf() {
+    let _spinners = Spinners::start(2, last_cpu());
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("perf.data").to_str().unwrap().to_owned();
+    let mut sampler = sampler();
+    sample(&mut sampler);
+    let before = sample(&mut sampler);
+    // perf counts while its command runs.
+    let words = ["sched", "record", "-m", "16M", "-o", &file, "--", "sleep", "3"];
+    let Some(mut perf) = start("perf", &words) else { return };
+    let mut counting = Vec::new();
+    while perf.try_wait().unwrap().is_none() {
+        let now = sample(&mut sampler);
+        if has_child(&now, perf.id(), "sleep") {
+            counting.truncate(1);
+            counting.push(now);
+        }
+    }
+    let after = sample(&mut sampler);
+    let latency = Command::new("perf").args(["sched", "latency", "-p", "-i", &file]).output().unwrap();
+    let output = String::from_utf8_lossy(&latency.stdout).into_owned();
+    let [first, last] = &counting[..] else { return println!("SKIPPED: perf cannot record here") };
+    let ns = [last.at_ns - first.at_ns, after.at_ns - before.at_ns];
+    let run = Enclosed { before, first: first.clone(), last: last.clone(), after, ns, output };
+    println!("perf: the shortest interval is {:.3} of the longest", run.nearness());
+    let latencies = perf_latencies(&run.output);
+    let (pid, mut compared) = (std::process::id(), 0);
+    for spinner in
+        run.first.tasks.iter().filter(|task| task.id.pid == pid && task.name.as_bytes() == b"spinner")
+    {
+        let [run_ns, wait_ns] = latencies[&spinner.id.tid];
+        let task = |sample: &Sample| sample.tasks.iter().find(|task| task.id == spinner.id).unwrap().clone();
+        let [run_bounds, wait_bounds] = [
+            run.increase(|sample| task(sample).run_ns),
+            run.increase(|sample| task(sample).wait_ns.unwrap()),
+        ];
+        println!("run {run_ns:.0} ns of {run_bounds:?}, wait {wait_ns:.0} ns of {wait_bounds:?}");
+        let whole = run.ns[1] as f64;
+        // perf does not have the slices that had begun before and that had not ended after.
+        check(100.0 * run_ns / whole, run_bounds, [whole; 2], 1.0, "run");
+        check(100.0 * wait_ns / whole, wait_bounds, [whole; 2], 1.0, "wait");
+        compared += 1;
+    }
+    assert_eq!(compared, 2, "{}", run.output);
+}
