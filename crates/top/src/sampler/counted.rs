@@ -42,6 +42,8 @@ pub(super) struct Counted {
 struct Group {
     thread: CountedThread<3>,
     last: EventCounts<3>,
+    /// Whether it stood in the last interval although its thread ran. It has no figures then.
+    stood: bool,
 }
 
 impl Counted {
@@ -89,7 +91,8 @@ impl Counted {
         self.before_ns = at_ns;
         let samples = into.get_or_insert_default();
         samples.clear();
-        samples.extend(self.groups.iter().map(|(&id, group)| CountedSample { id, counts: group.last }));
+        let known = self.groups.iter().filter(|(_, group)| !group.stood);
+        samples.extend(known.map(|(&id, group)| CountedSample { id, counts: group.last }));
     }
 
     /// Returns the CPU times of threads since the last sample.
@@ -103,17 +106,20 @@ impl Counted {
         tasks.iter().map(time).collect()
     }
 
-    /// Reads the groups. One that stands while its thread runs is of a task that is gone: a thread that calls exec takes over
-    /// the id of the first thread of its process, and a program with other rights loses its counters.
+    /// Reads the groups. One that stands in two intervals while its thread runs is of a task that is gone: a thread that calls
+    /// exec takes over the id of the first thread of its process, and a program with other rights loses its counters. In a
+    /// single interval, the thread may have run only between the reading of its time and that of its counters before.
     fn read_groups(&mut self, times: &[(TaskId, u64)], least_ns: u64) {
         let choice = &mut self.choice;
         self.groups.retain(|&id, group| {
             let now = group.thread.read().ok();
             let has_run =
                 times.binary_search_by_key(&id, |time| time.0).is_ok_and(|at| times[at].1 >= least_ns);
-            let now = now.filter(|now| !has_run || now.enabled_ns > group.last.enabled_ns);
+            let stands = has_run && now.is_some_and(|now| now.enabled_ns <= group.last.enabled_ns);
+            let now = now.filter(|_| !(stands && group.stood));
             match now {
-                Some(now) => group.last = now,
+                Some(_) if stands => group.stood = true,
+                Some(now) => (group.last, group.stood) = (now, false),
                 None => choice.remove(id),
             }
             now.is_some()
@@ -127,7 +133,7 @@ impl Counted {
             has_descriptors &= !matches!(opened, Err(CountError::NoDescriptors(_)));
             match opened {
                 Ok(Some(thread)) => match thread.read() {
-                    Ok(last) => drop(self.groups.insert(id, Group { thread, last })),
+                    Ok(last) => drop(self.groups.insert(id, Group { thread, last, stood: false })),
                     Err(_) => self.choice.refuse(id),
                 },
                 Ok(None) | Err(CountError::Ended | CountError::NoDescriptors(_)) => self.choice.remove(id),

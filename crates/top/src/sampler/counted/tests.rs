@@ -127,14 +127,34 @@ fn a_group_that_stands_while_its_thread_runs_is_opened_again() {
     // As after exec: the group is of a thread that does not run.
     let thread = TaskCounters::probe(CLOCKS).unwrap().count(idle.0.id()).unwrap();
     let last = EventCounts { enabled_ns: u64::MAX, running_ns: 0, counts: [0; 3] };
-    sampler.counted.groups.insert(id, Group { thread, last });
-    process.run(30);
-    assert_eq!(of(&sample(&mut sampler), &process), None);
+    sampler.counted.groups.insert(id, Group { thread, last, stood: false });
+    for _ in 0..2 {
+        process.run(30);
+        assert_eq!(of(&sample(&mut sampler), &process), None);
+    }
     process.run(30);
     let first = of(&sample(&mut sampler), &process).unwrap();
     process.run(30);
     let last = of(&sample(&mut sampler), &process).unwrap();
     assert!(last.counts.since(&first.counts, 1.0).unwrap()[0] >= 20e6);
+}
+
+/// Regression test: a thread lost its counters if it ran only between the reading of its time and that of its counters.
+#[test]
+fn a_group_that_stands_once_is_kept() {
+    let Some(mut sampler) = sampler() else { return };
+    let process = Running::busy();
+    sample(&mut sampler);
+    process.run(30);
+    let before = of(&sample(&mut sampler), &process).unwrap();
+    let group = sampler.counted.groups.get_mut(&before.id).unwrap();
+    group.last.enabled_ns = u64::MAX;
+    process.run(30);
+    assert_eq!(of(&sample(&mut sampler), &process), None);
+    sampler.counted.groups.get_mut(&before.id).unwrap().last = before.counts;
+    process.run(30);
+    let after = of(&sample(&mut sampler), &process).unwrap();
+    assert!(after.counts.since(&before.counts, 1.0).unwrap()[0] >= 50e6, "the same counters");
 }
 
 #[test]
