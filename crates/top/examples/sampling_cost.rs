@@ -192,14 +192,19 @@ fn measure(machine: &Machine, processes: usize, threads: usize, active: usize) {
     }
     println!("{processes} processes with {threads} threads, {active} of them active; {tasks} tasks in all");
     report(&peers, &rows);
-    let rss = process_memory::read(&BTreeSet::from([std::process::id()])).rss_bytes;
-    println!("  resident, both samplers and their samples: {:.1} MiB", rss as f64 / f64::from(1 << 20));
+    println!("  resident, both samplers and their samples: {:.1} MiB", resident_mib(std::process::id()));
+}
+
+/// Returns the resident memory of a process in MiB.
+fn resident_mib(pid: u32) -> f64 {
+    process_memory::read(&BTreeSet::from([pid])).rss_bytes as f64 / f64::from(1 << 20)
 }
 
 fn report(peers: &[Peer], rows: &[Row]) {
     for peer in peers {
-        let text = if peer.ms.is_empty() { "not installed".to_owned() } else { summary(&peer.ms).1 };
-        println!("  {:24} {text}", peer.name);
+        let memory = peer.pid.map_or(0.0, resident_mib);
+        let text = format!("{}, {memory:.1} MiB resident", summary(&peer.ms).1);
+        println!("  {:24} {}", peer.name, if peer.ms.is_empty() { "not installed" } else { &text });
     }
     let own = peers.iter().take(1).filter(|own| !own.ms.is_empty()).map(|own| (own.name, &own.ms));
     for (name, ms) in rows.iter().map(|row| (row.name, &row.ms)).chain(own) {

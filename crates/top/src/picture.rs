@@ -9,7 +9,7 @@ use crate::{
     details::ProcessDetails,
     plans::Plan,
     resources::{GuestSample, LatencySample},
-    sample::{CpuTimes, ProcessSample, Sample, TaskId, TaskName, TaskSample},
+    sample::{CpuTimes, ProcessSample, Sample, SystemCounters, TaskId, TaskName, TaskSample},
     units::{LEVELS, LevelUnits},
 };
 pub use counted::CountedUse;
@@ -223,6 +223,8 @@ pub struct Picture {
     pub latency: Option<LatencySample>,
     /// Whether threads were counted by counters of the CPUs, as far as they used enough CPU time.
     pub has_counters: bool,
+    /// Whether all figures are means since boot.
+    pub is_since_boot: bool,
 }
 
 /// A thread cannot run for more than this many intervals: reading a sample takes time, too.
@@ -276,7 +278,19 @@ impl Picture {
             details: now.details.clone(),
             latency: resources::latency(before, now),
             has_counters: now.counted.is_some(),
+            is_since_boot: false,
         })
+    }
+
+    /// Returns the means since boot, which a single sample has; `None` if no time has passed.
+    pub fn since_boot(machine: &Machine, now: &Sample) -> Option<Self> {
+        let boot = Sample {
+            system: SystemCounters { switches: Some(0), created: Some(0), ..SystemCounters::default() },
+            cpus: now.cpus.iter().map(|one| CpuTimes { cpu: one.cpu, ..CpuTimes::default() }).collect(),
+            ..Sample::default()
+        };
+        let picture = Self::new(machine, &boot, now)?;
+        Some(Self { is_since_boot: true, ..picture })
     }
 
     /// Returns the units of one level.

@@ -5,7 +5,7 @@ mod pictures;
 mod shown;
 
 use manycore_top::{
-    BandwidthUse, TaskUse, Wanted,
+    BandwidthUse, Picture, TaskUse, Wanted,
     findings::{Finding, FindingKind},
     snapshot::Order,
     view::{ColorDepth, CpuMetric, Theme, View, ViewKey, ViewOptions, ViewScreen},
@@ -27,6 +27,19 @@ fn cpus_and_tasks_at_several_sizes() {
     insta::assert_snapshot!("huge_ascii_80x24", screen(&mut huge, 80, 24));
     let mut small = view_of(&pictures::machine(&MachineSpec { cores: 4, ..MachineSpec::default() }), ascii);
     insta::assert_snapshot!("small_ascii_80x24", screen(&mut small, 80, 24));
+}
+
+#[test]
+fn means_since_boot_are_named_as_such() {
+    let machine = pictures::server(2, 2);
+    let picture = pictures::picture(&machine, 60, 7);
+    let mut view = View::new(&machine, ViewOptions::default());
+    view.update(Picture { is_since_boot: true, ..picture.clone() });
+    for width in [20, 80, 140] {
+        assert!(screen(&mut view, width, 24).starts_with(" MEANS SINCE BOOT "));
+    }
+    view.update(picture);
+    assert!(!screen(&mut view, 140, 24).contains("BOOT"));
 }
 
 #[test]

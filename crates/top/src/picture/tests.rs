@@ -1,5 +1,5 @@
 use super::*;
-use crate::{resources::InterruptSample, sample::SystemCounters};
+use crate::resources::InterruptSample;
 use manycore_topology::{SysTree, read, synthetic::MachineSpec};
 use proptest::prelude::*;
 
@@ -46,6 +46,18 @@ fn rates_are_per_time_between_the_samples() {
     assert_eq!((first.shares.user, first.known, first.task_run, first.task_wait), (1.0, 2, 0.5, 0.25));
     assert_eq!(Picture::new(&machine(), &now, &before), None);
     assert_eq!(Picture::new(&machine(), &now, &now), None);
+}
+
+#[test]
+fn a_single_sample_has_means_since_boot() {
+    let picture = Picture::since_boot(&machine(), &sample(4000, vec![task(1, 5, 0, 1000, 500)])).unwrap();
+    let only = &picture.tasks[0];
+    assert!(picture.is_since_boot);
+    assert_eq!((picture.seconds, only.run, only.wait, only.migration), (4.0, 0.25, Some(0.125), None));
+    assert_eq!((picture.switches, picture.created), (Some(3000.0), None));
+    let shares = picture.cpus[7].shares.unwrap();
+    assert_eq!((shares.user, shares.idle), (0.5, 0.5));
+    assert_eq!(Picture::since_boot(&machine(), &Sample::default()), None);
 }
 
 #[test]

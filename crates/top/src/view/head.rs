@@ -77,9 +77,12 @@ impl View {
         parts
     }
 
-    /// Returns which moment is shown; `None` for the newest picture of the running system.
+    /// Returns which moment is shown; `None` for the last interval of the running system.
     fn moment_text(&self) -> Option<String> {
         let moment = &self.moment;
+        if self.picture.is_since_boot {
+            return Some("MEANS SINCE BOOT".to_owned());
+        }
         let mut text = String::new();
         if let Some(name) = &moment.recording {
             text.push_str("REPLAY ");

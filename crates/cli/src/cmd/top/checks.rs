@@ -37,11 +37,11 @@ pub(super) struct Checks {
 }
 
 impl Checks {
-    /// Starts the first check.
+    /// Starts the checks, the first one after `delay`.
     ///
     /// # Errors
     /// No thread can be started.
-    pub fn start(machine: &Machine) -> io::Result<Self> {
+    pub fn start(machine: &Machine, delay: Duration) -> io::Result<Self> {
         let latest = Arc::new(Mutex::new(None));
         let (stop, stopped) = sync_channel(0);
         let (tell, finished) = sync_channel(1);
@@ -52,7 +52,8 @@ impl Checks {
         };
         let shared = Arc::clone(&latest);
         thread::Builder::new().name("checks".to_owned()).spawn(move || {
-            loop {
+            let mut pause = delay;
+            while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
                 let began = cpu_time();
                 let found = checker.check();
                 if let Ok(mut latest) = shared.lock() {
@@ -60,10 +61,7 @@ impl Checks {
                 }
                 // Nobody may be waiting.
                 let _ = tell.try_send(());
-                let pause = AGAIN.max(cpu_time().saturating_sub(began) * TIMES_ITS_COST);
-                if stopped.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
-                    break;
-                }
+                pause = AGAIN.max(cpu_time().saturating_sub(began) * TIMES_ITS_COST);
             }
         })?;
         Ok(Self { latest, finished, _stop: stop })

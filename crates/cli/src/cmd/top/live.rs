@@ -48,9 +48,10 @@ impl Live {
     /// The processes cannot be read; programs in the kernel cannot be used; an output cannot be opened.
     pub fn begin(args: &Top, wanted: Wanted, has_findings: bool, work: Work) -> Outcome<Self> {
         let machine = machine()?;
-        let checks =
-            (has_findings || args.serve.serve.is_some()).then(|| Checks::start(&machine)).transpose();
         let least = if args.once { Duration::ZERO } else { LEAST };
+        // A check takes as much CPU time as some samples, and the first picture comes first.
+        let start = || Checks::start(&machine, least);
+        let checks = (has_findings || args.serve.serve.is_some()).then(start).transpose();
         let mut live = Self {
             sampler: Sampler::new(Path::new("/"), SamplerOptions::default()).map_err(Failure::missing)?,
             counters: args.bpf.then(|| Counters::attach(&machine)).transpose().map_err(Failure::missing)?,
@@ -95,6 +96,15 @@ impl Live {
     /// What is watched.
     pub fn work(&mut self) -> &mut Work {
         &mut self.work
+    }
+
+    /// Returns the means since boot.
+    pub fn since_boot(&mut self) -> Option<Picture> {
+        let mut picture = Picture::since_boot(&self.machine, &self.samples[1])?;
+        picture.users = self.users.names();
+        let tasks = self.work.tasks();
+        self.work.keep_only(&mut picture, &tasks);
+        Some(picture)
     }
 
     /// Takes a sample. Returns what happened since the previous one; `None` if no time has passed.

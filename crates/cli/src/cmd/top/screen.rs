@@ -42,7 +42,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Length of the first interval: the first picture appears soon.
+/// Length of the first interval: until then there are means since boot.
 const FIRST_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The last bytes of the command's output, which are kept and printed after the view.
@@ -57,7 +57,10 @@ pub(super) fn run(args: &Top, terminal: TextTerminal) -> Outcome {
     let mut options = options::of_terminal(terminal.is_colored(), args.interval);
     options.source = if args.bpf { FigureSource::Bpf } else { FigureSource::Proc };
     options.order = args.sort.into();
-    let view = View::new(source.machine(), options);
+    let mut view = View::new(source.machine(), options);
+    if let Some(picture) = source.first() {
+        view.update(picture);
+    }
     let recording = source.recording().map(str::to_owned);
     let signals = Signals::catch(&[&ENDS[..], &[SIGCHLD, SIGCONT, SIGTSTP, SIGWINCH]].concat())?;
     let input = TerminalInput::open().map_err(Failure::missing)?;

@@ -47,6 +47,14 @@ impl Source {
         }
     }
 
+    /// Returns what can be shown before the first interval has passed.
+    pub fn first(&mut self) -> Option<Picture> {
+        match self {
+            Self::Live(live) => live.since_boot(),
+            Self::Replayed(_) => None,
+        }
+    }
+
     /// Returns the next picture: of the running system what happened since the last one, of a recording the one after that
     /// which was shown last. `None` if no time has passed, and behind the end.
     ///
