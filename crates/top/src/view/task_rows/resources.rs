@@ -63,7 +63,17 @@ impl ProcessResources {
 
 /// Returns the name of a control group without the place where the hierarchy is mounted.
 pub(in crate::view) fn group_name(path: &str) -> &str {
-    path.trim_start_matches('/').strip_prefix("sys/fs/cgroup").unwrap_or(path)
+    let below = path.trim_start_matches('/');
+    // Beside hierarchies of version 1, that of version 2 is mounted in this directory.
+    let points = ["sys/fs/cgroup/unified", "sys/fs/cgroup"];
+    let name = points
+        .into_iter()
+        .find_map(|point| below.strip_prefix(point).filter(|rest| !rest.starts_with(|c| c != '/')));
+    match name {
+        Some("") => "/",
+        Some(name) => name,
+        None => path,
+    }
 }
 
 /// Returns the last part of a path; that of the root is `/`.
@@ -87,4 +97,29 @@ pub(in crate::view) fn nodes_of(machine: &Machine, picture: &Picture, pid: u32) 
     let has_run = threads().any(|task| task.run > 0.0);
     let chosen = threads().filter(|task| task.run > 0.0 || !has_run);
     chosen.filter_map(|task| node_of(task.cpu)).map(|node| node.id).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_named_below_their_hierarchy() {
+        assert_eq!(group_name("sys/fs/cgroup/a.slice/b.service"), "/a.slice/b.service");
+        assert_eq!(group_name("sys/fs/cgroup/unified/a.slice"), "/a.slice");
+        assert_eq!([group_name("sys/fs/cgroup"), group_name("/sys/fs/cgroup/unified")], ["/", "/"]);
+        assert_eq!(group_name("/sys/fs/cgroup/unified2"), "/unified2");
+        assert_eq!(group_name("/elsewhere/a"), "/elsewhere/a");
+        assert_eq!(["/a/b.service", "/"].map(last_part), ["b.service", "/"]);
+    }
+
+    #[test]
+    fn memory_is_remote_to_the_nodes_of_the_last_cpus() {
+        let kib = BTreeMap::from([(0, 1 << 20), (1, 3 << 20)]);
+        assert_eq!(remote(&kib, &CpuSet::single(1)), Some(0.25));
+        assert_eq!(remote(&kib, &CpuSet::default()), Some(1.0));
+        assert_eq!(remote(&BTreeMap::new(), &CpuSet::single(1)), None);
+        let one = ProcessResources { node_kib: kib, ..ProcessResources::default() };
+        assert_eq!(one.nodes_text(), "1:3 GiB 0:1 GiB");
+    }
 }
