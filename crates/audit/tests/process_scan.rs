@@ -83,7 +83,7 @@ impl SyntheticFiles {
 }
 
 fn scope(only: Option<u32>) -> ScanScope {
-    ScanScope { only: only.into_iter().collect(), exclude: None }
+    ScanScope { only: only.into_iter().collect(), exclude: None, without_memory: false }
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 use manycore_topology::CpuId;
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
 };
@@ -116,6 +117,38 @@ impl KernelCounters {
     /// (`thermal_throttle/package_throttle_count`).
     pub fn thermal_events(&self, cpus: &[CpuId]) -> Option<u64> {
         self.numbers(cpus, "thermal_throttle/package_throttle_count").into_iter().reduce(|a, b| a + b)
+    }
+
+    /// Returns the thermal throttling events of the package of each of `cpus`, as far as they are known.
+    pub fn thermal_events_by_cpu(&self, cpus: &[CpuId]) -> BTreeMap<CpuId, u64> {
+        let count = |&cpu: &CpuId| {
+            let path = format!("sys/devices/system/cpu/cpu{cpu}/thermal_throttle/package_throttle_count");
+            Some((cpu, self.read(&path)?.trim().parse().ok()?))
+        };
+        cpus.iter().filter_map(count).collect()
+    }
+
+    /// Returns those of `cpus` that always run at their lowest frequency: with the governor `powersave`, unless the driver
+    /// chooses frequencies itself (`Documentation/admin-guide/pm/intel_pstate.rst`, `amd-pstate.rst`).
+    pub fn at_lowest_frequency(&self, cpus: &[CpuId]) -> Vec<CpuId> {
+        let is_low = |cpu: &CpuId| {
+            let value = |name: &str| self.read(&format!("sys/devices/system/cpu/cpu{cpu}/cpufreq/{name}"));
+            let driver = value("scaling_driver").unwrap_or_default();
+            value("scaling_governor").is_some_and(|governor| governor.trim() == "powersave")
+                && !matches!(driver.trim(), "intel_pstate" | "amd-pstate-epp" | "amd_pstate_epp")
+        };
+        cpus.iter().copied().filter(is_low).collect()
+    }
+
+    /// Returns the memory that processes can have without huge pages, and the part of it that is available, in KiB
+    /// (`/proc/meminfo`).
+    pub fn ordinary_memory_kib(&self) -> Option<(u64, u64)> {
+        let text = self.read("proc/meminfo")?;
+        let line = |key: &str| {
+            text.lines().find_map(|line| line.strip_prefix(key)?.split_whitespace().next()?.parse().ok())
+        };
+        let total: u64 = line("MemTotal:")?;
+        Some((total.saturating_sub(line("Hugetlb:").unwrap_or(0)), line("MemAvailable:")?))
     }
 
     /// Returns the frequency governors of `cpus`, each once.

@@ -16,10 +16,10 @@ use std::{
 };
 
 const ROUNDS: usize = 15;
-/// Longest time to the first tasks.
+/// Longest time to the first tasks, and to an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// A screen is complete when nothing more was written for this time.
-const QUIET: Duration = Duration::from_millis(150);
+/// A screen is complete when nothing more was written for this time, which is short beside the time to the next screen.
+const QUIET: Duration = Duration::from_millis(60);
 /// No other screen comes when nothing was written for this time.
 const SETTLED: Duration = Duration::from_millis(1500);
 /// A key that changes all rows: threads in place of processes, or the other way round.
@@ -86,7 +86,8 @@ impl Screen {
         self.last_output(SETTLED);
         let pressed = Instant::now();
         self.keys.write_all(KEY).unwrap();
-        self.last_output(QUIET).unwrap().duration_since(pressed).as_secs_f64() * 1e3
+        let (at, _) = self.written.recv_timeout(PATIENCE).unwrap();
+        self.last_output(QUIET).unwrap_or(at).duration_since(pressed).as_secs_f64() * 1e3
     }
 }
 

@@ -1,7 +1,10 @@
 //! What is read of single processes on request, because it is expensive or takes a lock of the process.
 
 use manycore_text::names::printable;
-use manycore_topology::{SysTree, cgroup};
+use manycore_topology::{
+    SysTree,
+    cgroup::{self, Hierarchies},
+};
 use std::collections::BTreeMap;
 
 /// Longest `numa_maps` that is read, in bytes. A process with more mappings has no memory by node.
@@ -19,7 +22,7 @@ pub struct Pressure {
 /// What is known of one process on request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProcessDetails {
-    /// Its control group of version 2, below the root of the tree, with unprintable characters replaced; absent without
+    /// Its control group of version 2 (`/system.slice/db.service`), with unprintable characters replaced; absent without
     /// such a hierarchy.
     pub cgroup: Option<String>,
     /// Pressure on CPUs of that group (`cpu.pressure`); absent for the root group and on a kernel without PSI.
@@ -38,9 +41,12 @@ pub struct ProcessDetails {
 impl ProcessDetails {
     /// Reads a process. Memory by node (`/proc/PID/numa_maps`) is read only if `memory` is true: the kernel visits each
     /// page table of the process and holds its `mmap_lock` meanwhile. All fields are absent for a process that has ended.
-    pub fn read(tree: &SysTree, pid: u32, memory: bool) -> Self {
+    pub fn read(tree: &SysTree, hierarchies: &Hierarchies, pid: u32, memory: bool) -> Self {
+        let memberships = cgroup::memberships(tree, &pid.to_string());
         // No hierarchy of version 1 has a controller with an empty name.
-        let folder = cgroup::folders_of(tree, &pid.to_string(), "").pop().map(|folder| folder.path);
+        let groups = memberships.and_then(|memberships| hierarchies.folders(&memberships, ""));
+        let (name, mut folders) = groups.and_then(|mut groups| groups.pop()).unzip();
+        let folder = folders.as_mut().and_then(|folders| Some(folders.pop()?.path));
         let pressure = |name: &str| {
             let folder = folder.as_ref()?;
             parse_pressure(&tree.read(&format!("{folder}/{name}.pressure"))?)
@@ -51,7 +57,7 @@ impl ProcessDetails {
             io: pressure("io"),
             monitor: tree.read(&format!("proc/{pid}/cpu_resctrl_groups")).as_deref().and_then(parse_monitor),
             node_kib: if memory { node_kib(tree, pid) } else { None },
-            cgroup: folder.as_deref().map(printable),
+            cgroup: name.as_deref().map(printable),
         }
     }
 }
@@ -124,13 +130,15 @@ mod tests {
     #[test]
     fn this_process_has_memory_and_one_that_does_not_exist_has_nothing() {
         let tree = SysTree::open(Path::new("/")).unwrap();
-        let own = ProcessDetails::read(&tree, std::process::id(), true);
+        let hierarchies = Hierarchies::read(&tree);
+        let read = |pid: u32, memory: bool| ProcessDetails::read(&tree, &hierarchies, pid, memory);
+        let own = read(std::process::id(), true);
         match own.node_kib {
             Some(nodes) => assert!(nodes.values().sum::<u64>() > 100, "{nodes:?}"),
             None => println!("SKIPPED: no numa_maps here"),
         }
-        assert_eq!(ProcessDetails::read(&tree, std::process::id(), false).node_kib, None);
-        assert_eq!(ProcessDetails::read(&tree, u32::MAX >> 2, true), ProcessDetails::default());
+        assert_eq!(read(std::process::id(), false).node_kib, None);
+        assert_eq!(read(u32::MAX >> 2, true), ProcessDetails::default());
     }
 
     proptest! {

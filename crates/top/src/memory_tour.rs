@@ -11,7 +11,7 @@ const MOST_SAMPLES: usize = 120;
 /// A process that uses less than this, in CPUs, is not read.
 const BUSY: f64 = 0.25;
 /// Resident memory in KiB of processes that are read: less is no problem, more takes seconds.
-const RESIDENT_KIB: std::ops::RangeInclusive<u64> = (64 << 10)..=(16 << 20);
+pub(crate) const RESIDENT_KIB: std::ops::RangeInclusive<u64> = (64 << 10)..=(16 << 20);
 
 /// What was read of a process, and when.
 #[derive(Debug)]
@@ -124,7 +124,13 @@ impl MemoryTour {
             self.visits.iter().filter_map(|(pid, visit)| Some((pid, visit.details.as_ref()?)))
         {
             match picture.details.binary_search_by_key(pid, |(pid, _)| *pid) {
-                Err(at) => picture.details.insert(at, (*pid, details.clone())),
+                // All else is of the moment at which it was read.
+                Err(at) => {
+                    let node_kib = details.node_kib.clone();
+                    picture
+                        .details
+                        .insert(at, (*pid, ProcessDetails { node_kib, ..ProcessDetails::default() }));
+                }
                 // Read for other reasons, without the memory.
                 Ok(at) => {
                     let node_kib = &mut picture.details[at].1.node_kib;

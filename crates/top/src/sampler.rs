@@ -151,6 +151,7 @@ impl Sampler {
         self.write(into);
         self.resources.read(into);
         self.read_counters(into);
+        self.resources.read_details(into);
         Ok(())
     }
 

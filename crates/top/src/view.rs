@@ -39,6 +39,7 @@ pub use theme::{ColorDepth, Theme};
 
 use crate::{
     findings::Finding,
+    memory_tour::RESIDENT_KIB,
     picture::Picture,
     resources::{GroupParts, Wanted},
     snapshot::Order,
@@ -303,8 +304,10 @@ impl View {
             if self.has_resource_columns() { self.tasks.processes_on_screen() } else { Vec::new() };
         let selected = self.selected_process().filter(|_| self.has_memory_by_node).into_iter();
         // The kernel visits each page table of a process: one of them in each sample.
-        let in_turn = processes.get(self.pictures % processes.len().max(1)).copied();
-        let in_turn = in_turn.filter(|_| has_memory_nodes(&self.machine));
+        let turn = self.pictures % processes.len().max(1);
+        let in_turn =
+            processes.get(turn).filter(|one| one.resident_kib <= *RESIDENT_KIB.end()).map(|one| one.pid);
+        let in_turn = in_turn.filter(|_| has_memory_nodes(&self.machine) && !self.moment.is_paused);
         Wanted {
             interrupts: self.screen == ViewScreen::Interrupts
                 || is_map && self.values.metric == CpuMetric::Interrupts,
@@ -317,7 +320,7 @@ impl View {
             details: self
                 .selected_process()
                 .into_iter()
-                .chain(processes.iter().copied())
+                .chain(processes.iter().map(|one| one.pid))
                 .collect::<BTreeSet<_>>()
                 .into_iter()
                 .collect(),

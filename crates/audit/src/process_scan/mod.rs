@@ -35,6 +35,8 @@ pub struct ScanScope {
     pub only: Vec<u32>,
     /// All but this process: the audit itself.
     pub exclude: Option<u32>,
+    /// Without memory by node: the kernel visits each page table of a process for it.
+    pub without_memory: bool,
 }
 
 /// The result of a scan, and what could not be examined.
@@ -81,7 +83,9 @@ pub fn scan_processes(tree: &SysTree, machine: &Machine, scope: &ScanScope) -> R
     scan.fill_unknown_groups(tree, machine);
     for process in &mut scan.processes {
         program::read(tree, machine, process, &mut scan.unexamined);
-        memory::read(tree, machine, process, &mut scan.unexamined);
+        if !scope.without_memory {
+            memory::read(tree, machine, process, &mut scan.unexamined);
+        }
     }
     scan.groups = QuotaGroups::new(&scan.processes);
     if is_hiding(tree) {

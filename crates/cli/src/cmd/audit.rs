@@ -17,7 +17,8 @@ use std::{path::Path, time::Duration};
 /// [`Failure::Check`] if there are findings, [`Failure::Input`] if there is no such process or the machine
 /// cannot be read.
 pub fn run(args: &Args, terminal: Terminal) -> Outcome {
-    let audit = examine(&args.pid, args.budget)?;
+    let scope = ScanScope { only: args.pid.clone(), ..ScanScope::default() };
+    let audit = examine(scope, args.budget)?;
     let extent = args.extent.extent();
     output::result(args.format, terminal, &audit, || text::render(&audit, extent))?;
     match audit.findings.len() {
@@ -27,13 +28,13 @@ pub fn run(args: &Args, terminal: Terminal) -> Outcome {
     }
 }
 
-/// Examines these processes and their descendants, or all if there are none. What is examined is observed for `interval`.
+/// Examines the processes of a scope without this one, for `interval`.
 ///
 /// # Errors
 /// [`Failure::Input`] if there is no such process or the machine cannot be read.
-pub fn examine(only: &[u32], interval: Duration) -> Outcome<Audit> {
+pub fn examine(scope: ScanScope, interval: Duration) -> Outcome<Audit> {
     let tree = SysTree::open(Path::new("/")).map_err(Failure::input)?;
-    let scope = ScanScope { only: only.to_vec(), exclude: Some(std::process::id()) };
+    let scope = ScanScope { exclude: Some(std::process::id()), ..scope };
     // Pins of another user's manycore are fixed like those of any other program.
     let (journals, _) = journal::pending(&journal::folder()).unwrap_or_default();
     Ok(scan::audit(&tree, &scope, interval, &journals)?)

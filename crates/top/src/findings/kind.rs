@@ -35,7 +35,7 @@ pub enum FindingKind {
     Swapping,
     /// Little memory is available.
     LittleMemory,
-    /// CPUs run at a low frequency until they are busy for a while.
+    /// CPUs always run at their lowest frequency.
     Powersave,
     /// The hypervisor gives CPU time to others.
     Steal,

@@ -23,8 +23,6 @@ const FAR: f64 = 0.2;
 const LEAST_FAR_KIB: u64 = 64 << 10;
 /// Share of a CPU that goes to interrupts.
 const INTERRUPTS: f64 = 0.2;
-/// Share of the machine's memory below which little is available, as in the conditions of `eval`.
-const LITTLE_MEMORY: f64 = 0.1;
 /// Share of the machine's CPU time that is stolen.
 const STEAL: f64 = 0.1;
 
@@ -36,7 +34,6 @@ pub(super) fn find(context: &Context) -> Vec<Seen> {
     seen.extend(context.picture.groups.iter().filter_map(throttled));
     seen.extend(far_memory(context));
     seen.extend(interrupts(context.picture));
-    seen.extend(little_memory(context.picture));
     seen.extend(steal(context.picture));
     seen
 }
@@ -258,20 +255,6 @@ fn place_elsewhere(picture: &Picture, cpu: CpuId, handlers: &str) -> String {
     let name = handlers.split(", ").next().unwrap_or_default();
     let words = ["manycore", "irq", "place", "--device", name, "--cpus", &others.to_string()];
     format_command(&words.map(str::to_owned))
-}
-
-fn little_memory(picture: &Picture) -> Option<Seen> {
-    let (total, available) = picture.memory_kib?;
-    ((available as f64) < total as f64 * LITTLE_MEMORY).then(|| Seen {
-        kind: FindingKind::LittleMemory,
-        subject: String::new(),
-        text: format!(
-            "{} of {} of memory is available: programs may wait until the kernel has freed some",
-            bytes(available << 10),
-            bytes(total << 10)
-        ),
-        fix: None,
-    })
 }
 
 fn steal(picture: &Picture) -> Option<Seen> {

@@ -8,7 +8,7 @@ use crate::{
     resources::{Wanted, joined},
     sample::Sample,
 };
-use manycore_topology::SysTree;
+use manycore_topology::{SysTree, cgroup::Hierarchies};
 use std::{
     io,
     path::{Path, PathBuf},
@@ -84,12 +84,23 @@ impl Resources {
             into.nodes.clear();
         }
         groups::read(tree, names, wanted.groups, &mut into.groups);
-        into.details.clear();
-        let has_memory = |pid: u32| wanted.memory_of.contains(&pid);
-        let details = |pid: u32| (pid, ProcessDetails::read(tree, pid, has_memory(pid)));
-        into.details.extend(joined(&wanted.details, &wanted.memory_of).into_iter().map(details));
         self.read_guests(into);
         self.read_bandwidth(into);
+    }
+
+    /// Reads details of processes. Last: memory by node takes long, and rates of counters are those between the beginnings of
+    /// samples.
+    pub fn read_details(&self, into: &mut Sample) {
+        let Self { tree, wanted, .. } = self;
+        into.details.clear();
+        let pids = joined(&wanted.details, &wanted.memory_of);
+        if pids.is_empty() {
+            return;
+        }
+        let hierarchies = Hierarchies::read(tree);
+        let has_memory = |pid: u32| wanted.memory_of.contains(&pid);
+        let details = |pid: u32| (pid, ProcessDetails::read(tree, &hierarchies, pid, has_memory(pid)));
+        into.details.extend(pids.into_iter().map(details));
     }
 
     fn read_guests(&mut self, into: &mut Sample) {

@@ -3,7 +3,7 @@
 use super::{
     View,
     pen::Pen,
-    task_rows::{group_name, nodes_of, remote},
+    task_rows::{nodes_of, remote},
 };
 use crate::details::{Pressure, ProcessDetails};
 use manycore_text::units;
@@ -31,7 +31,7 @@ impl View {
             pen.text(x, 0, "being read", bar);
             return;
         };
-        let group = details.cgroup.as_deref().map_or("unknown", group_name);
+        let group = details.cgroup.as_deref().unwrap_or("unknown");
         let pressure = pressures(details);
         pen.text(x, 0, &format!("{pressure}  group {group}"), bar);
         pen.text(0, 1, &self.memory_text(row.pid, details), bar);

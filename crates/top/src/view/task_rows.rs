@@ -5,7 +5,7 @@ mod columns;
 mod resources;
 
 pub(super) use columns::has_memory_nodes;
-pub(super) use resources::{group_name, nodes_of, remote};
+pub(super) use resources::{nodes_of, remote};
 
 use super::{map::levels::MapLevels, table::Column};
 use crate::{

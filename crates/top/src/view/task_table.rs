@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{picture::Picture, snapshot::Order};
 use manycore_topology::Machine;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 /// The table.
 #[derive(Debug)]
@@ -117,11 +117,12 @@ impl TaskTable {
         self.state.selected().and_then(|row| self.rows.rows.get(row))
     }
 
-    /// Returns the processes of the rows on the screen, ascending.
-    pub fn processes_on_screen(&self) -> Vec<u32> {
+    /// Returns a row of each process on the screen, ascending by process.
+    pub fn processes_on_screen(&self) -> Vec<&TaskRow> {
         let rows = self.state.order.iter().skip(self.state.offset).take(self.state.page.max(1));
-        let pids: BTreeSet<u32> = rows.map(|&row| self.rows.rows[row as usize].pid).collect();
-        pids.into_iter().collect()
+        let rows = rows.map(|&row| &self.rows.rows[row as usize]);
+        let by_pid: BTreeMap<u32, &TaskRow> = rows.map(|row| (row.pid, row)).collect();
+        by_pid.into_values().collect()
     }
 
     /// Undoes the selection.

@@ -1,14 +1,18 @@
 //! Findings that pictures cannot show: those of `audit`, and conditions of the machine. A thread of its own looks for
 //! them seldom, because an audit reads files of each thread.
 
-use crate::cmd::audit;
-use manycore_audit::{Finding as AuditFinding, FindingKind as AuditKind, Severity};
+use crate::{cmd::audit, output};
+use manycore_audit::{Finding as AuditFinding, FindingKind as AuditKind, Severity, process_scan::ScanScope};
+use manycore_linux::allocator;
 use manycore_text::names::printable;
-use manycore_top::findings::{Conditions, Finding, FindingKind};
+use manycore_top::{
+    Picture,
+    findings::{Conditions, Finding, FindingKind},
+};
 use manycore_topology::Machine;
 use rustix::time::{ClockId, clock_gettime};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io,
     path::Path,
     sync::{
@@ -26,11 +30,21 @@ const TIMES_ITS_COST: u32 = 200;
 /// How long a check observes.
 const OBSERVED: Duration = Duration::from_secs(1);
 /// How long a single picture waits for its check.
-const LONGEST: Duration = Duration::from_secs(10);
+const LONGEST: Duration = Duration::from_secs(5);
+
+/// A finding of a check.
+struct Found {
+    kind: FindingKind,
+    text: String,
+    fix: Option<String>,
+    since: Instant,
+    /// The finding of the audit, which has its processes.
+    audited: Option<AuditFinding>,
+}
 
 /// The checks. They end when this is dropped.
 pub(super) struct Checks {
-    latest: Arc<Mutex<Option<Vec<Finding>>>>,
+    latest: Arc<Mutex<Vec<Found>>>,
     /// Told after each check, if it listens.
     finished: Receiver<()>,
     _stop: SyncSender<()>,
@@ -42,14 +56,12 @@ impl Checks {
     /// # Errors
     /// No thread can be started.
     pub fn start(machine: &Machine, delay: Duration) -> io::Result<Self> {
-        let latest = Arc::new(Mutex::new(None));
+        let latest = Arc::new(Mutex::new(Vec::new()));
         let (stop, stopped) = sync_channel(0);
         let (tell, finished) = sync_channel(1);
-        let mut checker = Checker {
-            machine: machine.clone(),
-            before: Conditions::read(Path::new("/"), machine),
-            since: BTreeMap::new(),
-        };
+        let is_guest = machine.system.hypervisor.is_some();
+        let mut checker =
+            Checker { is_guest, before: Conditions::read(Path::new("/"), is_guest), since: BTreeMap::new() };
         let shared = Arc::clone(&latest);
         thread::Builder::new().name("checks".to_owned()).spawn(move || {
             let mut pause = delay;
@@ -57,10 +69,11 @@ impl Checks {
                 let began = cpu_time();
                 let found = checker.check();
                 if let Ok(mut latest) = shared.lock() {
-                    *latest = Some(found);
+                    *latest = found;
                 }
                 // Nobody may be waiting.
                 let _ = tell.try_send(());
+                allocator::return_free_memory();
                 pause = AGAIN.max(cpu_time().saturating_sub(began) * TIMES_ITS_COST);
             }
         })?;
@@ -69,13 +82,26 @@ impl Checks {
 
     /// Waits for the first check.
     pub fn wait(&self) {
-        // Without it, there are the findings of the picture.
-        let _ = self.finished.recv_timeout(LONGEST);
+        if self.finished.recv_timeout(LONGEST).is_err() {
+            output::note("The audit takes long: its findings are missing. For them: manycore audit");
+        }
     }
 
-    /// Returns what the last check found.
-    pub fn latest(&self) -> Vec<Finding> {
-        self.latest.lock().ok().and_then(|latest| latest.clone()).unwrap_or_default()
+    /// Returns what the last check found, without findings about processes that have all ended since.
+    pub fn latest(&self, picture: &Picture) -> Vec<Finding> {
+        let Ok(latest) = self.latest.lock() else { return Vec::new() };
+        if latest.is_empty() {
+            return Vec::new();
+        }
+        let pids: BTreeSet<u32> = picture.processes.iter().map(|process| process.pid).collect();
+        let holds = |found: &&Found| found.audited.as_ref().is_none_or(|audited| audited.is_about(&pids));
+        let finding = |found: &Found| Finding {
+            kind: found.kind,
+            text: found.text.clone(),
+            fix: found.fix.clone(),
+            seconds: found.since.elapsed().as_secs_f64(),
+        };
+        latest.iter().filter(holds).map(finding).collect()
     }
 }
 
@@ -86,33 +112,42 @@ fn cpu_time() -> Duration {
 }
 
 struct Checker {
-    machine: Machine,
+    is_guest: bool,
     before: Conditions,
-    /// Since when each finding of the last audit has held.
+    /// Since when each finding of the last check has held: of the audit by its words, which name the processes.
     since: BTreeMap<(FindingKind, String), Instant>,
 }
 
 impl Checker {
-    fn check(&mut self) -> Vec<Finding> {
+    fn check(&mut self) -> Vec<Found> {
         let began = Instant::now();
+        let scope = ScanScope { without_memory: true, ..ScanScope::default() };
         // What cannot be examined is no finding.
-        let audited = audit::examine(&[], OBSERVED).map(|audit| audit.findings).unwrap_or_default();
-        let audited = audited.iter().filter_map(|finding| Some((kind(finding)?, finding)));
-        let mut since = BTreeMap::new();
-        let mut findings: Vec<Finding> = audited
-            .map(|(kind, finding)| {
-                let text = printable(&finding.headline);
-                let first = *self.since.get(&(kind, text.clone())).unwrap_or(&began);
-                since.insert((kind, text.clone()), first);
-                let fix = Some(printable(&finding.fix)).filter(|fix| !fix.is_empty());
-                Finding { kind, text, fix, seconds: first.elapsed().as_secs_f64() }
+        let audited = audit::examine(scope, OBSERVED).map(|audit| audit.findings).unwrap_or_default();
+        let audited = audited.into_iter().filter_map(|finding| {
+            let fix = Some(printable(&finding.fix)).filter(|fix| !fix.is_empty());
+            Some(Found {
+                kind: kind(&finding)?,
+                text: printable(&finding.headline),
+                fix,
+                since: began,
+                audited: Some(finding),
             })
-            .collect();
-        self.since = since;
-        let now = Conditions::read(Path::new("/"), &self.machine);
-        findings.extend(now.findings(&self.before));
-        self.before = now;
-        findings
+        });
+        let now = Conditions::read(Path::new("/"), self.is_guest);
+        let problems = now.problems(&self.before).into_iter();
+        let since = self.before.at();
+        let problems = problems.map(|(kind, text, fix)| Found { kind, text, fix, since, audited: None });
+        let mut all: Vec<Found> = audited.chain(problems).collect();
+        let mut held = BTreeMap::new();
+        for found in &mut all {
+            let words = if found.audited.is_some() { found.text.clone() } else { String::new() };
+            let key = (found.kind, words);
+            found.since = *self.since.get(&key).unwrap_or(&found.since);
+            held.insert(key, found.since);
+        }
+        (self.since, self.before) = (held, now);
+        all
     }
 }
 

@@ -141,7 +141,7 @@ impl Live {
             if self.least.is_zero() {
                 checks.wait();
             }
-            findings.extend(checks.latest());
+            findings.extend(checks.latest(picture));
             findings.sort_by_key(|finding| finding.kind);
         }
         findings

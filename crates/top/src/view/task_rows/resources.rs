@@ -61,24 +61,9 @@ impl ProcessResources {
     }
 }
 
-/// Returns the name of a control group without the place where the hierarchy is mounted.
-pub(in crate::view) fn group_name(path: &str) -> &str {
-    let below = path.trim_start_matches('/');
-    // Beside hierarchies of version 1, that of version 2 is mounted in this directory.
-    let points = ["sys/fs/cgroup/unified", "sys/fs/cgroup"];
-    let name = points
-        .into_iter()
-        .find_map(|point| below.strip_prefix(point).filter(|rest| !rest.starts_with(|c| c != '/')));
-    match name {
-        Some("") => "/",
-        Some(name) => name,
-        None => path,
-    }
-}
-
 /// Returns the last part of a path; that of the root is `/`.
 fn last_part(path: &str) -> String {
-    let last = group_name(path).rsplit('/').find(|part| !part.is_empty());
+    let last = path.rsplit('/').find(|part| !part.is_empty());
     last.unwrap_or("/").to_owned()
 }
 
@@ -104,12 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_are_named_below_their_hierarchy() {
-        assert_eq!(group_name("sys/fs/cgroup/a.slice/b.service"), "/a.slice/b.service");
-        assert_eq!(group_name("sys/fs/cgroup/unified/a.slice"), "/a.slice");
-        assert_eq!([group_name("sys/fs/cgroup"), group_name("/sys/fs/cgroup/unified")], ["/", "/"]);
-        assert_eq!(group_name("/sys/fs/cgroup/unified2"), "/unified2");
-        assert_eq!(group_name("/elsewhere/a"), "/elsewhere/a");
+    fn groups_are_named_by_the_last_part_of_their_path() {
         assert_eq!(["/a/b.service", "/"].map(last_part), ["b.service", "/"]);
     }
 
