@@ -40,7 +40,7 @@ impl Screen {
 
     /// Starts any subcommand.
     fn start_words(words: &[&str]) -> Self {
-        let master: OwnedFd = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        let master: OwnedFd = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
         let path = PathBuf::from(ptsname(&master, Vec::new()).unwrap().to_str().unwrap());
@@ -190,6 +190,7 @@ fn a_smaller_terminal_is_drawn_again() {
     assert_eq!(screen.end(), Some(0));
 }
 
+/// Regression test: a key that came with a change of the size waited for the next key, and `top` used all of a CPU until then.
 #[test]
 fn a_storm_of_sizes_and_keys_ends_with_the_last_size() {
     let mut screen = Screen::start(&["--interval", "100ms"]);

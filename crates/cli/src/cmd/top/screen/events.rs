@@ -2,8 +2,11 @@
 
 use super::translate::translate;
 use manycore_top::view::ViewEvent;
-use ratatui::crossterm::event;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use ratatui::crossterm::event::{self, Event};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    termios::{OptionalActions, tcgetattr, tcsetattr},
+};
 use std::{
     fs::File,
     io::{self, IsTerminal, stdin},
@@ -26,19 +29,43 @@ impl TerminalInput {
     /// The terminal cannot be read, or was closed.
     pub fn next(&self) -> io::Result<Option<ViewEvent>> {
         loop {
-            let mut file = [PollFd::new(self, PollFlags::IN)];
-            poll(&mut file, Some(&Timespec::default()))?;
-            // Reading a terminal that was closed would never end.
-            if file[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
-                return Err(io::Error::other("the terminal was closed"));
-            }
-            if !event::poll(Duration::ZERO)? {
-                return Ok(None);
-            }
-            if let Some(event) = translate(&event::read()?) {
-                return Ok(Some(event));
+            match self.next_of_any() {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Ok(Some(event)) => {
+                    if let Some(event) = translate(&event) {
+                        return Ok(Some(event));
+                    }
+                }
+                Ok(None) => return Ok(None),
+                Err(error) => return Err(error),
             }
         }
+    }
+
+    /// Returns the next event of any kind, if one has arrived. Signals interrupt this.
+    fn next_of_any(&self) -> io::Result<Option<Event>> {
+        let mut file = [PollFd::new(self, PollFlags::IN)];
+        poll(&mut file, Some(&Timespec::default()))?;
+        // Reading a terminal that was closed would never end.
+        if file[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
+            return Err(io::Error::other("the terminal was closed"));
+        }
+        let mut has_event = event::poll(Duration::ZERO)?;
+        if !has_event && file[0].revents().contains(PollFlags::IN) {
+            self.wake()?;
+            has_event = event::poll(Duration::ZERO)?;
+        }
+        has_event.then(event::read).transpose()
+    }
+}
+
+impl TerminalInput {
+    /// Makes the kernel report again that there is something to read. crossterm waits for such a report, and forgets it if
+    /// the size of the terminal changes at the same moment: keys would wait for the next key. A change of the settings, even
+    /// to what they are, wakes up readers (`n_tty_set_termios`).
+    fn wake(&self) -> io::Result<()> {
+        let settings = tcgetattr(self)?;
+        Ok(tcsetattr(self, OptionalActions::Now, &settings)?)
     }
 }
 
