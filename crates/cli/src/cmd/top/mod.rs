@@ -17,7 +17,7 @@ use crate::{
     cli::{Format, Top, TopPart},
     failure::Outcome,
 };
-use manycore_linux::child;
+use manycore_linux::{allocator, child};
 use manycore_render::terminal::Terminal;
 use manycore_top::{GroupParts, Wanted};
 use std::io::{IsTerminal, stdout};
@@ -29,6 +29,8 @@ use std::io::{IsTerminal, stdout};
 /// The processes cannot be read; a target does not exist. [`Failure::Status`](crate::failure::Failure::Status) with the exit status of the command if that is not 0.
 pub fn run(args: &Top, terminal: Terminal) -> Outcome {
     child::allow_many_files();
+    // The thread that samples hands over pictures: memory that one thread frees is there for the other.
+    allocator::use_one_heap();
     if args.is_plain() || !stdout().is_terminal() {
         return plain::run(args, terminal);
     }
