@@ -133,7 +133,7 @@ fn ctrl_c_saves_the_visits_that_were_made() {
     // A run takes half a second on two CPUs and may be over before it is interrupted.
     let interrupted = (0..10).any(|_| {
         let mut child = Command::new(cargo_bin("manycore"))
-            .args(["eval", "--quiet", "--only", "latency", "--out"])
+            .args(["eval", "--quiet", "--force", "--only", "latency", "--out"])
             .arg(folder.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -36,7 +36,8 @@ fn means_since_boot_are_named_as_such() {
     let mut view = View::new(&machine, ViewOptions::default());
     view.update(Picture { is_since_boot: true, ..picture.clone() });
     for width in [20, 80, 140] {
-        assert!(screen(&mut view, width, 24).starts_with(" MEANS SINCE BOOT "));
+        let text = screen(&mut view, width, 24);
+        assert!(text.lines().next().unwrap().contains("MEANS SINCE BOOT"), "{text}");
     }
     view.update(picture);
     assert!(!screen(&mut view, 140, 24).contains("BOOT"));
