@@ -14,6 +14,7 @@
 //! | `draw`, `head`, `foot`, `detail`, `help` | the screen |
 //! | `keys`, `mouse` | what the user does |
 //! | `theme`, `pen` | colours, and writing into cells |
+//! | `wanted` | what the next samples need |
 
 mod detail;
 mod draw;
@@ -32,24 +33,18 @@ mod task_rows;
 mod task_table;
 mod theme;
 mod tree;
+mod wanted;
 
 pub use event::{ShownMoment, ViewCommand, ViewEvent, ViewKey};
 pub use metric::CpuMetric;
 pub use theme::{ColorDepth, Theme};
 
-use crate::{
-    findings::Finding,
-    memory_tour::RESIDENT_KIB,
-    picture::Picture,
-    resources::{GroupParts, Wanted},
-    snapshot::Order,
-};
+use crate::{findings::Finding, picture::Picture, snapshot::Order};
 use manycore_topology::{CpuSet, Machine};
 use map::{CpuMap, levels::MapLevels};
 use metric::MetricValues;
-use std::{collections::BTreeSet, time::Duration};
+use std::time::Duration;
 use table::{Sheet, TableRows, TableState};
-use task_rows::{ColumnSet, has_memory_nodes};
 use task_table::TaskTable;
 
 /// Where scheduling figures of tasks come from.
@@ -297,49 +292,9 @@ impl View {
         self.values.metric
     }
 
-    /// Returns what the next samples need for what is shown.
-    pub fn wanted(&self) -> Wanted {
-        let is_map = self.screen == ViewScreen::Cpus;
-        let processes =
-            if self.has_resource_columns() { self.tasks.processes_on_screen() } else { Vec::new() };
-        let selected = self.selected_process().filter(|_| self.has_memory_by_node).into_iter();
-        // The kernel visits each page table of a process: one of them in each sample.
-        let turn = self.pictures % processes.len().max(1);
-        let in_turn =
-            processes.get(turn).filter(|one| one.resident_kib <= *RESIDENT_KIB.end()).map(|one| one.pid);
-        let in_turn = in_turn.filter(|_| has_memory_nodes(&self.machine) && !self.moment.is_paused);
-        Wanted {
-            interrupts: self.screen == ViewScreen::Interrupts
-                || is_map && self.values.metric == CpuMetric::Interrupts,
-            nodes: self.screen == ViewScreen::Nodes,
-            bandwidth: self.screen == ViewScreen::Nodes || self.has_resource_columns(),
-            groups: if self.screen == ViewScreen::Groups { GroupParts::All } else { GroupParts::None },
-            guests: self.screen == ViewScreen::Guests,
-            frequency: is_map && matches!(self.values.metric, CpuMetric::Frequency | CpuMetric::Temperature),
-            counters: self.screen.has_tasks(),
-            details: self
-                .selected_process()
-                .into_iter()
-                .chain(processes.iter().map(|one| one.pid))
-                .collect::<BTreeSet<_>>()
-                .into_iter()
-                .collect(),
-            memory_of: selected.chain(in_turn).collect::<BTreeSet<_>>().into_iter().collect(),
-        }
-    }
-
-    fn has_resource_columns(&self) -> bool {
-        self.screen.has_tasks() && self.tasks.columns == ColumnSet::Resources
-    }
-
     /// Returns what the caller has to do, in this order, and forgets it.
     pub fn commands(&mut self) -> Vec<ViewCommand> {
         std::mem::take(&mut self.commands)
-    }
-
-    /// Returns the process of the selected row of the table of tasks.
-    fn selected_process(&self) -> Option<u32> {
-        self.tasks.selected().filter(|_| self.screen.has_tasks()).map(|row| row.pid)
     }
 
     /// Derives from the picture what is shown, after a change of either.
