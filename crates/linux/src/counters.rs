@@ -110,22 +110,18 @@ impl KernelCounters {
     /// Returns the mean current frequency of `cpus` in kHz (`cpufreq/scaling_cur_freq`).
     pub fn frequency_khz(&self, cpus: &[CpuId]) -> Option<u64> {
         let each = self.numbers(cpus, "cpufreq/scaling_cur_freq");
-        (!each.is_empty()).then(|| each.iter().sum::<u64>() / each.len() as u64)
+        (!each.is_empty()).then(|| each.values().sum::<u64>() / each.len() as u64)
     }
 
     /// Returns the thermal throttling events of the packages of `cpus`
     /// (`thermal_throttle/package_throttle_count`).
     pub fn thermal_events(&self, cpus: &[CpuId]) -> Option<u64> {
-        self.numbers(cpus, "thermal_throttle/package_throttle_count").into_iter().reduce(|a, b| a + b)
+        self.thermal_events_by_cpu(cpus).into_values().reduce(|a, b| a + b)
     }
 
     /// Returns the thermal throttling events of the package of each of `cpus`, as far as they are known.
     pub fn thermal_events_by_cpu(&self, cpus: &[CpuId]) -> BTreeMap<CpuId, u64> {
-        let count = |&cpu: &CpuId| {
-            let path = format!("sys/devices/system/cpu/cpu{cpu}/thermal_throttle/package_throttle_count");
-            Some((cpu, self.read(&path)?.trim().parse().ok()?))
-        };
-        cpus.iter().filter_map(count).collect()
+        self.numbers(cpus, "thermal_throttle/package_throttle_count")
     }
 
     /// Returns those of `cpus` that always run at their lowest frequency: with the governor `powersave`, unless the driver
@@ -138,17 +134,6 @@ impl KernelCounters {
                 && !matches!(driver.trim(), "intel_pstate" | "amd-pstate-epp" | "amd_pstate_epp")
         };
         cpus.iter().copied().filter(is_low).collect()
-    }
-
-    /// Returns the memory that processes can have without huge pages, and the part of it that is available, in KiB
-    /// (`/proc/meminfo`).
-    pub fn ordinary_memory_kib(&self) -> Option<(u64, u64)> {
-        let text = self.read("proc/meminfo")?;
-        let line = |key: &str| {
-            text.lines().find_map(|line| line.strip_prefix(key)?.split_whitespace().next()?.parse().ok())
-        };
-        let total: u64 = line("MemTotal:")?;
-        Some((total.saturating_sub(line("Hugetlb:").unwrap_or(0)), line("MemAvailable:")?))
     }
 
     /// Returns the frequency governors of `cpus`, each once.
@@ -194,12 +179,12 @@ impl KernelCounters {
         field(&self.read("proc/meminfo")?, name)?.checked_mul(1024)
     }
 
-    fn numbers(&self, cpus: &[CpuId], file: &str) -> Vec<u64> {
-        cpus.iter()
-            .filter_map(|cpu| {
-                self.read(&format!("sys/devices/system/cpu/cpu{cpu}/{file}"))?.trim().parse().ok()
-            })
-            .collect()
+    fn numbers(&self, cpus: &[CpuId], file: &str) -> BTreeMap<CpuId, u64> {
+        let number = |&cpu: &CpuId| {
+            let text = self.read(&format!("sys/devices/system/cpu/cpu{cpu}/{file}"))?;
+            Some((cpu, text.trim().parse().ok()?))
+        };
+        cpus.iter().filter_map(number).collect()
     }
 }
 

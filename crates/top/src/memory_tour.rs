@@ -13,6 +13,11 @@ const BUSY: f64 = 0.25;
 /// Resident memory in KiB of processes that are read: less is no problem, more takes seconds.
 pub(crate) const RESIDENT_KIB: std::ops::RangeInclusive<u64> = (64 << 10)..=(16 << 20);
 
+/// Returns whether memory can be near or far.
+pub(crate) fn has_memory_nodes(machine: &Machine) -> bool {
+    machine.nodes.iter().filter(|node| node.memory_bytes != Some(0)).count() > 1
+}
+
 /// What was read of a process, and when.
 #[derive(Debug)]
 struct Visit {
@@ -33,8 +38,7 @@ pub struct MemoryTour {
 impl MemoryTour {
     /// Begins without processes. On a machine with memory on one node, none is ever read.
     pub fn new(machine: &Machine) -> Self {
-        let has_nodes = machine.nodes.iter().filter(|node| node.memory_bytes != Some(0)).count() > 1;
-        Self { has_nodes, visits: BTreeMap::new(), next: None, now_ns: 0 }
+        Self { has_nodes: has_memory_nodes(machine), visits: BTreeMap::new(), next: None, now_ns: 0 }
     }
 
     /// Returns the process whose memory by node the next sample should have.
@@ -72,7 +76,7 @@ impl MemoryTour {
         self.add_known(picture);
     }
 
-    /// Takes the memory by node that a picture has, whoever asked for it.
+    /// Takes the memory by node that a picture has, for whatever reason it was read.
     fn remember_read(&mut self, picture: &Picture, starts: &BTreeMap<u32, u64>) {
         for (pid, details) in picture.details.iter().filter(|(_, details)| details.node_kib.is_some()) {
             if let Some(&start) = starts.get(pid) {

@@ -22,8 +22,8 @@ pub struct Conditions {
     thermal_events: BTreeMap<CpuId, u64>,
     /// Pages that were read from swap space, since boot.
     swapped_pages: Option<u64>,
-    /// Memory without huge pages, and the part of it that is available, in KiB.
-    memory_kib: Option<(u64, u64)>,
+    /// Memory without huge pages, and the part of it that is available, in bytes.
+    memory_bytes: Option<(u64, u64)>,
 }
 
 impl Conditions {
@@ -32,12 +32,14 @@ impl Conditions {
         let kernel = KernelCounters::at(root);
         let cpus: Vec<CpuId> = kernel.cpu_ticks().iter().map(|ticks| ticks.cpu).collect();
         let slow = if is_guest { Vec::new() } else { kernel.at_lowest_frequency(&cpus) };
+        let huge = kernel.memory_bytes("Hugetlb").unwrap_or(0);
+        let total = kernel.memory_bytes("MemTotal").map(|total| total.saturating_sub(huge));
         Self {
             at: Instant::now(),
             slow_cpus: slow.into_iter().collect(),
             thermal_events: kernel.thermal_events_by_cpu(&cpus),
             swapped_pages: kernel.pages_swapped_in(),
-            memory_kib: kernel.ordinary_memory_kib(),
+            memory_bytes: total.zip(kernel.memory_bytes("MemAvailable")),
         }
     }
 
@@ -65,10 +67,10 @@ impl Conditions {
             let text = format!("{swapped:.0} pages/s were read from swap space: programs wait for them");
             problems.push((FindingKind::Swapping, text, None));
         }
-        if let Some((total, available)) = self.memory_kib
+        if let Some((total, available)) = self.memory_bytes
             && (available as f64) < total as f64 * LITTLE_MEMORY
         {
-            let [available, total] = [available, total].map(|kib| bytes(kib << 10));
+            let [available, total] = [available, total].map(bytes);
             let text = format!(
                 "{available} of {total} of memory is available: programs may wait until the kernel has freed some"
             );

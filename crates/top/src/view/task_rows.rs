@@ -4,7 +4,6 @@ mod cells;
 mod columns;
 mod resources;
 
-pub(super) use columns::has_memory_nodes;
 pub(super) use resources::{nodes_of, remote};
 
 use super::{map::levels::MapLevels, table::Column};

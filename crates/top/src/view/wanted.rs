@@ -1,12 +1,8 @@
 //! What the next samples need for what is shown.
 
-use super::{
-    View, ViewScreen,
-    metric::CpuMetric,
-    task_rows::{ColumnSet, has_memory_nodes},
-};
+use super::{View, ViewScreen, metric::CpuMetric, task_rows::ColumnSet};
 use crate::{
-    memory_tour::RESIDENT_KIB,
+    memory_tour::{RESIDENT_KIB, has_memory_nodes},
     resources::{GroupParts, Wanted, joined},
 };
 

@@ -3,14 +3,13 @@
 
 use crate::{cmd::audit, output};
 use manycore_audit::{Finding as AuditFinding, FindingKind as AuditKind, Severity, process_scan::ScanScope};
-use manycore_linux::allocator;
+use manycore_linux::{allocator, clock};
 use manycore_text::names::printable;
 use manycore_top::{
     Picture,
     findings::{Conditions, Finding, FindingKind},
 };
 use manycore_topology::Machine;
-use rustix::time::{ClockId, clock_gettime};
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
@@ -60,21 +59,21 @@ impl Checks {
         let (stop, stopped) = sync_channel(0);
         let (tell, finished) = sync_channel(1);
         let is_guest = machine.system.hypervisor.is_some();
-        let mut checker =
-            Checker { is_guest, before: Conditions::read(Path::new("/"), is_guest), since: BTreeMap::new() };
         let shared = Arc::clone(&latest);
         thread::Builder::new().name("checks".to_owned()).spawn(move || {
+            let before = Conditions::read(Path::new("/"), is_guest);
+            let mut checker = Checker { is_guest, before, since: BTreeMap::new() };
             let mut pause = delay;
             while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
-                let began = cpu_time();
+                let began = clock::thread_cpu();
                 let found = checker.check();
                 if let Ok(mut latest) = shared.lock() {
                     *latest = found;
                 }
-                // Nobody may be waiting.
+                // Only a single picture waits for it.
                 let _ = tell.try_send(());
                 allocator::return_free_memory();
-                pause = AGAIN.max(cpu_time().saturating_sub(began) * TIMES_ITS_COST);
+                pause = AGAIN.max(clock::thread_cpu().saturating_sub(began) * TIMES_ITS_COST);
             }
         })?;
         Ok(Self { latest, finished, _stop: stop })
@@ -103,12 +102,6 @@ impl Checks {
         };
         latest.iter().filter(holds).map(finding).collect()
     }
-}
-
-/// Returns the CPU time of this thread.
-fn cpu_time() -> Duration {
-    let now = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
 struct Checker {

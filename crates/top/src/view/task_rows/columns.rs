@@ -2,6 +2,7 @@
 
 use super::{ColumnKind, TaskChoice, TaskRows};
 use crate::{
+    memory_tour::has_memory_nodes,
     units::Distances,
     view::{map::levels::MapLevels, table::Column},
 };
@@ -17,41 +18,35 @@ impl TaskRows {
         let unit = levels.shared();
         let unit_name = unit.map_or("", |level| level.name()).to_uppercase();
         let (has_plans, has_counters) = (self.has_plans, self.has_counters);
-        let mut add = |kind, column| {
-            self.kinds.push(kind);
-            self.columns.push(column);
-        };
-        for (kind, column) in identity(choice) {
-            add(kind, column);
-        }
-        add(Kind::Run, Column::figure("CPU%", 6, 0));
-        add(Kind::Wait, Column::figure("WAIT%", 6, 1));
-        add(Kind::Cpu, Column::id("CPU", 4, 2));
+        self.add_identity(choice);
+        self.add(Kind::Run, Column::figure("CPU%", 6, 0));
+        self.add(Kind::Wait, Column::figure("WAIT%", 6, 1));
+        self.add(Kind::Cpu, Column::id("CPU", 4, 2));
         if unit.is_some() {
-            add(Kind::Unit, Column::id(&unit_name, 7, 4));
+            self.add(Kind::Unit, Column::id(&unit_name, 7, 4));
         }
         if has_plans {
-            add(Kind::Plan, Column::text("PLAN", 6, 0, 3));
+            self.add(Kind::Plan, Column::text("PLAN", 6, 0, 3));
         }
-        add(Kind::Migrations, Column::figure("MIGR/s", 7, 3));
+        self.add(Kind::Migrations, Column::figure("MIGR/s", 7, 3));
         for (at, within, level) in distances.all().filter(|_| unit.is_some()) {
             let before = if within { "IN" } else { "X" };
             let title = format!("{before}-{}/s", short(level));
             // Those over larger distances matter more; those within a cluster are the rest of all.
-            add(Kind::Kind(at), Column::figure(&title, title.len().max(8) as u16, 14 - at as u8));
+            self.add(Kind::Kind(at), Column::figure(&title, title.len().max(8) as u16, 14 - at as u8));
         }
         if has_counters {
-            add(Kind::Ipc, Column::figure("IPC", 5, 5));
-            add(Kind::Misses, Column::figure("MISS/s", 6, 6));
+            self.add(Kind::Ipc, Column::figure("IPC", 5, 5));
+            self.add(Kind::Misses, Column::figure("MISS/s", 6, 6));
         }
-        add(Kind::Switches, Column::figure("SWITCH/s", 8, 15));
-        add(Kind::Voluntary, Column::figure("VOL/s", 6, 8));
-        add(Kind::Involuntary, Column::figure("INVOL/s", 7, 6));
-        add(Kind::Resident, Column::figure("MEMORY", 8, 4));
+        self.add(Kind::Switches, Column::figure("SWITCH/s", 8, 15));
+        self.add(Kind::Voluntary, Column::figure("VOL/s", 6, 8));
+        self.add(Kind::Involuntary, Column::figure("INVOL/s", 7, 6));
+        self.add(Kind::Resident, Column::figure("MEMORY", 8, 4));
         if choice.is_by_process {
-            add(Kind::Threads, Column::figure("THR", 5, 9));
+            self.add(Kind::Threads, Column::figure("THR", 5, 9));
         }
-        add(Kind::Allowed, Column::text("ALLOWED", 9, 24, 5));
+        self.add(Kind::Allowed, Column::text("ALLOWED", 9, 24, 5));
     }
 
     /// Sets the columns about resources beside CPU time.
@@ -62,47 +57,40 @@ impl TaskRows {
         has_bandwidth: bool,
     ) {
         use ColumnKind as Kind;
-        let mut add = |kind, column| {
-            self.kinds.push(kind);
-            self.columns.push(column);
-        };
-        for (kind, column) in identity(choice) {
-            add(kind, column);
-        }
-        add(Kind::Run, Column::figure("CPU%", 6, 0));
-        add(Kind::Wait, Column::figure("WAIT%", 6, 6));
-        add(Kind::Cpu, Column::id("CPU", 4, 8));
-        add(Kind::Resident, Column::figure("MEMORY", 8, 0));
+        self.add_identity(choice);
+        self.add(Kind::Run, Column::figure("CPU%", 6, 0));
+        self.add(Kind::Wait, Column::figure("WAIT%", 6, 6));
+        self.add(Kind::Cpu, Column::id("CPU", 4, 8));
+        self.add(Kind::Resident, Column::figure("MEMORY", 8, 0));
         if has_memory_nodes(machine) {
-            add(Kind::Remote, Column::figure("REMOTE%", 7, 1));
-            add(Kind::NodeMemory, Column::text("BY NODE", 16, 40, 5));
+            self.add(Kind::Remote, Column::figure("REMOTE%", 7, 1));
+            self.add(Kind::NodeMemory, Column::text("BY NODE", 16, 40, 5));
         }
         for (at, title) in PRESSURES.into_iter().enumerate() {
-            add(Kind::Pressure(at), Column::figure(title, 7, 2 + at as u8));
+            self.add(Kind::Pressure(at), Column::figure(title, 7, 2 + at as u8));
         }
         if has_bandwidth {
-            add(Kind::Bandwidth, Column::figure("BANDWIDTH", 10, 2));
-            add(Kind::Cache, Column::figure("CACHE", 8, 5));
+            self.add(Kind::Bandwidth, Column::figure("BANDWIDTH", 10, 2));
+            self.add(Kind::Cache, Column::figure("CACHE", 8, 5));
         }
-        add(Kind::Group, Column::text("GROUP", 12, 60, 7));
+        self.add(Kind::Group, Column::text("GROUP", 12, 60, 7));
     }
-}
 
-/// Returns whether memory can be near or far.
-pub(in crate::view) fn has_memory_nodes(machine: &Machine) -> bool {
-    machine.nodes.iter().filter(|node| node.memory_bytes != Some(0)).count() > 1
-}
-
-/// Returns the columns that say which task a row is.
-fn identity(choice: &TaskChoice) -> Vec<(ColumnKind, Column)> {
-    let mut columns = vec![(ColumnKind::Pid, Column::id("PID", 7, 1))];
-    if !choice.is_by_process {
-        columns.push((ColumnKind::Tid, Column::id("TID", 7, 6)));
+    /// Adds the columns that say which task a row is.
+    fn add_identity(&mut self, choice: &TaskChoice) {
+        self.add(ColumnKind::Pid, Column::id("PID", 7, 1));
+        if !choice.is_by_process {
+            self.add(ColumnKind::Tid, Column::id("TID", 7, 6));
+        }
+        self.add(ColumnKind::Name, Column::text("NAME", 15, 9, 0));
+        self.add(ColumnKind::User, Column::text("USER", 8, 4, 7));
+        self.add(ColumnKind::State, Column::text("S", 1, 0, 7));
     }
-    columns.push((ColumnKind::Name, Column::text("NAME", 15, 9, 0)));
-    columns.push((ColumnKind::User, Column::text("USER", 8, 4, 7)));
-    columns.push((ColumnKind::State, Column::text("S", 1, 0, 7)));
-    columns
+
+    fn add(&mut self, kind: ColumnKind, column: Column) {
+        self.kinds.push(kind);
+        self.columns.push(column);
+    }
 }
 
 /// Returns the name of a level in the title of a column.
