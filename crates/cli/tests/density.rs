@@ -4,7 +4,7 @@
 mod common;
 
 use common::place::TestHome;
-use manycore_linux::tasks;
+use manycore_linux::{port as tcp_port, tasks};
 use serde_json::Value;
 use std::{
     fs,
@@ -18,7 +18,8 @@ const SERVER: &str = "sh -c '(setsid sleep 1234 &); exec python3 -m http.server 
 /// Returns the first of a few ports that are free and that no other test uses.
 fn port(test: u16) -> u16 {
     let begin = 30_000 + test * 400 + std::process::id() as u16 % 40 * 10;
-    let is_free = |port: &u16| (*port..port + 4).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok());
+    let is_free =
+        |port: &u16| !(*port..port + 4).any(|port| tcp_port::is_used(([127, 0, 0, 1], port).into()));
     (begin..begin + 400).step_by(5).find(is_free).unwrap()
 }
 

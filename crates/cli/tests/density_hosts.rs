@@ -8,14 +8,13 @@ use common::{
     slurm::Cluster,
     text,
 };
-use manycore_linux::tasks;
+use manycore_linux::{port, tasks};
 use manycore_testkit::ssh_server::SshServer;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::{
     fs,
     io::Read,
-    net::TcpListener,
     os::unix::fs::symlink,
     process::{Child, Command, Output},
 };
@@ -51,7 +50,7 @@ impl TestHost {
         symlink(common::program(), &program).unwrap();
         let begin = 28_000 + test * 200 + std::process::id() as u16 % 20 * 10;
         let is_free =
-            |port: &u16| (*port..port + 4).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok());
+            |port: &u16| !(*port..port + 4).any(|port| port::is_used(([127, 0, 0, 1], port).into()));
         Self {
             program: program.display().to_string(),
             ports: (begin..begin + 200).step_by(5).find(is_free).unwrap().to_string(),

@@ -29,13 +29,9 @@ pub use tuning::{InstanceHook, InstanceTuning};
 use crate::{Error, Result, memory, template::InstanceValues};
 use custody::Custody;
 use manycore_experiment::interrupt;
-use manycore_linux::process_memory;
+use manycore_linux::{port, process_memory};
 use running::{Running, Start};
-use std::{
-    mem,
-    net::{SocketAddr, TcpListener},
-    thread,
-};
+use std::{mem, net::SocketAddr, thread};
 
 /// Running instances. They are ended, with all that they have started, when this is dropped. If this program is killed, the
 /// cleanup process ends them; `manycore undo` does so if that one was killed too. Without a safeguard, the kernel kills their
@@ -161,7 +157,7 @@ impl Instances {
         let values = self.spec.values(index, format!("manycore-{name}"))?;
         let server = SocketAddr::new(values.address, values.port);
         // A server that is there already would be measured in place of the instance.
-        if TcpListener::bind(server).is_err_and(|error| error.kind() == std::io::ErrorKind::AddrInUse) {
+        if port::is_used(server) {
             return Err(Error::PortInUse { index, port: values.port });
         }
         let mut running = self.start_kind(&values)?;

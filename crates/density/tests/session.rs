@@ -15,13 +15,14 @@ use manycore_experiment::{
     record::{Experiment, Sample, id, parameter},
     session::Event,
 };
+use manycore_linux::port;
 use manycore_load::Template;
 use manycore_topology::{CpuSet, Machine, SysTree};
-use std::{net::TcpListener, path::Path, time::Duration};
+use std::{path::Path, time::Duration};
 
 fn options(command: &str, test: u16) -> DensityOptions {
     let words = ["sh", "-c", command].map(str::to_owned).to_vec();
-    let is_free = |port: &u16| (*port..port + 8).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok());
+    let is_free = |port: &u16| !(*port..port + 8).any(|port| port::is_used(([127, 0, 0, 1], port).into()));
     let begin = 24_000 + test * 1000 + std::process::id() as u16 % 900;
     DensityOptions {
         service: ServiceSpec::new(

@@ -54,6 +54,7 @@ pub mod memory_policy;
 pub mod network_counters;
 pub mod perf_event;
 pub mod pidfd;
+pub mod port;
 pub mod proc_events;
 pub mod process_memory;
 pub mod process_reader;

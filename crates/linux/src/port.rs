@@ -1,0 +1,53 @@
+//! Ports of TCP.
+
+use rustix::{
+    io::Errno,
+    net::{AddressFamily, SocketType, bind, socket, sockopt::set_socket_reuseaddr},
+};
+use std::net::SocketAddr;
+
+/// Returns whether a server could not listen on this address because another socket uses it.
+///
+/// The address is tried with a socket that never listens. A process that another thread forks at this moment has a copy of it
+/// until it executes its program: a copy of one that listens would keep the address in use.
+pub fn is_used(address: SocketAddr) -> bool {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    socket(family, SocketType::STREAM, None)
+        .and_then(|socket| {
+            set_socket_reuseaddr(&socket, true)?;
+            bind(&socket, &address)
+        })
+        .is_err_and(|error| error == Errno::ADDRINUSE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn an_address_is_used_while_a_socket_listens() {
+        for any in ["127.0.0.1:0", "[::1]:0"] {
+            let listener = match TcpListener::bind(any) {
+                Ok(listener) => listener,
+                Err(error) => {
+                    eprintln!("SKIPPED: {any}: {error}");
+                    continue;
+                }
+            };
+            let address = listener.local_addr().unwrap();
+            assert!(is_used(address));
+            drop(listener);
+        }
+    }
+
+    #[test]
+    fn a_copy_of_the_socket_that_tried_an_address_does_not_use_it() {
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let copy = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        set_socket_reuseaddr(&copy, true).unwrap();
+        bind(&copy, &address).unwrap();
+        assert!(!is_used(address));
+        TcpListener::bind(address).unwrap();
+    }
+}
