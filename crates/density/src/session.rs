@@ -11,7 +11,7 @@ use crate::{
     load::{Edge, InstanceLoad, LoadedSlice},
     options::{DensityOptions, DensityVariant, Rate},
     settings,
-    slices::{Slice, SliceMeter},
+    slices::{self, Slice, SliceMeter},
 };
 use manycore_control::setting::SettingSwitch;
 use manycore_experiment::{
@@ -33,12 +33,6 @@ use std::{
 
 /// Pairs that do not count because of their loads, after which no larger count is measured.
 const MOST_LIMITED: usize = 3;
-/// Why a pair does not count.
-const CLIENT_LIMITED: &str = "a load generator used a whole CPU or sent its requests much too late: take a lower rate, or \
-                              more CPUs for the loads";
-/// The same.
-const ALONE_OVERLOADED: &str =
-    "the lone instance served less than the rate, so that its latency is no reference: take a lower rate";
 /// Exit code of a sample at a count that failed.
 const FAILED: i32 = 1;
 
@@ -252,7 +246,7 @@ impl<'a> Measurement<'a> {
         let sample = sample.ok_or_else(|| {
             Error::Alone("no request was answered in a slice: take a higher rate or longer slices".to_owned())
         })?;
-        if let Some(why) = self.why_not_counted(&slices, sample) {
+        if let Some(why) = slices::why_not_counted(&slices, self.options.bound, sample) {
             self.limited(session, index, count, why);
             return Ok(());
         }
@@ -263,19 +257,6 @@ impl<'a> Measurement<'a> {
         }
         self.pairs += 1;
         Ok(())
-    }
-
-    /// Returns why a pair does not count, if its loads were not what they should be.
-    fn why_not_counted(&self, slices: &[(usize, Slice)], sample: f64) -> Option<&'static str> {
-        let bound = self.options.bound;
-        // What is above the bound although others got less load is above it all the more.
-        let is_underloaded =
-            sample <= bound.log_limit() && slices.iter().any(|(_, slice)| slice.is_underloaded());
-        if is_underloaded || slices.iter().any(|(_, slice)| slice.is_client_limited()) {
-            return Some(CLIENT_LIMITED);
-        }
-        let is_overloaded = |(count, slice): &(usize, Slice)| *count == 1 && slice.observed.is_overloaded;
-        (bound.limit_ms().is_none() && slices.iter().any(is_overloaded)).then_some(ALONE_OVERLOADED)
     }
 
     /// Measures the lone instance and `count` instances in random order, or one slice if that is the same. The inner error

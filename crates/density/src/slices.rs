@@ -11,11 +11,18 @@ use manycore_experiment::{
     engine::Rng,
     record::{CLIENT_PART, CounterDelta, Direction, Metric, Sample},
     session::Session,
-    tail_bound::LatencyFigure,
+    tail_bound::{LatencyFigure, TailBound},
 };
 use manycore_linux::{clock, tasks};
 use manycore_topology::CpuSet;
 use std::{path::Path, rc::Rc};
+
+/// Why a pair does not count.
+const CLIENT_LIMITED: &str = "a load generator used a whole CPU or sent its requests much too late: take a lower rate, or \
+                              more CPUs for the loads";
+/// The same.
+const ALONE_OVERLOADED: &str =
+    "the lone instance served less than the rate, so that its latency is no reference: take a lower rate";
 
 /// What was measured in a slice.
 #[derive(Clone, Debug)]
@@ -47,6 +54,18 @@ impl Slice {
     pub fn is_underloaded(&self) -> bool {
         self.others.iter().any(|outcome| outcome.is_behind || outcome.is_client_limited())
     }
+}
+
+/// Returns why a pair of slices, each with its count, does not count if its loads were not what they should be. `sample` is
+/// that of [`TailBound::sample`].
+pub fn why_not_counted(pair: &[(usize, Slice)], bound: TailBound, sample: f64) -> Option<&'static str> {
+    // What is above the bound although others got less load is above it all the more.
+    let is_underloaded = sample <= bound.log_limit() && pair.iter().any(|(_, slice)| slice.is_underloaded());
+    if is_underloaded || pair.iter().any(|(_, slice)| slice.is_client_limited()) {
+        return Some(CLIENT_LIMITED);
+    }
+    let is_overloaded = |(count, slice): &(usize, Slice)| *count == 1 && slice.observed.is_overloaded;
+    (bound.limit_ms().is_none() && pair.iter().any(is_overloaded)).then_some(ALONE_OVERLOADED)
 }
 
 /// All counters at one edge of a slice.

@@ -28,6 +28,17 @@ pub fn use_one_heap() {
     }
 }
 
+/// Makes blocks from 128 KiB on mappings of their own, which the kernel gets back when they are freed, for a program that
+/// allocates large blocks again and again (`M_MMAP_THRESHOLD` of `mallopt(3)`). Without it, glibc takes such blocks from the
+/// heap after the first one was freed, and smaller ones between them keep it large. Does nothing with other C libraries.
+pub fn map_large_blocks() {
+    // SAFETY: the call takes numbers and sets a parameter of the allocator.
+    #[cfg(target_env = "gnu")]
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, 128 << 10);
+    }
+}
+
 /// Returns free memory of the heap to the kernel (`malloc_trim(3)`). Does nothing with other C libraries.
 pub fn return_free_memory() {
     // SAFETY: the call releases only pages that no block uses.
@@ -49,6 +60,7 @@ mod tests {
         assert!(obtained_bytes() >= Some(before + (200 << 20)));
         drop(block);
     }
+
     #[test]
     fn gaps_between_aligned_blocks_count() {
         #[repr(align(128))]

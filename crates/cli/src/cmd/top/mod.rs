@@ -31,6 +31,7 @@ pub fn run(args: &Top, terminal: Terminal) -> Outcome {
     child::allow_many_files();
     // The thread that samples hands over pictures: memory that one thread frees is there for the other.
     allocator::use_one_heap();
+    allocator::map_large_blocks();
     if args.is_plain() || !stdout().is_terminal() {
         return plain::run(args, terminal);
     }
