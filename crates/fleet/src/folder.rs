@@ -279,9 +279,12 @@ pub fn read(path: &Path) -> Result<Option<FleetRun>> {
 /// Returns the directories of hosts in a folder, sorted.
 ///
 /// # Errors
-/// [`Error::File`]: there is none.
+/// [`Error::File`]: there is no such folder.
 pub fn directories(path: &Path) -> Result<Vec<PathBuf>> {
     let nodes = path.join(NODES);
+    if path.is_dir() && !nodes.exists() {
+        return Ok(Vec::new());
+    }
     let entries = fs::read_dir(&nodes).map_err(|source| failed("cannot read", &nodes, source))?;
     let mut found: Vec<PathBuf> =
         entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
