@@ -15,12 +15,12 @@ const NODES: u64 = 8;
 /// The node that is slow where one is.
 const SLOW: u64 = 3;
 
-/// Writes the record of a node, whose rate is that of its machine times `speed`.
-fn write(home: &TestHome, folder: &str, node: u64, (speed, seed): (f64, u64), change: impl Fn(&mut Record)) {
+/// Writes the record of a node, whose rate is that of its machine times `share`.
+fn write(home: &TestHome, folder: &str, node: u64, (share, seed): (f64, u64), change: impl Fn(&mut Record)) {
     let server = SyntheticMachine::server();
     let machine = SyntheticMachine {
         hostname: format!("n{node}"),
-        rate: server.rate * speed,
+        rate: server.rate * share,
         noise: 0.01,
         seed,
         ..server
