@@ -143,10 +143,11 @@ fn a_change_is_dated_and_what_else_changed_is_named() {
             });
         }
     }
-    let (last, earlier) = folders.split_last().unwrap();
-    let options = earlier.iter().flat_map(|folder| ["--history", folder]);
-    let line: Vec<&str> =
-        [last.as_str(), "--kinds-by", "cpu model", "--format", "json"].into_iter().chain(options).collect();
+    // As a pattern of the shell names them, the last one included.
+    let line: Vec<&str> = ["run11", "--format", "json", "--history"]
+        .into_iter()
+        .chain(folders.iter().map(String::as_str))
+        .collect();
     let found: FleetEvaluation = serde_json::from_str(&report(&home, 1, &line)).unwrap();
     assert!(!found.changes.is_empty());
     for change in &found.changes {
@@ -159,9 +160,9 @@ fn a_change_is_dated_and_what_else_changed_is_named() {
         };
         assert!(change.properties.iter().any(is_kernel), "{change:?}");
     }
-    let few = ["run1", "--history", "run0", "--kinds-by", "cpu model"];
-    let said = text(&home.run(&[&["fleet", "report"], &few[..]].concat()).stderr);
-    assert!(said.contains("Changes over time need at least"), "{said}");
+    let few = ["fleet", "report", "run1", "--history", "run0", "run1"];
+    let said = text(&home.run(&few).stderr);
+    assert!(said.contains("Changes over time need at least 6 runs, and there are 2."), "{said}");
 }
 
 #[test]
@@ -178,6 +179,11 @@ fn records_that_cannot_be_read_are_listed() {
     fs::create_dir(home.path("empty")).unwrap();
     let said = home.stderr_of(2, &["fleet", "report", "empty"]);
     assert!(said.contains("has no records"), "{said}");
+    let said = home.stderr_of(2, &["fleet", "report", "f", "--kinds-by", "cpu model"]);
+    assert!(
+        said.contains("no node has the property cpu model: the records have CPU id, CPU model"),
+        "{said}"
+    );
     let said = home.stderr_of(3, &["fleet", "report", "no-such-directory"]);
     assert!(said.contains("no-such-directory"), "{said}");
     fs::write(home.path("other.json"), "{\"schema\": \"manycore/record/1\"}").unwrap();

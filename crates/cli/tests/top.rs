@@ -115,6 +115,11 @@ fn a_recording_is_replayed_and_reported() {
     assert!(text(&refused.get_output().stderr).contains("exists"));
     assert!(!Path::new(&marker).exists());
 
+    // Nor is there a recording if the command cannot be started.
+    let vain = path("vain.top");
+    manycore().args(["top", "--record", &vain, "--", "./no-such-command"]).assert().code(2);
+    assert!(!Path::new(&vain).exists());
+
     let begin = fs::read(&day).unwrap();
     let cut = path("cut.top");
     fs::write(&cut, &begin[..begin.len() - 20]).unwrap();

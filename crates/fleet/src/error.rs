@@ -32,6 +32,14 @@ pub enum Error {
         /// The folder.
         path: PathBuf,
     },
+    /// No record has a property by which nodes were to be grouped.
+    #[error("no node has the property {name}: the records have {}", known.join(", "))]
+    UnknownProperty {
+        /// Its name.
+        name: String,
+        /// The properties that records have, ascending.
+        known: Vec<String>,
+    },
     /// The hosts cannot be reached at all.
     #[error(transparent)]
     Remote(#[from] manycore_remote::Error),

@@ -6,7 +6,7 @@ use crate::signs::Signs;
 use manycore_analysis::differences::{RecordFigure, record_figures};
 use manycore_experiment::{Record, record::Direction};
 use manycore_text::names::printable;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of figures of a node. A standard record has about 30.
 const MAX_FIGURES: usize = 512;
@@ -61,11 +61,16 @@ impl NodeRecord {
         for figure in figures.iter().filter(|figure| !figure.work.is_empty()) {
             properties.insert(format!("work of {}", figure.topic), shown(&figure.work));
         }
+        let mut known = BTreeSet::new();
+        // A figure counts once, so that no node outvotes the others.
+        let is_first = |one: &MeasuredFigure| {
+            known.insert((one.topic.clone(), one.what.clone(), one.unit.clone(), one.higher_is_better))
+        };
         Self {
             name: shown(name),
             started: shown(&record.started),
             page: None,
-            figures: figures.iter().filter_map(measured).take(MAX_FIGURES).collect(),
+            figures: figures.iter().filter_map(measured).filter(is_first).take(MAX_FIGURES).collect(),
             properties,
             sizes: SizeFacts::of_record(record),
             signs: Signs::of_record(record),

@@ -11,6 +11,7 @@ pub use names::host_name;
 use crate::{
     collect::{HostEvent, Reply},
     error::{Error, Result},
+    figures::shown,
 };
 use manycore_experiment::Record;
 use manycore_linux::{
@@ -313,9 +314,11 @@ fn record_of(reply: &Reply) -> Result<Record, String> {
     if reply.output.is_empty() {
         return Err(ended());
     }
-    let record: Record = serde_json::from_slice(&reply.output)
-        .map_err(|error| format!("its record cannot be read, does it have another version? {error}"))?;
-    record.check().map_err(|error| format!("its record cannot be used: {error}"))?;
+    // These errors can quote all of the record.
+    let record: Record = serde_json::from_slice(&reply.output).map_err(|error| {
+        format!("its record cannot be read, does it have another version? {}", shown(&error.to_string()))
+    })?;
+    record.check().map_err(|error| format!("its record cannot be used: {}", shown(&error.to_string())))?;
     Ok(record)
 }
 
@@ -378,5 +381,9 @@ mod tests {
         assert_eq!((of("a").state, of("a").why.as_str()), (HostState::Failed, "manycore: no"));
         assert!(of("b").why.contains("another version"), "{}", of("b").why);
         assert_eq!(of("c").state, HostState::Failed);
+        // The error quotes the text, and the file that is written is read again.
+        let long = format!("{{\"experiments\": \"{}\"}}", "\\\\".repeat(1 << 20));
+        folder.keep_record("a", &reply(long.as_bytes(), 0)).unwrap();
+        assert!(folder.run().hosts["a"].why.len() < 400);
     }
 }

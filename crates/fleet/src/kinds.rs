@@ -1,8 +1,11 @@
 //! Which nodes are compared with each other.
 
 use crate::figures::{NodeRecord, shown};
-use crate::properties::{CPU_MODEL, CPUS, KERNEL, MEMORY, MICROCODE, add_flags, add_sizes};
-use std::collections::BTreeMap;
+use crate::properties::{
+    CPU_MODEL, CPUS, DEFAULT_KEYS, KERNEL, MEMORY, MICROCODE, NODE_MEMORY, add_flags, add_sizes,
+};
+use crate::{Error, Result};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Least number of nodes with a configuration, and their least share of the nodes with the CPU model, so that they are a
 /// kind of their own. Rarer ones are compared with the others: a wrong configuration is often rare.
@@ -25,6 +28,22 @@ pub(crate) struct NodeGroup {
 /// Returns the value of a property.
 pub(crate) fn value<'a>(node: &'a NodeRecord, property: &str) -> &'a str {
     node.properties.get(property).map_or(UNKNOWN, String::as_str)
+}
+
+/// Checks that nodes can be grouped by these properties.
+///
+/// # Errors
+/// [`Error::UnknownProperty`]: no node has one of them, and it is none of [`DEFAULT_KEYS`]. All nodes would be of one kind.
+pub fn check_keys(nodes: &[NodeRecord], keys: &[String]) -> Result {
+    let of_nodes = nodes.iter().flat_map(|node| node.properties.keys().map(String::as_str));
+    let known: BTreeSet<&str> = of_nodes.chain(DEFAULT_KEYS).chain([NODE_MEMORY]).collect();
+    match keys.iter().find(|key| !known.contains(key.as_str())) {
+        None => Ok(()),
+        Some(key) => Err(Error::UnknownProperty {
+            name: shown(key),
+            known: known.into_iter().map(str::to_owned).collect(),
+        }),
+    }
 }
 
 /// Completes the properties and groups the nodes, the largest group first.
@@ -126,7 +145,6 @@ fn name(properties: &BTreeMap<String, String>, keys: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::properties::DEFAULT_KEYS;
 
     fn nodes(groups: &[(usize, &str, &str, &str)]) -> Vec<NodeRecord> {
         let node = |(model, cpus, kernel): (&str, &str, &str)| NodeRecord {
@@ -143,6 +161,18 @@ mod tests {
     fn sizes(groups: &[(usize, &str, &str, &str)]) -> Vec<usize> {
         let keys = DEFAULT_KEYS.map(str::to_owned);
         group(&mut nodes(groups), &keys).iter().map(|group| group.members.len()).collect()
+    }
+
+    #[test]
+    fn a_property_that_no_node_has_is_refused() {
+        let fleet = nodes(&[(30, "A", "64", "6.8")]);
+        let check = |key: &str| check_keys(&fleet, &[key.to_owned()]).map_err(|error| error.to_string());
+        assert_eq!((check("CPUs"), check("microcode"), check(NODE_MEMORY)), (Ok(()), Ok(()), Ok(())));
+        let said = check("cpu model").unwrap_err();
+        assert_eq!(
+            said,
+            "no node has the property cpu model: the records have CPU model, CPUs, kernel, memory, memory per NUMA node, microcode"
+        );
     }
 
     #[test]

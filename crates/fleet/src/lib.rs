@@ -34,6 +34,7 @@ pub use changes::{DatedRun, LEAST_RUNS, changes};
 pub use error::{Error, Result};
 pub use evaluate::{Options, evaluate, judge_against};
 pub use figures::{MeasuredFigure, NodeRecord};
+pub use kinds::check_keys;
 pub use properties::DEFAULT_KEYS;
 pub use reference::LEAST_NODES;
 pub use signs::Signs;

@@ -9,6 +9,10 @@ pub const MOST_DIFFERENCES: usize = 200;
 const SAME_SIZE: f64 = 0.01;
 /// How many levels of nested values are compared.
 const DEPTH: usize = 16;
+/// Longest path in bytes. An object with a longer one is compared as a whole.
+const LONGEST_PATH: usize = 256;
+/// Most values of a host that are compared. A machine of 512 CPUs has some 10,000.
+const MOST_VALUES: usize = 1 << 18;
 
 /// Hosts that printed the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,8 +51,12 @@ pub struct Difference {
 pub fn differences(values: &[(String, Value)], ignored: &[&str]) -> (Vec<Difference>, usize) {
     let mut leaves: BTreeMap<String, BTreeMap<String, Vec<String>>> = BTreeMap::new();
     for (host, value) in values {
+        let mut left = MOST_VALUES;
         flatten(value, &mut String::new(), 0, &mut |path, leaf| {
-            if !ignored.iter().any(|ignored| path == *ignored || path.starts_with(&format!("{ignored}."))) {
+            left = left.saturating_sub(1);
+            if left > 0
+                && !ignored.iter().any(|ignored| path == *ignored || path.starts_with(&format!("{ignored}.")))
+            {
                 leaves.entry(path.to_owned()).or_default().entry(leaf).or_default().push(host.clone());
             }
         });
@@ -97,6 +105,7 @@ fn are_same_size<'a>(path: &str, mut values: impl Iterator<Item = &'a String>) -
 /// too deep, are passed as a whole.
 fn flatten(value: &Value, path: &mut String, depth: usize, leaf: &mut dyn FnMut(&str, String)) {
     let is_plain = |value: &Value| !value.is_object() && !value.is_array();
+    let is_short = |name: &str, path: &str| path.len() + name.len() < LONGEST_PATH;
     let mut below = |name: &str, value: &Value, path: &mut String| {
         let length = path.len();
         if !path.is_empty() {
@@ -107,7 +116,7 @@ fn flatten(value: &Value, path: &mut String, depth: usize, leaf: &mut dyn FnMut(
         path.truncate(length);
     };
     match value {
-        Value::Object(fields) if depth < DEPTH => {
+        Value::Object(fields) if depth < DEPTH && fields.keys().all(|name| is_short(name, path)) => {
             for (name, value) in fields {
                 below(name, value, path);
             }
@@ -144,6 +153,16 @@ mod tests {
         assert_eq!(found, [Difference { path: "a.b".to_owned(), values: expected.to_vec() }]);
         assert_eq!(left_out, 0);
         assert!(differences(&[host("n1", one)], &[]).0.is_empty());
+    }
+
+    #[test]
+    fn long_names_and_many_values_take_little_memory() {
+        let many: serde_json::Map<String, Value> = (0..1000).map(|at| (at.to_string(), json!(at))).collect();
+        let hostile = json!({"a": {"x".repeat(10_000): many}, "b": vec![json!({"c": 1}); 2 * MOST_VALUES]});
+        let (found, left_out) = differences(&[host("n1", json!({"a": 1})), host("n2", hostile)], &[]);
+        assert!(found.iter().any(|one| one.path == "a"));
+        assert!(found.iter().all(|one| one.path.len() < LONGEST_PATH));
+        assert!(found.len() + left_out <= MOST_VALUES);
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub const MICROCODE: &str = "microcode";
 pub const DEFAULT_KEYS: [&str; 5] = [CPU_MODEL, CPUS, MEMORY, KERNEL, MICROCODE];
 
 /// Property: sizes of memory of the NUMA nodes, which show how it is populated.
-const NODE_MEMORY: &str = "memory per NUMA node";
+pub(crate) const NODE_MEMORY: &str = "memory per NUMA node";
 /// Property: how the CPU flags differ from those of most nodes of the kind.
 const FLAGS: &str = "CPU flags";
 

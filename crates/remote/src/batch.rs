@@ -14,9 +14,13 @@ const ANSWER: Duration = Duration::from_mins(1);
 const MOST: usize = 200;
 
 /// What holds a node: a job lasts as long as its script. The script removes what steps of the job leave in directories of
-/// [`BatchJobs::make_directory`], because Slurm kills steps whose srun was killed. They may write while they end.
+/// [`BatchJobs::make_directory`], because Slurm kills steps whose srun was killed. They may write while they end. Where the daemon
+/// of a node was killed, the script can outlive its job: it does not remove directories of a job that was requeued since.
 const HOLDER: &str = "\
-clean() { rm -rf /tmp/manycore-\"$SLURM_JOB_ID\"-??????; }
+clean() {
+    n=${SLURM_RESTART_COUNT:-0}
+    while [ \"$n\" -ge 0 ]; do rm -rf /tmp/manycore-\"$SLURM_JOB_ID-$n\"-??????; n=$((n - 1)); done
+}
 trap 'clean; sleep 1; clean' EXIT
 trap 'exit 143' HUP INT TERM
 sleep SECONDS & wait $!";
@@ -134,7 +138,8 @@ impl BatchJobs {
     /// # Errors
     /// Those of [`RemoteConnection::output`]; [`Error::Unreachable`]: the node has no space.
     pub fn make_directory(&self, job: u64, node: &str) -> Result<String> {
-        let words = ["mktemp".to_owned(), "-d".to_owned(), format!("/tmp/manycore-{job}-XXXXXX")];
+        let restarts = self.restarts(job)?;
+        let words = ["mktemp".to_owned(), "-d".to_owned(), format!("/tmp/manycore-{job}-{restarts}-XXXXXX")];
         let connection = self.connect(job, node);
         let made = connection.output(&words, SHORT)?;
         let path = made.stdout.trim();
@@ -142,6 +147,15 @@ impl BatchJobs {
             return Ok(path.to_owned());
         }
         Err(Error::Unreachable { host: connection.host().clone(), why: made.last_line })
+    }
+
+    /// Returns how many times a job was requeued.
+    fn restarts(&self, job: u64) -> Result<u32> {
+        let words = ["--oneliner", "show", "job"].map(str::to_owned).into_iter().chain([job.to_string()]);
+        let host = RemoteHost::Slurm(None);
+        let output = ask("scontrol", &words.collect::<Vec<_>>(), &host)?;
+        let why = format!("scontrol printed '{}'", shortened(&output));
+        restarts(&output).ok_or(Error::Unreachable { host, why })
     }
 
     /// Connects to the node of a job that runs.
@@ -190,6 +204,11 @@ fn phase(line: &str) -> Option<(u64, BatchPhase)> {
     Some((number, phase))
 }
 
+/// Reads the number of restarts of a job from what scontrol prints.
+fn restarts(line: &str) -> Option<u32> {
+    line.split_whitespace().find_map(|word| word.strip_prefix("Restarts="))?.parse().ok()
+}
+
 /// Reads a line of sinfo.
 fn node(line: &str) -> Option<BatchNode> {
     let mut fields = line.splitn(3, '|').map(str::trim);
@@ -221,6 +240,12 @@ mod tests {
         assert_eq!(phase("12|COMPLETING|None"), Some((12, BatchPhase::Ending)));
         assert_eq!(phase("slurm_load_jobs error: x|y"), None);
         assert_eq!(phase(""), None);
+    }
+
+    #[test]
+    fn restarts_of_a_job_are_read() {
+        let line = "JobId=1 JobName=x Priority=1 Requeue=1 Restarts=2 BatchFlag=2 Reboot=0 ExitCode=0:0";
+        assert_eq!((restarts(line), restarts("slurm_load_jobs error: x")), (Some(2), None));
     }
 
     #[test]

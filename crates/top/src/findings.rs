@@ -85,6 +85,11 @@ impl Watch {
     /// Returns the findings that hold at the end of a picture, which follows those of earlier calls, the worst kinds
     /// first.
     pub fn update(&mut self, picture: &Picture) -> Vec<Finding> {
+        self.with_subjects(picture).into_iter().map(|(_, finding)| finding).collect()
+    }
+
+    /// As [`Self::update`], each with the CPU, process or group that it is about.
+    fn with_subjects(&mut self, picture: &Picture) -> Vec<(String, Finding)> {
         let context =
             Context { picture, clusters: &self.clusters, nodes: &self.nodes, node_cpus: &self.node_cpus };
         let seen = rules::find(&context);
@@ -96,12 +101,13 @@ impl Watch {
             let time = self.held.get(&key).copied().unwrap_or_default() + length;
             if time >= self.least {
                 let seconds = time.as_secs_f64();
-                findings.push(Finding { kind: one.kind, text: one.text, fix: one.fix, seconds });
+                let finding = Finding { kind: one.kind, text: one.text, fix: one.fix, seconds };
+                findings.push((key.1.clone(), finding));
             }
             held.insert(key, time);
         }
         self.held = held;
-        findings.sort_by_key(|finding| finding.kind);
+        findings.sort_by_key(|(_, finding)| finding.kind);
         findings
     }
 }

@@ -7,7 +7,7 @@ mod invented;
 use compared::assert_same;
 use invented::{Invented, Load, SERVER};
 use manycore_top::{
-    CpuTimes, ProcessDetails, ProcessSample, Sample, TaskId, TaskSample,
+    CpuTimes, GroupSample, ProcessDetails, ProcessSample, Sample, TaskId, TaskSample,
     history::{Error, Recorder, RecordingEnd, RecordingHead, Replay},
 };
 use manycore_topology::{Machine, SysTree, read, synthetic::MachineSpec};
@@ -92,10 +92,38 @@ fn samples_are_in_the_file_within_a_minute() {
     let samples: Vec<Sample> = some_samples(126).into_iter().step_by(25).collect();
     let recorder = recorded(&path, &samples[..3]);
     assert_eq!(Replay::open(&path).unwrap().len(), 0);
+    // Without a sample in it, the file would only be in the way of the next recording.
     drop(recorder);
-    fs::remove_file(&path).unwrap();
+    assert!(!path.exists());
     let _recorder = recorded(&path, &samples[..5]);
     assert_eq!(Replay::open(&path).unwrap().len(), 4);
+}
+
+#[test]
+fn groups_that_are_throttled_alike_are_reported_each() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("throttled");
+    let group = |name: &str, second: u64| GroupSample {
+        path: name.into(),
+        cpu_ns: Some(second * 500_000_000),
+        throttled_ns: Some(second * 300_000_000),
+        quota_milli: Some(500),
+        memory_bytes: None,
+        memory_limit: None,
+        processes: 1,
+        pressure: None,
+    };
+    let sample = |second: u64| Sample {
+        at_ns: second * 1_000_000_000,
+        unix_ms: second * 1000,
+        cpus: vec![CpuTimes { cpu: 0, user: 100 * second, ..CpuTimes::default() }],
+        groups: vec![group("/pods/a", second), group("/pods/b", second)],
+        ..Sample::default()
+    };
+    recorded(&path, &(1..10).map(sample).collect::<Vec<_>>()).finish().unwrap();
+    let found = manycore_top::findings::of_recording(&mut Replay::open(&path).unwrap()).unwrap();
+    let names = ["/pods/a", "/pods/b"].map(|name| found.iter().filter(|line| line.contains(name)).count());
+    assert_eq!(names, [1, 1], "{found:?}");
 }
 
 #[test]

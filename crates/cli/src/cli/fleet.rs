@@ -162,7 +162,7 @@ pub struct FleetRunArgs {
 Examples:
   manycore fleet report f                            what the records show
   manycore fleet report f --html                     also as a page, f/fleet.html, with a link to that of each node
-  manycore fleet report today --history may --history june     since when
+  manycore fleet report runs/06 --history runs/*     since when, from at least six dated runs
   srun -x \"$(manycore fleet report f --format nodelist)\" ...   on the others
   manycore fleet report f --drain | sh               drain the slow nodes in Slurm
   manycore fleet report f --format prometheus >/var/lib/node_exporter/fleet.prom
@@ -176,8 +176,8 @@ pub struct FleetReport {
     pub folder: PathBuf,
     #[command(flatten)]
     pub judging: FleetJudging,
-    /// Directory of an earlier run over the same nodes, to show what changed and when; may be repeated
-    #[arg(long, value_name = "FOLDER")]
+    /// Directories of earlier runs over the same nodes, to show what changed and when
+    #[arg(long, value_name = "FOLDER", num_args = 1..)]
     pub history: Vec<PathBuf>,
     /// How to print the result
     #[arg(long, value_enum, default_value_t = FleetFormat::Text, conflicts_with = "drain")]

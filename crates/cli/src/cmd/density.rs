@@ -61,8 +61,11 @@ fn options(args: &DensityArgs, machine: &Machine) -> Outcome<(DensityOptions, BT
     let load_cpus = args.load_cpus.as_ref().filter(|_| args.hosts.load_host.is_empty());
     let given: Vec<&str> = args.variant.iter().map(String::as_str).collect();
     let given = if given.is_empty() { vec![""] } else { given };
-    let are_domains = matches!(kind, InstanceKind::Domain(_));
-    let context = VariantContext { machine, load_cpus, are_domains };
+    let domain = match &kind {
+        InstanceKind::Domain(spec) => Some(&spec.xml),
+        InstanceKind::Process(_) | InstanceKind::Container(_) => None,
+    };
+    let context = VariantContext { machine, load_cpus, domain };
     let variants = given.into_iter().map(|text| variant::variant(text, context));
     let (variants, notes): (Vec<_>, Vec<_>) = variants.collect::<Outcome<Vec<_>>>()?.into_iter().unzip();
     if most < args.bound.first_count() {

@@ -114,6 +114,11 @@ impl DomainTemplate {
         }
     }
 
+    /// Whether it has `{cpus}`. Otherwise instances ignore their places.
+    pub fn has_cpus(&self) -> bool {
+        names(&self.0).contains(&"cpus")
+    }
+
     /// Returns the XML of an instance.
     pub fn text(&self, values: &InstanceValues) -> String {
         values.replace_in(&self.0)

@@ -155,7 +155,12 @@ impl<'a> Collector<'a> {
                     let held = Held { turn, since: Instant::now(), reason: String::new(), lost: None };
                     self.held.insert(number, held);
                 }
+                // Not this node alone: the next step counts how long Slurm does not answer.
+                Err(_) if self.jobs.phases().is_err() => return self.queue.push_front(turn),
                 Err(error) => observer.event(turn.node, HostEvent::Failed(error.to_string())),
+            }
+            if interrupt::requested() {
+                return;
             }
         }
     }

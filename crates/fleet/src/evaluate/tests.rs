@@ -52,6 +52,16 @@ fn a_real_record_is_reduced_to_its_figures() {
 }
 
 #[test]
+fn a_record_that_repeats_itself_counts_once() {
+    let mut record: manycore_experiment::Record =
+        serde_json::from_str(include_str!("../../tests/record.json")).unwrap();
+    let once = NodeRecord::from_record("n1", &record);
+    let all = record.experiments.clone();
+    record.experiments.extend((0..30).flat_map(|_| all.clone()));
+    assert_eq!(NodeRecord::from_record("n1", &record).figures, once.figures);
+}
+
+#[test]
 fn healthy_fleets_have_few_false_discoveries() {
     for nodes in [5, 8, 20, 100] {
         let plan = FleetPlan { nodes, ..FleetPlan::default() };

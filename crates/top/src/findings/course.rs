@@ -32,7 +32,7 @@ pub fn of_recording(replay: &mut Replay) -> Result<Vec<String>, Error> {
     let mut watch = Watch::new(&machine, Duration::from_secs(3));
     let mut tour = MemoryTour::new(&machine);
     let step = replay.len().div_ceil(MOST_PICTURES).max(1);
-    let mut held: BTreeMap<(FindingKind, Option<String>), Held> = BTreeMap::new();
+    let mut held: BTreeMap<(FindingKind, String), Held> = BTreeMap::new();
     let Some(mut before) = replay.at(0)?.cloned() else { return Ok(Vec::new()) };
     for number in (step..replay.len()).step_by(step) {
         let now = match replay.at(number) {
@@ -46,10 +46,11 @@ pub fn of_recording(replay: &mut Replay) -> Result<Vec<String>, Error> {
         if let Some(picture) = &mut picture {
             tour.remember(picture);
         }
-        for finding in picture.iter().flat_map(|picture| watch.update(picture)) {
+        for (subject, finding) in picture.iter().flat_map(|picture| watch.with_subjects(picture)) {
             let from_ms = before.unix_ms.saturating_sub((finding.seconds * 1e3) as u64);
-            let key = (finding.kind, finding.fix.clone());
-            let known = held.entry(key).or_insert_with(|| Held { from_ms, longest: finding.clone() });
+            let known = held
+                .entry((finding.kind, subject))
+                .or_insert_with(|| Held { from_ms, longest: finding.clone() });
             if finding.seconds > known.longest.seconds {
                 *known = Held { from_ms, longest: finding };
             }

@@ -4,7 +4,7 @@ use super::hook::VariantHook;
 use crate::failure::{Failure, Outcome};
 use manycore_control::{measured_group::WEIGHTS, placement::memory_of_workers, setting::Setting};
 use manycore_density::{
-    instances::{InstanceHook, InstanceTuning},
+    instances::{DomainTemplate, InstanceHook, InstanceTuning},
     options::DensityVariant,
 };
 use manycore_irq::place::{self, Target};
@@ -51,8 +51,8 @@ pub(super) struct VariantContext<'a> {
     pub(super) machine: &'a Machine,
     /// CPUs of the loads, which instances do not get.
     pub(super) load_cpus: Option<&'a CpuSet>,
-    /// Whether instances are virtual machines.
-    pub(super) are_domains: bool,
+    /// The XML of the instances if these are virtual machines.
+    pub(super) domain: Option<&'a DomainTemplate>,
 }
 
 /// Returns the variant that `[NAME=]ITEM,...` describes, with a note for the user.
@@ -60,14 +60,20 @@ pub(super) struct VariantContext<'a> {
 /// # Errors
 /// An item is wrong, or not possible on this machine or for these instances.
 pub(super) fn variant(text: &str, context: VariantContext) -> Outcome<(DensityVariant, Option<String>)> {
-    let VariantContext { machine, load_cpus, are_domains } = context;
+    let VariantContext { machine, load_cpus, domain } = context;
     let wrong = |error: Failure| Failure::input(format!("--variant {text}: {}", error.message()));
     let (name, items) = named(text.trim()).map_err(wrong)?;
     let mut items_of = parse(&items).map_err(wrong)?;
-    if items_of.plans_domains && !are_domains {
+    if items_of.plans_domains && domain.is_none() {
         return Err(Failure::input("--variant vm=plan: only virtual machines (--domain) are planned"));
     }
     let plan = plan(items_of.spec.place.as_ref(), machine, load_cpus)?;
+    if plan.is_some() && !items_of.plans_domains && domain.is_some_and(|xml| !xml.has_cpus()) {
+        return Err(Failure::input(
+            "the CPUs of virtual machines, which a placement and --load-cpus limit, need {cpus} in their XML, such as \
+             <vcpu cpuset='{cpus}'>, or vm=plan in the variant",
+        ));
+    }
     let memory = &items_of.spec.memory;
     let places: Vec<CpuSet> = match &plan {
         Some(plan) => plan.workers.iter().map(|worker| worker.cpus.clone()).collect(),
@@ -273,11 +279,30 @@ mod tests {
     }
 
     fn read(text: &str, machine: &Machine) -> Outcome<(DensityVariant, Option<String>)> {
-        variant(text, VariantContext { machine, load_cpus: None, are_domains: false })
+        variant(text, VariantContext { machine, load_cpus: None, domain: None })
     }
 
     fn said(text: &str) -> String {
         read(text, &guest()).unwrap_err().message().to_owned()
+    }
+
+    #[test]
+    fn a_place_that_a_virtual_machine_would_ignore_is_refused() {
+        let machine = guest();
+        let xml = |rest: &str| {
+            DomainTemplate::new(&format!("<domain><name>{{name}}</name>{rest}</domain>")).unwrap()
+        };
+        let (without, with) = (xml(""), xml("<vcpu cpuset='{cpus}'>1</vcpu>"));
+        let of = |domain: &DomainTemplate, text: &str, load_cpus: Option<&CpuSet>| {
+            variant(text, VariantContext { machine: &machine, load_cpus, domain: Some(domain) }).map(drop)
+        };
+        let loads = CpuSet::single(1);
+        for (text, load_cpus) in [("close", None), ("", Some(&loads))] {
+            let said = of(&without, text, load_cpus).unwrap_err();
+            assert!(said.message().contains("need {cpus} in their XML"), "{}", said.message());
+            assert!(of(&with, text, load_cpus).is_ok());
+        }
+        assert!(of(&without, "", None).is_ok() && of(&without, "vm=plan,close", None).is_ok());
     }
 
     #[test]

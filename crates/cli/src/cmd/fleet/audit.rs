@@ -1,9 +1,6 @@
 //! `manycore fleet audit`: the findings of many hosts.
 
-use super::{
-    outputs::{collected, hosts_in_words},
-    topo::values,
-};
+use super::outputs::{collected, hosts_in_words};
 use crate::{cli::FleetAudit, failure::Outcome, output};
 use manycore_render::{
     document::{Document, Item},
@@ -22,8 +19,8 @@ type Shown = (String, String);
 /// Those of collecting; [`crate::failure::Failure::Check`] where a host has no result.
 pub fn run(args: &FleetAudit, terminal: Terminal) -> Outcome {
     let arguments = ["audit", "--format", "json"].map(str::to_owned).to_vec();
-    let found = collected(&args.hosts, arguments, None, true)?;
-    let audits = values(&found)?;
+    let mut found = collected(&args.hosts, arguments, None, true)?;
+    let audits = found.values(|_| Ok(true));
     let mut findings: BTreeMap<Shown, Vec<String>> = BTreeMap::new();
     for (host, audit) in &audits {
         for shown in audit["findings"].as_array().into_iter().flatten().map(shown) {

@@ -32,7 +32,7 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         match error {
             Error::Manifest(error) => error.into(),
-            Error::OtherRun { .. } => Self::input(error),
+            Error::OtherRun { .. } | Error::UnknownProperty { .. } => Self::input(error),
             Error::InUse { .. } | Error::File { .. } | Error::Remote(_) => Self::missing(error),
         }
     }

@@ -13,7 +13,8 @@ use manycore_fleet::{
 };
 use manycore_render::{document::Document, terminal::Terminal};
 use manycore_text::{names::printable, units::counted};
-use std::path::Path;
+use serde_json::Value;
+use std::{collections::BTreeSet, path::Path};
 
 /// Prints equal outputs once, with the hosts that have them.
 ///
@@ -48,6 +49,27 @@ impl Collected {
     pub fn good(&self) -> impl Iterator<Item = &HostOutput> {
         let most = i32::from(self.is_check);
         self.outputs.iter().filter(move |(_, _, code)| (0..=most).contains(code))
+    }
+
+    /// Returns the JSON that hosts printed. A host whose output is none, or not one that `is_valid`, has no result, and the user
+    /// is told so.
+    pub fn values(&mut self, is_valid: impl Fn(&Value) -> serde_json::Result<bool>) -> Vec<(String, Value)> {
+        let mut values = Vec::new();
+        let mut unreadable = BTreeSet::new();
+        for (host, output, _) in self.good() {
+            let read = serde_json::from_slice(output).and_then(|value| Ok((is_valid(&value)?, value)));
+            if let Ok((true, value)) = read {
+                values.push((host.clone(), value));
+            } else {
+                unreadable.insert(host.clone());
+            }
+        }
+        if !unreadable.is_empty() {
+            let hosts: Vec<String> = unreadable.iter().cloned().collect();
+            output::note(&format!("No result that can be read came from {}.", hosts_in_words(&hosts)));
+        }
+        self.outputs.retain(|(host, ..)| !unreadable.contains(host));
+        values
     }
 
     /// # Errors
@@ -88,4 +110,23 @@ pub fn hosts_in_words(hosts: &[String]) -> String {
     let names = if hosts.iter().all(|host| is_name(host)) { compress(hosts) } else { hosts.join(",") };
     let names = printable(&names);
     if hosts.len() == 1 { names } else { format!("{} hosts: {names}", hosts.len()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_without_json_does_not_take_the_results_of_others() {
+        let output = |host: &str, text: &str| (host.to_owned(), text.as_bytes().to_vec(), 0);
+        let outputs = vec![
+            output("n1", "{\"a\": 1}"),
+            output("n2", "Welcome!\n{\"a\": 1}"),
+            output("n3", "{\"a\": 2}"),
+        ];
+        let mut found = Collected { outputs, hosts: 3, is_check: false };
+        let values = found.values(|value| Ok(value["a"] == 1));
+        assert_eq!(values, [("n1".to_owned(), serde_json::json!({"a": 1}))]);
+        assert!(found.end().unwrap_err().message().contains("2 hosts of 3 failed"));
+    }
 }

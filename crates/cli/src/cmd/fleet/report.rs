@@ -7,7 +7,7 @@ use crate::{
     progress::StatusLine,
 };
 use manycore_fleet::{
-    DatedRun, LEAST_RUNS, Options, changes, evaluate,
+    DatedRun, LEAST_RUNS, Options, changes, check_keys, evaluate,
     evaluation::{FLEET_SCHEMA, FleetEvaluation, Verdict},
     reading::{FleetRecords, records},
     render,
@@ -37,7 +37,7 @@ const BASELINE: FileKind = FileKind {
 /// Prints what the records of a folder show, and writes the page.
 ///
 /// # Errors
-/// [`Failure::Input`]: the folder has no records; [`Failure::Check`]: a node is slow.
+/// [`Failure::Input`]: the folder has no records, or none has a property of `--kinds-by`; [`Failure::Check`]: a node is slow.
 pub fn run(args: &FleetReport, terminal: Terminal) -> Outcome {
     let evaluation = evaluated(args)?;
     if let Some(path) = &args.html {
@@ -53,13 +53,16 @@ fn evaluated(args: &FleetReport) -> Outcome<FleetEvaluation> {
     let found = read(&args.folder, args.quiet)?;
     let baseline = args.judging.baseline.as_deref().map(baseline).transpose()?;
     let options = options(&args.judging, baseline.as_ref());
+    check_keys(&found.nodes, &options.keys)?;
     let started = found.started.clone();
     let mut evaluation = evaluate(found.nodes, found.missing, &options);
     if args.history.is_empty() {
         return Ok(evaluation);
     }
     let mut runs = vec![(started.clone(), DatedRun::of(&started, &evaluation))];
-    for path in &args.history {
+    // It may be among them, where they are named by a pattern.
+    let is_other = |path: &&PathBuf| path.canonicalize().ok() != args.folder.canonicalize().ok();
+    for path in args.history.iter().filter(is_other) {
         let earlier = read(path, args.quiet)?;
         let started = earlier.started.clone();
         let evaluation = evaluate(earlier.nodes, earlier.missing, &options);
@@ -84,7 +87,9 @@ fn evaluated(args: &FleetReport) -> Outcome<FleetEvaluation> {
 pub fn of_run(folder: &Path, judging: &FleetJudging, quiet: bool) -> Outcome<FleetEvaluation> {
     let found = read(folder, quiet)?;
     let baseline = judging.baseline.as_deref().map(baseline).transpose()?;
-    Ok(evaluate(found.nodes, found.missing, &options(judging, baseline.as_ref())))
+    let options = options(judging, baseline.as_ref());
+    check_keys(&found.nodes, &options.keys)?;
+    Ok(evaluate(found.nodes, found.missing, &options))
 }
 
 /// Reads the baseline of a command line.

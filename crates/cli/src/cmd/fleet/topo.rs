@@ -1,6 +1,6 @@
 //! `manycore fleet topo`: how the hardware of hosts differs.
 
-use super::outputs::{Collected, collected, hosts_in_words};
+use super::outputs::{collected, hosts_in_words};
 use crate::{
     cli::FleetTopo,
     failure::{Failure, Outcome},
@@ -14,12 +14,13 @@ use manycore_render::{
 };
 use manycore_text::{names::printable, units::counted};
 use manycore_topology::Machine;
-use serde_json::Value;
 
 /// What is different on each host, or follows from other processes.
 const OWN: [&str; 3] = ["system.hostname", "allowed", "system.cpu_flags"];
 /// Longest value that is shown, in characters.
 const LONGEST: usize = 60;
+/// Most CPUs of a machine. The kernel has at most 8,192 (`CONFIG_NR_CPUS`).
+const MOST_CPUS: usize = 1 << 16;
 
 /// Shows the machine that most hosts are, and what differs on others.
 ///
@@ -27,14 +28,16 @@ const LONGEST: usize = 60;
 /// Those of collecting; [`Failure::Check`] where a host has no result.
 pub fn run(args: &FleetTopo, terminal: Terminal) -> Outcome {
     let arguments = ["topo", "--format", "json"].map(str::to_owned).to_vec();
-    let found = collected(&args.hosts, arguments, None, false)?;
-    let machines: Vec<(String, Value)> = values(&found)?;
+    let mut found = collected(&args.hosts, arguments, None, false)?;
+    let machines = found.values(|value| {
+        let machine: Machine = serde_json::from_value(value.clone())?;
+        Ok(machine.online.len() <= MOST_CPUS)
+    });
     let (differences, left_out) = differences(&machines, &OWN);
     let mut document = Document::new();
     if let Some((host, value)) = machines.first() {
         document.strong(format!("{}, of {}", printable(host), counted(machines.len(), "host")));
-        let machine: Machine = serde_json::from_value(value.clone())
-            .map_err(|error| Failure::missing(format!("{}: {error}", printable(host))))?;
+        let machine: Machine = serde_json::from_value(value.clone()).map_err(Failure::missing)?;
         document.append(manycore_topo::text::render(&machine));
     }
     if differences.is_empty() && machines.len() > 1 {
@@ -54,22 +57,6 @@ pub fn run(args: &FleetTopo, terminal: Terminal) -> Outcome {
     }
     output::document(&document, terminal)?;
     found.end()
-}
-
-/// Reads the JSON that hosts printed.
-///
-/// # Errors
-/// [`Failure::Missing`]: one printed something else.
-pub fn values(found: &Collected) -> Outcome<Vec<(String, Value)>> {
-    found
-        .good()
-        .map(|(host, output, _)| {
-            let value = serde_json::from_slice(output);
-            let value = value
-                .map_err(|error| Failure::missing(format!("{} sent no JSON: {error}", printable(host))))?;
-            Ok((host.clone(), value))
-        })
-        .collect()
 }
 
 fn shortened(value: &str) -> String {

@@ -17,6 +17,8 @@ use std::{ops::Range, path::Path, time::Duration};
 
 /// Findings are shown after this time; in single intervals at once.
 const LEAST: Duration = Duration::from_secs(3);
+/// Shortest interval with findings in seconds: half of the shortest one that can be asked for.
+const SHORTEST: f64 = 0.05;
 
 /// The running system, and the last minutes of it.
 pub(super) struct Live {
@@ -134,8 +136,12 @@ impl Live {
         Ok(Some(Shown { machine: self.other_machine(&picture), number, picture, findings }))
     }
 
-    /// Returns the findings of now, the worst kinds first.
+    /// Returns the findings of now, the worst kinds first. An interval that the end of a command made short has none: the
+    /// kernel adds a wait when it ends, which may be more than the interval.
     fn findings(&mut self, picture: &Picture) -> Vec<Finding> {
+        if picture.seconds < SHORTEST {
+            return Vec::new();
+        }
         let mut findings = self.watch.update(picture);
         if let Some(checks) = &self.checks {
             if self.least.is_zero() {

@@ -8,14 +8,16 @@ use crate::{
 };
 use manycore_linux::{
     child,
+    pidfd::ProcessHandle,
+    process_reader::ProcessReader,
     targets::{Members, Target},
     tasks,
 };
 use manycore_text::command_line::format_command;
 use manycore_top::{Picture, TaskId, serve::NamedUnit};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use std::{
-    collections::{BTreeSet, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     fs::File,
     io::{self, IsTerminal, stdin},
     path::{Path, PathBuf},
@@ -31,12 +33,40 @@ const MOST_SEEN: usize = 200_000;
 
 /// What is watched: all tasks, or those of some targets and of a command. The command is ended with it.
 pub(super) struct Work {
-    /// With the names that the user gave them.
-    targets: Vec<(String, Members)>,
+    targets: Vec<NamedTarget>,
     words: Vec<String>,
     command: Option<Child>,
     /// The tasks that were among them: for earlier pictures, when some of them have ended.
     seen: HashSet<TaskId>,
+}
+
+/// A target with the name that the user gave it.
+struct NamedTarget {
+    name: String,
+    members: Members,
+    /// Its first processes with their start times: a process that gets the id of one that has ended is another one.
+    roots: Vec<(u32, Option<u64>)>,
+}
+
+impl NamedTarget {
+    fn new(name: String, members: Members) -> Self {
+        let roots = match &members {
+            Members::ProcessTrees(pids) => pids.iter().map(|&pid| (pid, tasks::start_time(pid))).collect(),
+            Members::ControlGroup(_) => Vec::new(),
+        };
+        Self { name, members, roots }
+    }
+
+    fn tasks(&self) -> TargetTasks {
+        let is_same = |&&(pid, start): &&(u32, Option<u64>)| tasks::start_time(pid) == start;
+        match &self.members {
+            Members::ProcessTrees(_) => {
+                let left = self.roots.iter().filter(is_same).map(|(pid, _)| *pid).collect();
+                TargetTasks::list(&self.name, &Members::ProcessTrees(left))
+            }
+            group @ Members::ControlGroup(_) => TargetTasks::list(&self.name, group),
+        }
+    }
 }
 
 /// The tasks of one target at a moment.
@@ -61,7 +91,9 @@ impl Work {
     /// # Errors
     /// A target does not exist.
     pub fn find(args: &TopWork) -> Outcome<Self> {
-        let found = |(name, target): (String, Target)| Ok((name, target.find().map_err(Failure::input)?));
+        let found = |(name, target): (String, Target)| {
+            Ok(NamedTarget::new(name, target.find().map_err(Failure::input)?))
+        };
         let targets = args.targets().into_iter().map(found).collect::<Outcome<Vec<_>>>()?;
         Ok(Self { targets, words: args.command.clone(), command: None, seen: HashSet::new() })
     }
@@ -101,7 +133,7 @@ impl Work {
 
     /// Lists the tasks of the targets and of the command: once for a sample, as many files are read.
     pub fn tasks(&self) -> Vec<TargetTasks> {
-        let targets = self.targets.iter().map(|(name, members)| TargetTasks::list(name, members));
+        let targets = self.targets.iter().map(NamedTarget::tasks);
         let command = self.command.as_ref().map(|child| {
             let mut listed = TargetTasks::list("command", &Members::ProcessTrees(vec![child.id()]));
             // It may have ended: its counters are there until its status is taken.
@@ -168,11 +200,20 @@ impl Drop for Work {
 /// Asks the command and what it has started to end, and waits: it may have to tidy up. Another signal ends it at once.
 fn stop(command: &mut Child) -> Outcome<ExitStatus> {
     let signals = Signals::catch(&ENDS)?;
-    let tree = tasks::with_descendants(&[command.id()]);
-    let tell = |signal| {
-        for pid in tree.iter().filter_map(|&pid| Pid::from_raw(pid as i32)) {
+    let mut reader = ProcessReader::open(Path::new("/")).map_err(Failure::missing)?;
+    let pid_of_command = command.id();
+    // An id may be that of another process by the second signal.
+    let mut known: BTreeMap<u32, ProcessHandle> = BTreeMap::new();
+    let mut tell = |signal| {
+        known.retain(|_, process| !process.has_exited());
+        for pid in tasks::with_descendants(&[pid_of_command]) {
+            let open = |start| ProcessHandle::open(&mut reader, pid, start).ok();
+            let new = if known.contains_key(&pid) { None } else { tasks::start_time(pid).and_then(open) };
+            known.extend(new.map(|process| (pid, process)));
+        }
+        for process in known.values() {
             // It may have ended.
-            let _ = kill_process(pid, signal);
+            let _ = process.signal(signal);
         }
     };
     tell(Signal::TERM);
@@ -221,4 +262,18 @@ fn group(folder: &Path, picture: &Picture) -> Option<String> {
 /// A copy of standard error, so that the command's output does not mix with the tables.
 fn stderr() -> io::Result<Stdio> {
     rustix::io::fcntl_dupfd_cloexec(io::stderr(), 3).map(Stdio::from).map_err(io::Error::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_got_the_id_of_a_target_is_not_watched() {
+        let own = std::process::id();
+        let mut target = NamedTarget::new("own".to_owned(), Members::ProcessTrees(vec![own]));
+        assert!(target.tasks().tasks.contains(&own));
+        target.roots[0].1 = target.roots[0].1.map(|start| start - 1);
+        assert!(target.tasks().tasks.is_empty());
+    }
 }

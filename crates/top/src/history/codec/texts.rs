@@ -14,6 +14,9 @@ const MOST_TEXTS: usize = 1 << 20;
 /// Longest text in bytes. A path of a control group has up to 4,096.
 const LONGEST: usize = 16 << 10;
 
+/// Most bytes of all texts between two samples that stand alone: names and paths of a million tasks and groups.
+const MOST_BYTES: usize = 64 << 20;
+
 /// Columns of the texts, from their first one.
 const COUNT: usize = 0;
 const LENGTH: usize = 1;
@@ -34,6 +37,8 @@ struct Text {
 pub(super) struct Texts {
     first: usize,
     seen: Vec<Text>,
+    /// The bytes of those that were read.
+    bytes: usize,
     numbers: HashMap<Box<[u8]>, u64>,
     /// The sets of tasks, as most tasks share one.
     sets: HashMap<Arc<CpuSet>, u64>,
@@ -44,7 +49,7 @@ pub(super) struct Texts {
 impl Texts {
     /// Returns no texts; their columns begin at `first`.
     pub fn new(first: usize) -> Self {
-        Self { first, seen: Vec::new(), numbers: HashMap::new(), sets: HashMap::new(), written: 0 }
+        Self { first, seen: Vec::new(), bytes: 0, numbers: HashMap::new(), sets: HashMap::new(), written: 0 }
     }
 
     /// Returns how many different texts there are.
@@ -88,7 +93,8 @@ impl Texts {
     pub fn decode(&mut self, from: &mut ColumnReader) -> Result<(), Malformed> {
         for _ in 0..from.get(self.first + COUNT)? {
             let length = from.get(self.first + LENGTH)?;
-            if length > LONGEST as u64 || self.seen.len() >= MOST_TEXTS {
+            self.bytes += length.min(LONGEST as u64) as usize;
+            if length > LONGEST as u64 || self.seen.len() >= MOST_TEXTS || self.bytes > MOST_BYTES {
                 return Err(Malformed("it has texts that are too long or too many"));
             }
             let bytes = from.get_bytes(self.first + BYTES, length as usize)?.into();
@@ -122,5 +128,27 @@ impl Texts {
             text.set = Some(Arc::new(set.ok_or(Malformed("a set of CPUs is none"))?));
         }
         text.set.clone().ok_or(Malformed("a set of CPUs is none"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_many_chunks_stay_bounded() {
+        let mut texts = Texts::new(0);
+        let read = |texts: &mut Texts, chunk: u8| {
+            let mut out = Columns::default();
+            let mut new = Texts::new(0);
+            for at in 0..1000_u32 {
+                new.number(&[&at.to_le_bytes()[..], &[chunk; LONGEST - 4]].concat());
+            }
+            new.encode(&mut out);
+            texts.decode(&mut out.reader().unwrap())
+        };
+        let chunks = (0..=u8::MAX).take_while(|&chunk| read(&mut texts, chunk).is_ok()).count();
+        assert_eq!(chunks, MOST_BYTES / (1000 * LONGEST));
+        assert!(texts.seen.iter().map(|text| text.bytes.len()).sum::<usize>() <= MOST_BYTES);
     }
 }

@@ -7,8 +7,9 @@ use super::{
 };
 use crate::sample::Sample;
 use std::{
-    fs::{File, OpenOptions},
+    fs::{self, File, OpenOptions},
     io::{self, Write},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
@@ -33,6 +34,7 @@ pub struct Recorder {
     last_unix_ms: u64,
     written: u64,
     samples: usize,
+    is_complete: bool,
 }
 
 impl Recorder {
@@ -57,6 +59,7 @@ impl Recorder {
             last_unix_ms: 0,
             written: 0,
             samples: 0,
+            is_complete: false,
         };
         let json = serde_json::to_vec(head).map_err(|error| recorder.failed(error.into()))?;
         let lengths = [json.len() as u32, crc32fast::hash(&json)].map(u32::to_le_bytes).concat();
@@ -123,6 +126,7 @@ impl Recorder {
         let end = ChunkHead { is_end: true, samples: self.samples as u32, ..ChunkHead::default() };
         self.write(&end.to_bytes())?;
         self.file.sync_all().map_err(|source| self.failed(source))?;
+        self.is_complete = true;
         Ok((self.samples, self.written))
     }
 
@@ -143,5 +147,21 @@ impl Recorder {
 
     fn failed(&self, source: io::Error) -> Error {
         Error::Write { path: self.path.clone(), samples: self.samples, source }
+    }
+
+    /// Returns whether the path still leads to the file.
+    fn has_path(&self) -> bool {
+        let at_path = fs::symlink_metadata(&self.path).map(|found| (found.dev(), found.ino()));
+        let own = self.file.metadata().map(|own| (own.dev(), own.ino()));
+        at_path.is_ok_and(|found| own.is_ok_and(|own| own == found))
+    }
+}
+
+impl Drop for Recorder {
+    /// Removes the file if there is no sample in it, as when a command cannot be started: the next recording would be refused.
+    fn drop(&mut self) {
+        if self.samples == 0 && !self.is_complete && self.has_path() {
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }

@@ -105,18 +105,32 @@ fn serve(
     answers: &Sender<Reply>,
     mut rope: &UnixStream,
 ) -> Source {
-    for request in asked {
-        let reply = match request {
-            Request::Next(wanted) => next(&mut source, wanted),
-            Request::At(number) => Reply::At(source.at(number).map(Box::new)),
-        };
-        if answers.send(reply).is_err() {
-            break;
+    while let Ok(first) = asked.recv() {
+        for request in newest([first].into_iter().chain(asked.try_iter())) {
+            let reply = match request {
+                Request::Next(wanted) => next(&mut source, wanted),
+                Request::At(number) => Reply::At(source.at(number).map(Box::new)),
+            };
+            if answers.send(reply).is_err() {
+                return source;
+            }
+            // A full pipe wakes the loop as well.
+            let _ = rope.write(&[0]);
         }
-        // A full pipe wakes the loop as well.
-        let _ = rope.write(&[0]);
     }
     source
+}
+
+/// Returns the requests without steps after which there is another one: a key that is held asks for many.
+fn newest(requests: impl Iterator<Item = Request>) -> Vec<Request> {
+    let mut left: Vec<Request> = Vec::new();
+    for request in requests {
+        if matches!(request, Request::At(_)) {
+            left.retain(|one| !matches!(one, Request::At(_)));
+        }
+        left.push(request);
+    }
+    left
 }
 
 fn next(source: &mut Source, wanted: Wanted) -> Reply {
@@ -126,5 +140,18 @@ fn next(source: &mut Source, wanted: Wanted) -> Reply {
     match is_over {
         Ok(is_over) => Reply::Next { shown, numbers, is_over },
         Err(failure) => Reply::Next { shown: Err(failure), numbers, is_over: true },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_steps_the_last_one_is_made() {
+        let at = |number| Request::At(number);
+        let left = newest([at(9), at(8), Request::Next(Wanted::default()), at(7), at(6)].into_iter());
+        assert!(matches!(left[..], [Request::Next(_), Request::At(6)]));
+        assert_eq!(newest([Request::Next(Wanted::default())].into_iter()).len(), 1);
     }
 }
