@@ -138,7 +138,7 @@ impl BatchJobs {
     /// # Errors
     /// Those of [`RemoteConnection::output`]; [`Error::Unreachable`]: the node has no space.
     pub fn make_directory(&self, job: u64, node: &str) -> Result<String> {
-        let restarts = self.restarts(job)?;
+        let restarts = restarts_of(job)?;
         let words = ["mktemp".to_owned(), "-d".to_owned(), format!("/tmp/manycore-{job}-{restarts}-XXXXXX")];
         let connection = self.connect(job, node);
         let made = connection.output(&words, SHORT)?;
@@ -147,15 +147,6 @@ impl BatchJobs {
             return Ok(path.to_owned());
         }
         Err(Error::Unreachable { host: connection.host().clone(), why: made.last_line })
-    }
-
-    /// Returns how many times a job was requeued.
-    fn restarts(&self, job: u64) -> Result<u32> {
-        let words = ["--oneliner", "show", "job"].map(str::to_owned).into_iter().chain([job.to_string()]);
-        let host = RemoteHost::Slurm(None);
-        let output = ask("scontrol", &words.collect::<Vec<_>>(), &host)?;
-        let why = format!("scontrol printed '{}'", shortened(&output));
-        restarts(&output).ok_or(Error::Unreachable { host, why })
     }
 
     /// Connects to the node of a job that runs.
@@ -202,6 +193,15 @@ fn phase(line: &str) -> Option<(u64, BatchPhase)> {
         _ => BatchPhase::Ending,
     };
     Some((number, phase))
+}
+
+/// Returns how many times a job was requeued.
+fn restarts_of(job: u64) -> Result<u32> {
+    let words = ["--oneliner", "show", "job"].map(str::to_owned).into_iter().chain([job.to_string()]);
+    let host = RemoteHost::Slurm(None);
+    let output = ask("scontrol", &words.collect::<Vec<_>>(), &host)?;
+    let why = format!("scontrol printed '{}'", shortened(&output));
+    restarts(&output).ok_or(Error::Unreachable { host, why })
 }
 
 /// Reads the number of restarts of a job from what scontrol prints.
