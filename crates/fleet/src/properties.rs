@@ -19,7 +19,7 @@ pub const MICROCODE: &str = "microcode";
 pub const DEFAULT_KEYS: [&str; 5] = [CPU_MODEL, CPUS, MEMORY, KERNEL, MICROCODE];
 
 /// Property: sizes of memory of the NUMA nodes, which show how it is populated.
-pub(crate) const NODE_MEMORY: &str = "memory per NUMA node";
+const NODE_MEMORY: &str = "memory per NUMA node";
 /// Property: how the CPU flags differ from those of most nodes of the kind.
 const FLAGS: &str = "CPU flags";
 
@@ -60,8 +60,23 @@ impl SizeFacts {
     }
 }
 
+/// Returns the names of the properties that any record can show, those of kernel settings excepted.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    of_machine(&Record::default()).into_iter().map(|(name, _)| name).chain([MEMORY, NODE_MEMORY])
+}
+
 /// Returns the properties that one record alone shows. Values are printable.
 pub(crate) fn of_record(record: &Record) -> BTreeMap<String, String> {
+    let settings = record.conditions.settings.iter().take(MAX_SETTINGS);
+    let mut all: BTreeMap<String, String> =
+        settings.map(|(name, value)| (shown(name), shown(value))).collect();
+    let known = of_machine(record).into_iter();
+    all.extend(known.filter_map(|(name, value)| Some((name.to_owned(), shown(&value?)))));
+    all
+}
+
+/// Returns the properties of the machine and of the measurement.
+fn of_machine(record: &Record) -> [(&'static str, Option<String>); 20] {
     let (machine, conditions) = (&record.machine, &record.conditions);
     let system = &machine.system;
     let text = |value: &Option<String>| value.clone();
@@ -69,7 +84,7 @@ pub(crate) fn of_record(record: &Record) -> BTreeMap<String, String> {
     let governors = (!conditions.governors.is_empty()).then(|| conditions.governors.join(", "));
     let on_off = |is_on: bool| if is_on { "on" } else { "off" }.to_owned();
     let quota = machine.allowed.quota_cpus.filter(|quota| quota.is_finite());
-    let known = [
+    [
         (CPU_MODEL, text(&system.cpu_model)),
         ("CPU id", text(&system.cpu_id)),
         (CPUS, Some(machine.online.len().to_string())),
@@ -90,12 +105,7 @@ pub(crate) fn of_record(record: &Record) -> BTreeMap<String, String> {
         ("quota", quota.map(|quota| format!("{quota:.2} CPUs"))),
         ("manycore", Some(record.version.clone())),
         ("budget", Some(record.profile.clone())),
-    ];
-    let settings = conditions.settings.iter().take(MAX_SETTINGS);
-    let mut all: BTreeMap<String, String> =
-        settings.map(|(name, value)| (shown(name), shown(value))).collect();
-    all.extend(known.into_iter().filter_map(|(name, value)| Some((name.to_owned(), shown(&value?)))));
-    all
+    ]
 }
 
 /// Adds the sizes of memory to the properties of all nodes.

@@ -2,7 +2,7 @@
 
 use rustix::{
     io::Errno,
-    net::{AddressFamily, SocketType, bind, socket, sockopt::set_socket_reuseaddr},
+    net::{AddressFamily, SocketFlags, SocketType, bind, socket_with, sockopt::set_socket_reuseaddr},
 };
 use std::net::SocketAddr;
 
@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 /// until it executes its program: a copy of one that listens would keep the address in use.
 pub fn is_used(address: SocketAddr) -> bool {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    socket(family, SocketType::STREAM, None)
+    socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)
         .and_then(|socket| {
             set_socket_reuseaddr(&socket, true)?;
             bind(&socket, &address)
@@ -23,6 +23,7 @@ pub fn is_used(address: SocketAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::net::getsockname;
     use std::net::TcpListener;
 
     #[test]
@@ -43,10 +44,10 @@ mod tests {
 
     #[test]
     fn a_copy_of_the_socket_that_tried_an_address_does_not_use_it() {
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let copy = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        let copy = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
         set_socket_reuseaddr(&copy, true).unwrap();
-        bind(&copy, &address).unwrap();
+        bind(&copy, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        let address = getsockname(&copy).unwrap().try_into().unwrap();
         assert!(!is_used(address));
         TcpListener::bind(address).unwrap();
     }

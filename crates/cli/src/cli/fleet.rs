@@ -7,7 +7,10 @@ use super::{
 };
 use clap::{Args, ValueEnum};
 use manycore_fleet::DEFAULT_KEYS;
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 /// Measure and compare many hosts
 ///
@@ -172,8 +175,8 @@ FOLDER is what 'fleet eval' wrote. Records of other origin are read from FOLDER/
 The exit code is 1 where a node is slow.")]
 pub struct FleetReport {
     /// The directory of a run
-    #[arg(value_name = "FOLDER")]
-    pub folder: PathBuf,
+    #[arg(value_name = "FOLDER", required_unless_present = "history")]
+    pub folder: Option<PathBuf>,
     #[command(flatten)]
     pub judging: FleetJudging,
     /// Directories of earlier runs over the same nodes, to show what changed and when
@@ -194,6 +197,18 @@ pub struct FleetReport {
     /// Print no progress and no notes on standard error; the result is still printed
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+impl FleetReport {
+    /// Returns the directory of the run, and those of earlier ones; `None` without the first one. --history takes all words after
+    /// it, also the FOLDER where it is the last word.
+    pub fn folders(&self) -> Option<(&Path, &[PathBuf])> {
+        match (&self.folder, self.history.split_last()) {
+            (Some(folder), _) => Some((folder, &self.history)),
+            (None, Some((folder, earlier))) if !earlier.is_empty() => Some((folder, earlier)),
+            (None, _) => None,
+        }
+    }
 }
 
 /// How nodes are judged.

@@ -122,18 +122,8 @@ impl<'a> Collector<'a> {
             self.give_up(observer);
             return;
         }
-        self.submit(observer);
-        let phases = match self.jobs.phases() {
-            Ok(phases) => phases,
-            Err(error) => {
-                self.silent += 1;
-                if self.silent >= SILENT {
-                    self.lose_waiting(&error.to_string(), observer);
-                }
-                return;
-            }
-        };
-        self.silent = 0;
+        let Some(phases) = self.submit(observer) else { return };
+        self.cancel_strays(&phases);
         let numbers: Vec<u64> = self.held.keys().copied().collect();
         for number in numbers {
             match phases.get(&number) {
@@ -146,21 +136,57 @@ impl<'a> Collector<'a> {
         }
     }
 
-    fn submit(&mut self, observer: &mut dyn Observer) {
+    /// Submits jobs, and returns where all jobs are; `None` if Slurm does not answer, or an interrupt was requested.
+    fn submit(&mut self, observer: &mut dyn Observer) -> Option<BTreeMap<u64, BatchPhase>> {
+        loop {
+            let refused = self.submit_some();
+            match (self.jobs.phases(), refused) {
+                (Ok(phases), None) => {
+                    self.silent = 0;
+                    return Some(phases);
+                }
+                // It refuses this node.
+                (Ok(_), Some((turn, why))) => observer.event(turn.node, HostEvent::Failed(why)),
+                (Err(error), refused) => {
+                    self.queue.extend(refused.map(|(turn, _)| turn));
+                    self.silent += 1;
+                    if self.silent >= SILENT {
+                        self.lose_waiting(&error.to_string(), observer);
+                    }
+                    return None;
+                }
+            }
+            if interrupt::requested() {
+                return None;
+            }
+        }
+    }
+
+    /// Submits jobs until there are enough, or one is refused: it is returned with the reason.
+    fn submit_some(&mut self) -> Option<(Turn<'a>, String)> {
         let counts = |held: &&Held| held.lost.is_some() || held.since.elapsed() < FRESH;
         while self.held.values().filter(counts).count() < self.parallel && self.held.len() < MOST_WAITING {
-            let Some(turn) = self.queue.pop_front() else { return };
+            let turn = self.queue.pop_front()?;
             match self.jobs.submit(turn.node) {
                 Ok(number) => {
                     let held = Held { turn, since: Instant::now(), reason: String::new(), lost: None };
                     self.held.insert(number, held);
                 }
-                // Not this node alone: the next step counts how long Slurm does not answer.
-                Err(_) if self.jobs.phases().is_err() => return self.queue.push_front(turn),
-                Err(error) => observer.event(turn.node, HostEvent::Failed(error.to_string())),
+                Err(error) => return Some((turn, error.to_string())),
             }
             if interrupt::requested() {
-                return;
+                break;
+            }
+        }
+        None
+    }
+
+    /// Cancels jobs of this run that it does not know: Slurm has accepted them after it was given up. They would hold a node
+    /// for nothing.
+    fn cancel_strays(&self, phases: &BTreeMap<u64, BatchPhase>) {
+        for (number, phase) in phases {
+            if *phase != BatchPhase::Ending && !self.held.contains_key(number) {
+                self.jobs.cancel(*number);
             }
         }
     }

@@ -19,7 +19,7 @@ pub enum Error {
     #[error("{} exists; remove it or record to another file", .0.display())]
     Exists(PathBuf),
     /// The file cannot be written, mostly because the disk is full.
-    #[error("cannot write {}: {source}; the {samples} samples before this are in it and can be replayed", path.display())]
+    #[error("cannot write {}: {source}; {}", path.display(), left_in(*samples))]
     Write {
         /// The file.
         path: PathBuf,
@@ -54,4 +54,13 @@ pub enum Error {
         /// The reason.
         source: Malformed,
     },
+}
+
+/// Returns what a recording has that could not be written further. Without samples, its file is removed.
+fn left_in(samples: usize) -> String {
+    match samples {
+        0 => "nothing was recorded".to_owned(),
+        1 => "the sample before this is in it and can be replayed".to_owned(),
+        count => format!("the {count} samples before this are in it and can be replayed"),
+    }
 }

@@ -77,6 +77,10 @@ pub(super) fn variant(text: &str, context: VariantContext) -> Outcome<(DensityVa
     let memory = &items_of.spec.memory;
     let places: Vec<CpuSet> = match &plan {
         Some(plan) => plan.workers.iter().map(|worker| worker.cpus.clone()).collect(),
+        // libvirt refuses an empty list of CPUs.
+        None if !items_of.plans_domains && domain.is_some_and(DomainTemplate::has_cpus) => {
+            vec![machine.usable()]
+        }
         None => Vec::new(),
     };
     let memory = match (memory, &plan) {
@@ -303,6 +307,8 @@ mod tests {
             assert!(of(&with, text, load_cpus).is_ok());
         }
         assert!(of(&without, "", None).is_ok() && of(&without, "vm=plan,close", None).is_ok());
+        let context = VariantContext { machine: &machine, load_cpus: None, domain: Some(&with) };
+        assert_eq!(variant("free", context).unwrap().0.tuning.places, [machine.usable()]);
     }
 
     #[test]

@@ -42,6 +42,7 @@ pub struct Collected {
     hosts: usize,
     /// Whether exit code 1 is an answer, as that of a check.
     is_check: bool,
+    quiet: bool,
 }
 
 impl Collected {
@@ -64,7 +65,7 @@ impl Collected {
                 unreadable.insert(host.clone());
             }
         }
-        if !unreadable.is_empty() {
+        if !unreadable.is_empty() && !self.quiet {
             let hosts: Vec<String> = unreadable.iter().cloned().collect();
             output::note(&format!("No result that can be read came from {}.", hosts_in_words(&hosts)));
         }
@@ -102,7 +103,7 @@ pub fn collected(
     let path = out.unwrap_or_else(|| temporary.as_ref().map_or(Path::new("."), |folder| folder.path()));
     let folder = collect(args, arguments, Sends::Output, path, &[])?;
     let outputs = folder.outputs().map_err(Failure::missing)?;
-    Ok(Collected { outputs, hosts: folder.run().hosts.len(), is_check })
+    Ok(Collected { outputs, hosts: folder.run().hosts.len(), is_check, quiet: args.quiet })
 }
 
 /// Returns the names of hosts, in the notation of Slurm where they can be names of nodes.
@@ -124,7 +125,7 @@ mod tests {
             output("n2", "Welcome!\n{\"a\": 1}"),
             output("n3", "{\"a\": 2}"),
         ];
-        let mut found = Collected { outputs, hosts: 3, is_check: false };
+        let mut found = Collected { outputs, hosts: 3, is_check: false, quiet: true };
         let values = found.values(|value| Ok(value["a"] == 1));
         assert_eq!(values, [("n1".to_owned(), serde_json::json!({"a": 1}))]);
         assert!(found.end().unwrap_err().message().contains("2 hosts of 3 failed"));

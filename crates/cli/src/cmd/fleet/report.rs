@@ -39,30 +39,33 @@ const BASELINE: FileKind = FileKind {
 /// # Errors
 /// [`Failure::Input`]: the folder has no records, or none has a property of `--kinds-by`; [`Failure::Check`]: a node is slow.
 pub fn run(args: &FleetReport, terminal: Terminal) -> Outcome {
-    let evaluation = evaluated(args)?;
+    let (folder, earlier) = args
+        .folders()
+        .ok_or_else(|| Failure::input("--history needs the FOLDER of the run that is reported as well"))?;
+    let evaluation = evaluated(args, folder, earlier)?;
     if let Some(path) = &args.html {
-        let path = path.clone().unwrap_or_else(|| args.folder.join(PAGE));
-        write_page(&evaluation, &args.folder, &path, args.quiet)?;
+        let path = path.clone().unwrap_or_else(|| folder.join(PAGE));
+        write_page(&evaluation, folder, &path, args.quiet)?;
     }
     print(&evaluation, args, terminal)?;
     end(&evaluation)
 }
 
 /// Evaluates the records of a folder, and what has changed since earlier ones.
-fn evaluated(args: &FleetReport) -> Outcome<FleetEvaluation> {
-    let found = read(&args.folder, args.quiet)?;
+fn evaluated(args: &FleetReport, folder: &Path, earlier: &[PathBuf]) -> Outcome<FleetEvaluation> {
+    let found = read(folder, args.quiet)?;
     let baseline = args.judging.baseline.as_deref().map(baseline).transpose()?;
     let options = options(&args.judging, baseline.as_ref());
     check_keys(&found.nodes, &options.keys)?;
     let started = found.started.clone();
     let mut evaluation = evaluate(found.nodes, found.missing, &options);
-    if args.history.is_empty() {
+    if earlier.is_empty() {
         return Ok(evaluation);
     }
     let mut runs = vec![(started.clone(), DatedRun::of(&started, &evaluation))];
     // It may be among them, where they are named by a pattern.
-    let is_other = |path: &&PathBuf| path.canonicalize().ok() != args.folder.canonicalize().ok();
-    for path in args.history.iter().filter(is_other) {
+    let is_other = |path: &&PathBuf| path.canonicalize().ok() != folder.canonicalize().ok();
+    for path in earlier.iter().filter(is_other) {
         let earlier = read(path, args.quiet)?;
         let started = earlier.started.clone();
         let evaluation = evaluate(earlier.nodes, earlier.missing, &options);
@@ -88,7 +91,12 @@ pub fn of_run(folder: &Path, judging: &FleetJudging, quiet: bool) -> Outcome<Fle
     let found = read(folder, quiet)?;
     let baseline = judging.baseline.as_deref().map(baseline).transpose()?;
     let options = options(judging, baseline.as_ref());
-    check_keys(&found.nodes, &options.keys)?;
+    // What was measured is shown all the same.
+    if let Err(error) = check_keys(&found.nodes, &options.keys)
+        && !quiet
+    {
+        output::note(&format!("--kinds-by: {error}"));
+    }
     Ok(evaluate(found.nodes, found.missing, &options))
 }
 

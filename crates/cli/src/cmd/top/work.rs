@@ -15,7 +15,7 @@ use manycore_linux::{
 };
 use manycore_text::command_line::format_command;
 use manycore_top::{Picture, TaskId, serve::NamedUnit};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
     fs::File,
@@ -200,20 +200,28 @@ impl Drop for Work {
 /// Asks the command and what it has started to end, and waits: it may have to tidy up. Another signal ends it at once.
 fn stop(command: &mut Child) -> Outcome<ExitStatus> {
     let signals = Signals::catch(&ENDS)?;
-    let mut reader = ProcessReader::open(Path::new("/")).map_err(Failure::missing)?;
-    let pid_of_command = command.id();
-    // An id may be that of another process by the second signal.
+    let mut reader = ProcessReader::open(Path::new("/")).ok();
+    let first = command.id();
+    // A process whose parent has ended is in no later list. By then, its id may be that of another one.
     let mut known: BTreeMap<u32, ProcessHandle> = BTreeMap::new();
     let mut tell = |signal| {
         known.retain(|_, process| !process.has_exited());
-        for pid in tasks::with_descendants(&[pid_of_command]) {
-            let open = |start| ProcessHandle::open(&mut reader, pid, start).ok();
-            let new = if known.contains_key(&pid) { None } else { tasks::start_time(pid).and_then(open) };
-            known.extend(new.map(|process| (pid, process)));
+        let tree = tasks::with_descendants(&[first]);
+        for &pid in &tree {
+            if known.contains_key(&pid) {
+                continue;
+            }
+            let start = tasks::start_time(pid).zip(reader.as_mut());
+            let opened = start.and_then(|(start, reader)| ProcessHandle::open(reader, pid, start).ok());
+            known.extend(opened.map(|process| (pid, process)));
         }
+        // They may have ended.
         for process in known.values() {
-            // It may have ended.
             let _ = process.signal(signal);
+        }
+        let others = tree.iter().copied().filter(|pid| !known.contains_key(pid));
+        for pid in others.filter_map(|pid| Pid::from_raw(pid as i32)) {
+            let _ = kill_process(pid, signal);
         }
     };
     tell(Signal::TERM);

@@ -32,6 +32,8 @@ pub const MOST_SAMPLES: usize = 4096;
 const LARGE: usize = 4 << 20;
 /// Number of different texts from which no chunk should continue the one before.
 const MANY_TEXTS: usize = 1 << 16;
+/// Number of their bytes from which no chunk should: a decoder refuses four times as many.
+const LONG_TEXTS: usize = 16 << 20;
 
 /// CPU numbers are below this: far more than the kernel has (`CONFIG_NR_CPUS`). Sets of CPUs take memory by number.
 const MOST_CPUS: usize = 1 << 16;
@@ -90,7 +92,7 @@ impl Encoder {
 
     /// Returns whether the next chunk should stand alone, so that memory stays bounded.
     pub fn is_stale(&self) -> bool {
-        self.state.texts() >= MANY_TEXTS
+        self.state.texts() >= MANY_TEXTS || self.state.text_bytes() >= LONG_TEXTS
     }
 
     /// Ends the chunk that is open and returns it. The next one continues it unless [`restart`](Self::restart) is called.

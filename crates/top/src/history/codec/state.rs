@@ -95,6 +95,11 @@ impl State {
         self.texts.len()
     }
 
+    /// Returns the bytes of all texts.
+    pub fn text_bytes(&self) -> usize {
+        self.texts.bytes()
+    }
+
     /// Writes the differences to a sample.
     pub fn encode(&mut self, sample: &Sample, out: &mut Columns) {
         let texts = &mut self.texts;

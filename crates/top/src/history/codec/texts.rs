@@ -37,7 +37,7 @@ struct Text {
 pub(super) struct Texts {
     first: usize,
     seen: Vec<Text>,
-    /// The bytes of those that were read.
+    /// The bytes of all.
     bytes: usize,
     numbers: HashMap<Box<[u8]>, u64>,
     /// The sets of tasks, as most tasks share one.
@@ -57,6 +57,11 @@ impl Texts {
         self.seen.len()
     }
 
+    /// Returns the bytes of all texts.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Returns the number of a text.
     pub fn number(&mut self, bytes: &[u8]) -> u64 {
         let bytes = &bytes[..bytes.len().min(LONGEST)];
@@ -64,6 +69,7 @@ impl Texts {
             return number;
         }
         let number = self.seen.len() as u64;
+        self.bytes += bytes.len();
         self.numbers.insert(bytes.into(), number);
         self.seen.push(Text { bytes: bytes.into(), shown: None, set: None });
         number
