@@ -52,8 +52,8 @@ impl Collected {
         self.outputs.iter().filter(move |(_, _, code)| (0..=most).contains(code))
     }
 
-    /// Returns the JSON that hosts printed. A host whose output is none, or not one that `is_valid`, has no result, and the user
-    /// is told so.
+    /// Returns the JSON that hosts printed. A host whose output is no JSON, or is not valid, has no result: a note names it, unless
+    /// `quiet`.
     pub fn values(&mut self, is_valid: impl Fn(&Value) -> serde_json::Result<bool>) -> Vec<(String, Value)> {
         let mut values = Vec::new();
         let mut unreadable = BTreeSet::new();
