@@ -29,6 +29,10 @@ pub const WITHOUT: &str = "without";
 /// processes.
 pub const ALONE: &str = "alone";
 
+/// That a limit holds is decided at the level of the experiment divided by this: others rely on it, and the noise of
+/// neighbours of a virtual machine comes in bursts, which can look like a small effect.
+const HOLDS_DIVISOR: usize = 10;
+
 impl LimitCheck {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Bandwidth, Self::Minimum, Self::Priority];
@@ -104,18 +108,23 @@ impl LimitProof {
     pub fn from_experiment(check: LimitCheck, experiment: &Experiment) -> Self {
         let at = |name: &str| experiment.treatments.iter().position(|treatment| treatment.name == name);
         let rates = |name| Estimate::from_samples(&experiment.rates(at(name)?));
-        let evaluated = |a, b| {
+        let rule = DecisionRule::from_parameters(&experiment.parameters);
+        let evaluated = |a, b, rule| {
             let (a, b) = (at(a)?, at(b)?);
-            Verdict::new(
-                &experiment.log_ratios(a, b),
-                DecisionRule::from_parameters(&experiment.parameters),
-                noise_floor(experiment, &[a, b]),
-            )
+            Verdict::new(&experiment.log_ratios(a, b), rule, noise_floor(experiment, &[a, b]))
         };
-        let verdict = evaluated(WITHOUT, WITH);
+        let verdict = evaluated(WITHOUT, WITH, rule);
+        let holds = evaluated(WITHOUT, WITH, rule.divided_by(HOLDS_DIVISOR)).is_some_and(|verdict| {
+            if check.has_competitors() {
+                verdict.is_better_beyond_margin()
+            } else {
+                verdict.is_worse_beyond_margin()
+            }
+        });
         let shown = match &verdict {
+            _ if holds => LimitResult::Holds,
             Some(verdict) if check.has_competitors() => {
-                with_competition(verdict, evaluated(ALONE, WITHOUT).as_ref())
+                with_competition(verdict, evaluated(ALONE, WITHOUT, rule).as_ref())
             }
             Some(verdict) => limited(verdict),
             None => LimitResult::Inconclusive,
@@ -124,14 +133,13 @@ impl LimitProof {
     }
 }
 
-/// Evaluates a maximum. A loss within the margin means that the limit has no effect; a loss that may be
-/// within the margin is inconclusive.
+/// Evaluates a maximum that was not shown to hold. A loss within the margin means that the limit has no effect; a loss
+/// that may be within the margin is inconclusive.
 fn limited(verdict: &Verdict) -> LimitResult {
     match verdict.answer {
         _ if verdict.is_within_margin() => {
             LimitResult::Fails("the load gets as much bandwidth with the limit as without".to_owned())
         }
-        Answer::ABetter if verdict.is_worse_beyond_margin() => LimitResult::Holds,
         Answer::BBetter => LimitResult::Fails("the load is faster with the limit than without".to_owned()),
         Answer::ABetter | Answer::Equivalent | Answer::Inconclusive | Answer::TradeOff => {
             LimitResult::Inconclusive
@@ -139,13 +147,12 @@ fn limited(verdict: &Verdict) -> LimitResult {
     }
 }
 
-/// Evaluates a preference under contention. `contended` is the unpreferred rate with competing processes over
+/// Evaluates a preference under contention that was not shown to hold. `contended` is the unpreferred rate with competing processes over
 /// that without.
 fn with_competition(verdict: &Verdict, contended: Option<&Verdict>) -> LimitResult {
     let plenty = contended
         .is_some_and(|contended| contended.is_within_margin() || contended.answer == Answer::BBetter);
     match (verdict.answer, plenty) {
-        _ if verdict.is_better_beyond_margin() => LimitResult::Holds,
         (Answer::ABetter, _) => {
             LimitResult::Fails("the load gets less bandwidth with the preference than without".to_owned())
         }
@@ -235,6 +242,23 @@ mod tests {
         );
         let preferred = [(WITH, 5.15e9), (WITHOUT, 5e9), (ALONE, 1e10)];
         assert_eq!(near(LimitCheck::Priority, &preferred), LimitResult::Inconclusive);
+    }
+
+    /// Regression: of 31 pairs, the limit seemed to take 7.3 % (95 %: 2.5 to 12.9 %), and there was none.
+    #[test]
+    fn a_loss_beyond_the_margin_at_95_percent_only_proves_no_limit() {
+        // With the limit, the bytes of the blocks are `share`, and up to 10 % more or less than that.
+        let proof = |share: f64| {
+            let mut experiment = scattered(&[(WITH, 1e10), (WITHOUT, 1e10)], 0.0);
+            for sample in experiment.samples.iter_mut().filter(|sample| sample.treatment == 0) {
+                sample.work *= share + (sample.block * 7 % 20) as f64 / 95.0 - 0.1;
+            }
+            LimitProof::from_experiment(LimitCheck::Bandwidth, &experiment)
+        };
+        let unproven = proof(0.94);
+        assert!(unproven.verdict.as_ref().is_some_and(Verdict::is_worse_beyond_margin), "{unproven:?}");
+        assert_eq!(unproven.shown, LimitResult::Inconclusive, "{unproven:?}");
+        assert_eq!(proof(0.9).shown, LimitResult::Holds);
     }
 
     #[test]
