@@ -306,7 +306,7 @@ fn counts(experiment: &Experiment, pairs: &[Pair], search: &Search) -> Vec<Insta
             pairs: visit.samples.len(),
             figure_ms: Estimate::from_samples(&figures),
             ratio: mean(&visit.samples).map(f64::exp),
-            interval: search.interval(count).map(|(low, high)| (low.exp(), high.exp())),
+            interval: visit.interval.map(|(low, high)| (low.exp(), high.exp())),
         }
     };
     search.visits().iter().map(count).collect()

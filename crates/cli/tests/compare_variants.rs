@@ -18,13 +18,13 @@ fn treatments(record: &serde_json::Value, experiment: usize) -> Vec<String> {
 #[test]
 fn several_commands_are_ranked_and_compared_with_the_reference() {
     let work = WorkFolder::new();
-    let commands = ["sleep 0.04", "sleep 0.02", "sleep 0.06"];
-    let run = work.run(&with(&["compare", "--pairs", "10", "--reference", "C"], &commands));
+    let commands = ["sleep 0.1", "sleep 0.02", "sleep 0.4"];
+    let run = work.run(&with(&["compare", "--pairs", "14", "--reference", "C"], &commands));
     let text = String::from_utf8_lossy(&run.stdout).into_owned();
     assert_eq!(run.status.code(), Some(0), "{}", words(&run));
     let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains("Fastest: B; then A; then C. B takes"), "{text}");
-    assert_eq!(work.record()["experiments"][0]["samples"].as_array().unwrap().len(), 30);
+    assert_eq!(work.record()["experiments"][0]["samples"].as_array().unwrap().len(), 42);
     let run = work.run(&["report", "out/record.json", "--format", "json"]);
     let judged: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
     assert_eq!(judged["comparison"]["ranking"], serde_json::json!([[1], [0], [2]]));
@@ -70,8 +70,9 @@ fn a_large_product_of_parameters_is_pruned_and_says_so() {
 #[test]
 fn many_variants_that_do_not_fit_are_raced() {
     let work = WorkFolder::new();
-    let arguments = ["compare", "--budget", "9s", "--parameter", "n=2..7", "--", "sleep", "0.0{n}5"];
-    let run = work.run(&arguments);
+    let script = "case {n} in 2) sleep 0.025 ;; *) sleep 0.1{n} ;; esac";
+    let arguments = ["compare", "--parameter", "n=2..7", "--", "sh", "-c", script];
+    let run = work.run_within("20s", &arguments);
     assert_eq!(run.status.code(), Some(0), "{}", words(&run));
     assert!(
         words(&run).contains("of all 6 variants fit into the budget, so the variants are raced"),

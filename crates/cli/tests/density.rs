@@ -18,9 +18,7 @@ const SERVER: &str = "sh -c '(setsid sleep 1234 &); exec python3 -m http.server 
 /// Returns the first of a few ports that are free and that no other test uses.
 fn port(test: u16) -> u16 {
     let begin = 30_000 + test * 400 + std::process::id() as u16 % 40 * 10;
-    let is_free =
-        |port: &u16| !(*port..port + 4).any(|port| tcp_port::is_used(([127, 0, 0, 1], port).into()));
-    (begin..begin + 400).step_by(5).find(is_free).unwrap()
+    tcp_port::first_unused((begin..begin + 400).step_by(5), 4).unwrap()
 }
 
 /// Returns the processes of the servers of this test.
@@ -56,7 +54,7 @@ fn an_answer_is_saved_and_nothing_is_left() {
         "--bound",
         "p50 < 60s",
         "--slice",
-        "200ms",
+        "1s",
     ];
     let run = home.run(&[&line[..], &["--quiet", "--out", "found", "--format", "json"]].concat());
     let said = String::from_utf8_lossy(&run.stderr).into_owned();

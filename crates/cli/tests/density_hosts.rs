@@ -49,11 +49,9 @@ impl TestHost {
         let program = home.path("remote-manycore");
         symlink(common::program(), &program).unwrap();
         let begin = 28_000 + test * 200 + std::process::id() as u16 % 20 * 10;
-        let is_free =
-            |port: &u16| !(*port..port + 4).any(|port| port::is_used(([127, 0, 0, 1], port).into()));
         Self {
             program: program.display().to_string(),
-            ports: (begin..begin + 200).step_by(5).find(is_free).unwrap().to_string(),
+            ports: port::first_unused((begin..begin + 200).step_by(5), 4).unwrap().to_string(),
             home,
             server: None,
             options: options.to_vec(),

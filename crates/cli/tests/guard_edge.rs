@@ -161,7 +161,7 @@ fn any_user_can_query_the_guard_of_root() {
     let silent: Vec<UnixStream> = (0..100).map(|_| UnixStream::connect(&socket).unwrap()).collect();
     let began = Instant::now();
     why(other.0.id());
-    assert!(began.elapsed() < Duration::from_secs(3), "{:?} beside {}", began.elapsed(), silent.len());
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?} beside {}", began.elapsed(), silent.len());
 }
 
 #[test]

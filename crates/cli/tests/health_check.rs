@@ -59,7 +59,7 @@ fn a_node_is_drained_after_two_checks_in_a_row() {
     let slow = "1 of 1 node is slow: n1 (stream 60 % slower; `reboot` $(reboot) 'x')";
     node.check(slow, 1);
     assert_eq!(node.log("scontrol"), "");
-    node.check("n1: not slow", 0);
+    node.check("n1: not found to be slow", 0);
     node.check(slow, 1);
     assert_eq!(node.log("scontrol"), "");
     // A check that measured nothing says nothing about the node.

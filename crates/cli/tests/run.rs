@@ -239,7 +239,7 @@ fn threads_are_found_by_scans_in_a_pid_namespace() {
     unshare.args(["--pid", "--fork", "--mount-proc"]).arg(program);
     unshare.args(["run", "--place", "close", "--workers", "2", "--"]).arg(program);
     unshare
-        .args(["probe", "--threads", "2", "--checks", "10000"])
+        .args(["probe", "--threads", "2", "--checks", "100000"])
         .env("MANYCORE_STATE", home.path("journals"));
     // In its own process group, so that signals to this one do not reach the namespace.
     let run = unshare.process_group(0).output().unwrap();

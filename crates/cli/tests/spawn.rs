@@ -79,8 +79,9 @@ fn figures_agree_with_the_runtime() {
         let Some(ours) = grown(run, "pss_bytes") else { return eprintln!("SKIPPED: no smaps_rollup here") };
         let ratio = ours / grown(run, "reported_bytes").unwrap();
         assert!((0.95..1.05).contains(&ratio), "{runtime}: {ratio} {run}");
-        let times = run["start_seconds"].as_f64().unwrap() / run["reported_start_seconds"].as_f64().unwrap();
-        assert!((1.0..1.05).contains(&times), "{runtime}: {times} {run}");
+        let [ours, own] = ["start_seconds", "reported_start_seconds"].map(|name| run[name].as_f64().unwrap());
+        // What ours has beside its own is a message, which may wait for a CPU.
+        assert!(ours >= own && ours < 1.05 * own + 0.1, "{runtime}: {run}");
     }
 }
 
@@ -321,7 +322,8 @@ fn processes_compute_while_they_are_watched() {
     let spin = &work.record()["light_processes"][0]["runs"][0]["spin"];
     let busy: Vec<f64> =
         spin["busy"].as_array().unwrap().iter().map(|row| row[0].as_f64().unwrap()).collect();
-    let mean = busy.iter().sum::<f64>() / busy.len() as f64;
+    let stolen: f64 = spin["stolen"].as_array().unwrap().iter().filter_map(Value::as_f64).sum();
+    let mean = (busy.iter().sum::<f64>() + stolen) / busy.len() as f64;
     // Regression: the processes had ended before the first reading when they were started one after the
     // other.
     assert!(mean > 0.4, "{mean}: {spin}");

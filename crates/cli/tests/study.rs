@@ -135,7 +135,7 @@ end.set()
 #[test]
 fn two_copies_that_sleep_are_twice_as_fast_as_one() {
     let work = WorkFolder::new();
-    work.evaluated(&["scale", "--copies", "--workers", "1,2", "--pairs", "3", "--", "sleep", "0.05"]);
+    work.evaluated(&["scale", "--copies", "--workers", "1,2", "--pairs", "3", "--", "sleep", "0.3"]);
     let record = work.record();
     let experiment = &record["experiments"][0];
     let samples = experiment["samples"].as_array().unwrap();
@@ -188,7 +188,7 @@ fn limits() -> (u64, u64) {
 #[test]
 fn a_slower_command_is_found_slower() {
     let work = WorkFolder::new();
-    let run = work.run(&["compare", "--pairs", "12", "--vs", "sleep 0.08", "--", "sleep", "0.05"]);
+    let run = work.run(&["compare", "--pairs", "12", "--vs", "sleep 0.3", "--", "sleep", "0.05"]);
     let text = String::from_utf8_lossy(&run.stdout).into_owned();
     assert_eq!(run.status.code(), Some(0), "{}", words(&run));
     assert!(text.contains("B is slower than A: it takes "), "{text}");
@@ -197,7 +197,7 @@ fn a_slower_command_is_found_slower() {
     let verdict = &judged["comparison"]["others"][0]["verdict"];
     assert_eq!(verdict["answer"], "a_better", "{verdict}");
     let ratio = verdict["ratio"].as_f64().unwrap();
-    assert!((0.5..0.85).contains(&ratio), "{verdict}");
+    assert!((0.1..0.5).contains(&ratio), "{verdict}");
     assert!(work.report().contains("B is slower than A: it takes "));
 }
 
@@ -260,9 +260,9 @@ fn tune_makes_the_requested_number_of_pairs_in_each_round() {
 #[test]
 fn environments_and_commands_may_differ() {
     let work = WorkFolder::new();
-    let script = "test $SIDE = b && sleep 0.05; true";
+    let script = "test $SIDE = b && sleep 0.2; true";
     let arguments = ["--a", "env:SIDE=a", "--b", "env:SIDE=b", "--", "sh", "-c", script];
-    let judged = work.evaluated(&with(&["compare", "--pairs", "6"], &arguments));
+    let judged = work.evaluated(&with(&["compare", "--pairs", "12"], &arguments));
     assert_eq!(
         judged["comparison"]["others"][0]["verdict"]["answer"], "a_better",
         "{}",
@@ -273,9 +273,9 @@ fn environments_and_commands_may_differ() {
 #[test]
 fn a_search_tries_each_candidate_once_and_confirms_its_winner() {
     let work = WorkFolder::new();
-    let arguments = ["tune", "--budget", "5s", "--workers", "1,2", "--today", "1", "--"];
+    let arguments = ["tune", "--workers", "1,2", "--today", "1", "--"];
     let script = "test {workers} = 2 || sleep 0.06; sleep 0.01";
-    let judged = work.evaluated(&with(&arguments, &["sh", "-c", script]));
+    let judged = work.evaluated_within("5s", &with(&arguments, &["sh", "-c", script]));
     let record = work.record();
     for experiment in record["experiments"].as_array().unwrap() {
         let names: Vec<&str> = experiment["treatments"]
@@ -304,18 +304,7 @@ fn worker_counts_that_the_command_does_not_use_make_no_second_candidate() {
     let work = WorkFolder::new();
     let twice = (2 * cpus()).to_string();
     let workers = format!("{},{twice}", cpus());
-    work.evaluated(&[
-        "tune",
-        "--budget",
-        "2s",
-        "--place",
-        "close",
-        "--workers",
-        &workers,
-        "--",
-        "sleep",
-        "0.02",
-    ]);
+    work.evaluated_within("2s", &["tune", "--place", "close", "--workers", &workers, "--", "sleep", "0.02"]);
     let treatments = work.record()["experiments"][0]["treatments"].as_array().unwrap().len();
     assert_eq!(treatments, 2, "today and one more");
 }
@@ -326,10 +315,10 @@ fn a_search_without_a_winner_writes_no_plan_and_leaves_no_older_one() {
         return;
     }
     let work = WorkFolder::new();
-    let search = ["tune", "--budget", "2s", "--place", "close", "--", "sleep", "0.02"];
-    work.evaluated(&search);
+    let search = ["tune", "--place", "close", "--", "sleep", "0.02"];
+    work.evaluated_within("2s", &search);
     fs::write(work.path("out/plan.json"), "{}").unwrap();
-    let judged = work.evaluated(&search);
+    let judged = work.evaluated_within("2s", &search);
     assert_eq!(judged["tuning"]["winner"].is_null(), !work.path("out/plan.json").exists(), "{judged}");
     if let Ok(plan) = fs::read_to_string(work.path("out/plan.json")) {
         assert_ne!(plan, "{}");
@@ -341,8 +330,8 @@ fn tune_continues_without_candidates_that_fail() {
     // The command fails with more than two workers.
     let script = "test \"$0\" -le 2 || { echo too many >&2; exit 1; }; exec sleep 0.01";
     let work = WorkFolder::new();
-    let start = ["tune", "--budget", "4s", "--workers", "1,2,4", "--", "sh", "-c"];
-    work.evaluated(&with(&start, &[script, "{workers}"]));
+    let start = ["tune", "--workers", "1,2,4", "--", "sh", "-c"];
+    work.evaluated_within("4s", &with(&start, &[script, "{workers}"]));
     assert_eq!(work.record()["subject"].as_str().unwrap().split(' ').next(), Some("sh"));
     let missed = work.record()["not_measured"].to_string();
     assert!(missed.contains("too many"), "{missed}");

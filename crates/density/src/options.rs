@@ -7,6 +7,7 @@ use crate::{
 use manycore_control::setting::Setting;
 use manycore_experiment::tail_bound::{LatencyFigure, TailBound};
 use manycore_stats::largest_count::{Search, SearchOptions};
+use manycore_text::units::counted;
 use manycore_topology::CpuSet;
 use std::time::Duration;
 
@@ -65,13 +66,15 @@ pub struct DensityOptions {
 }
 
 impl DensityOptions {
-    /// Returns the longest time that it takes, without starting instances.
-    pub fn longest(&self) -> Duration {
-        self.pair_time() * (self.pairs * self.variants.len()) as u32
+    /// Returns the longest time that it takes, without starting instances. `None` if that is not known.
+    pub fn longest(&self) -> Option<Duration> {
+        Some(self.pair_time()? * (self.pairs * self.variants.len()) as u32)
     }
 
-    pub(crate) fn pair_time(&self) -> Duration {
-        (self.times.length + self.times.settle) * 2
+    /// Returns how long a pair takes. `None` for clients, which end when they have done their work.
+    pub(crate) fn pair_time(&self) -> Option<Duration> {
+        let is_ours = matches!(self.load, InstanceLoad::Generator { .. });
+        is_ours.then(|| (self.times.length + self.times.settle) * 2)
     }
 
     pub(crate) fn search(&self, most: usize) -> Search {
@@ -81,6 +84,17 @@ impl DensityOptions {
             most,
             samples: self.pairs,
         })
+    }
+
+    /// Returns a note if an instance is limited to more CPUs than its placement gives it.
+    pub(crate) fn few_cpus(&self) -> Option<String> {
+        let limit = self.service.limits.cpus?;
+        let places = self.variants.iter().filter_map(|variant| variant.tuning.place(0));
+        let narrow = places.min_by_key(|place| place.len()).filter(|place| (place.len() as f64) < limit)?;
+        Some(format!(
+            "The placement gives an instance {}, fewer than its limit of {limit}.",
+            counted(narrow.len(), "CPU")
+        ))
     }
 
     /// Returns a note if a slice has too few requests for the quantile of the bound.

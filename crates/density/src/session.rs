@@ -53,8 +53,7 @@ pub fn run(
     session.record.experiments.push(measurement.experiment(&session));
     let ending = measurement.measure(&mut session);
     for note in measurement.end() {
-        session.report(Event::Note(&note));
-        session.record.notes.push(note);
+        add_note(&mut session, note);
     }
     let has_samples = session.record.experiments.iter().any(|experiment| !experiment.samples.is_empty());
     if !has_samples {
@@ -121,17 +120,24 @@ impl<'a> Measurement<'a> {
         let first = trials.first_mut().ok_or_else(|| Error::Alone("there is no variant".to_owned()))?;
         first.instances.set_active(1)?;
         let (most, shortage) = most(&first.instances, options)?;
-        let rate = match options.rate {
+        let (rate, capacity) = match options.rate {
             Rate::PerSecond(rate) => (rate, None),
             Rate::ShareOfCapacity(share) => {
                 let server = first.instances.servers()[0];
                 let capacity = options.load.capacity(server, options.times, &options.load_cpus)?;
-                (share * capacity.unwrap_or_default(), capacity)
+                (share * capacity.map_or(0.0, |capacity| capacity.per_second), capacity)
             }
         };
-        for note in shortage.into_iter().chain(options.few_requests(rate.0)) {
-            session.report(Event::Note(&note));
-            session.record.notes.push(note);
+        let of_client = capacity.filter(|capacity| capacity.is_of_client).map(|capacity| {
+            format!(
+                "The load generator used a whole CPU when the lone instance served {:.0} requests/s, so the instance may serve \
+                 more: give a --rate.",
+                capacity.per_second
+            )
+        });
+        let notes = shortage.into_iter().chain(of_client).chain(options.few_requests(rate));
+        for note in notes.chain(options.few_cpus()) {
+            add_note(session, note);
         }
         for trial in &mut trials {
             trial.search = options.search(most);
@@ -142,6 +148,7 @@ impl<'a> Measurement<'a> {
             _ => None,
         };
         let meter = SliceMeter::new(session, cpus)?;
+        let rate = (rate, capacity.map(|capacity| capacity.per_second));
         Ok(Self { options, most, switch, meter, trials, rate, pairs: 0, began: Instant::now() })
     }
 
@@ -220,12 +227,15 @@ impl<'a> Measurement<'a> {
         };
         let at_once = counted(count, "instance");
         session.report(Event::Section(&format!("{name}{at_once} at once ({fit} fit so far)")));
-        let left: usize = self.trials.iter().map(|trial| self.options.pairs - trial.search.samples()).sum();
+        let open = self.trials.iter().filter(|trial| trial.next_count().is_some());
+        let left: usize = open.map(|trial| self.options.pairs - trial.search.samples()).sum();
         let pair = match self.pairs as u32 {
             0 => self.options.pair_time(),
-            pairs => self.began.elapsed() / pairs,
+            pairs => Some(self.began.elapsed() / pairs),
         };
-        session.report(Event::Remaining(pair * left as u32));
+        if let Some(pair) = pair {
+            session.report(Event::Remaining(pair * left as u32));
+        }
     }
 
     /// Measures a pair of the variant at `index` at its next count.
@@ -242,6 +252,12 @@ impl<'a> Measurement<'a> {
             let slice = slices.iter().find(|(count, _)| *count == wanted);
             slice.map_or(0.0, |(_, slice)| slice.observed.figure_ms)
         };
+        let has_unit = |slice: &Slice| slice.sample.requests.iter().all(|requests| !requests.unit.is_empty());
+        if self.options.bound.limit_ms().is_some() && !slices.iter().all(|(_, slice)| has_unit(slice)) {
+            let why =
+                "the latencies of its client have no unit: take a bound without one, such as 'p99 < +10%'";
+            return Err(Error::Alone(why.to_owned()));
+        }
         let sample = self.options.bound.sample(figure(1), figure(count));
         let sample = sample.ok_or_else(|| {
             Error::Alone("no request was answered in a slice: take a higher rate or longer slices".to_owned())
@@ -291,14 +307,14 @@ impl<'a> Measurement<'a> {
 
     /// Notes that a count failed: if it fails again, it is above the bound.
     fn failed(&mut self, session: &mut Session, index: usize, count: usize, why: &str) {
+        let name = self.prefix(index);
         if self.trials[index].repeated.insert(count) {
+            add_note(session, format!("{name}{count} instances failed, and are measured again: {why}"));
             return;
         }
         self.trials[index].search.fail(count);
-        let name = self.prefix(index);
         let note = format!("{name}{count} instances count as above the bound: {why}");
-        session.report(Event::Note(&note));
-        session.record.notes.push(note);
+        add_note(session, note);
         let metrics = session.record.experiments[0].metrics.len();
         let sample = Sample {
             block: self.pairs,
@@ -319,8 +335,7 @@ impl<'a> Measurement<'a> {
             let note = format!(
                 "{MOST_LIMITED} pairs do not count, and the search ended. In the last one, with {count} instances, {why}."
             );
-            session.report(Event::Note(&note));
-            session.record.notes.push(note);
+            add_note(session, note);
         }
     }
 
@@ -370,12 +385,20 @@ impl Trial {
     }
 }
 
+/// Reports a note, and keeps it.
+fn add_note(session: &mut Session, note: String) {
+    session.report(Event::Note(&note));
+    session.record.notes.push(note);
+}
+
 /// Returns the largest count that is measured: as many as the memory holds, where that may be fewer, with the reason.
 fn most(instances: &Instances, options: &DensityOptions) -> Result<(usize, Option<String>)> {
     let variants = options.variants.len();
     match instances.check_memory(options.most * variants) {
-        Err(Error::Memory(shortage)) if options.may_reduce => {
-            Ok(((shortage.most / variants).max(options.bound.first_count()), Some(shortage.to_string())))
+        Err(Error::Memory(shortage))
+            if options.may_reduce && shortage.most / variants >= options.bound.first_count() =>
+        {
+            Ok((shortage.most / variants, Some(shortage.to_string())))
         }
         checked => checked.map(|()| (options.most, None)),
     }

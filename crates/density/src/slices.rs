@@ -3,7 +3,7 @@
 use crate::{
     Error, Result,
     instances::Instances,
-    load::{Edge, LoadOutcome},
+    load::{Edge, LoadOutcome, failure_of},
     resources::{ResourceReader, ResourceSnapshot},
 };
 use manycore_experiment::{
@@ -38,16 +38,12 @@ pub struct Slice {
 impl Slice {
     /// Returns why the slice does not count, if requests failed.
     pub fn failure(&self) -> Option<String> {
-        let all = || std::iter::once(&self.observed).chain(&self.others);
-        let failed: u64 = all().map(|outcome| outcome.failed).sum();
-        let first =
-            all().find_map(|outcome| outcome.first_failure.as_deref()).unwrap_or("the reason is unknown");
-        (failed > 0).then(|| format!("{failed} requests failed, the first one with: {first}"))
+        failure_of(std::iter::once(&self.observed).chain(&self.others))
     }
 
-    /// Whether the client of the observed instance, and not the instance, limited its rate.
+    /// Whether the client of the observed instance, and not the instance, limited its rate, or sent much too late.
     pub fn is_client_limited(&self) -> bool {
-        self.observed.is_client_limited()
+        self.observed.is_client_limited() || self.observed.is_behind
     }
 
     /// Whether another instance got less load than it should have.

@@ -30,11 +30,13 @@ struct CurveHost {
     density: f64,
     growth: Growth,
     noise: f64,
+    /// The noise at the density, and beyond, over that of few instances.
+    noise_growth: f64,
     random: Xoshiro256PlusPlus,
 }
 
 impl CurveHost {
-    fn new(noise: f64, seed: u64) -> Self {
+    fn new(noise: f64, noise_growth: f64, seed: u64) -> Self {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let density = (random.random::<f64>() * 500f64.ln()).exp();
         let growth = match random.random_range(0..3) {
@@ -42,7 +44,7 @@ impl CurveHost {
             1 => Growth::Linear,
             _ => Growth::Saturation,
         };
-        Self { density, growth, noise, random }
+        Self { density, growth, noise, noise_growth, random }
     }
 
     fn truth(&self) -> usize {
@@ -58,7 +60,8 @@ impl CurveHost {
             Growth::Saturation if x <= 1.0 => 0.02 * x,
             Growth::Saturation => bound + 0.01 + 0.6 * (x - 1.0),
         };
-        value + self.noise * self.student()
+        let growth = 1.0 + (self.noise_growth - 1.0) * x.min(1.0);
+        value + self.noise * growth * self.student()
     }
 
     /// A random number with the tails of Student's t with four degrees of freedom, and variance 1.
@@ -76,6 +79,7 @@ impl CurveHost {
 #[derive(Default)]
 struct Tally {
     held: usize,
+    /// Errors of the estimates, where there is one.
     errors: Vec<f64>,
     samples: Vec<f64>,
     widths: Vec<f64>,
@@ -91,9 +95,10 @@ impl Tally {
         self.held += usize::from(low <= truth && high.is_none_or(|high| truth <= high));
         let high_end = high.map_or(f64::INFINITY, |high| high as f64);
         self.ranges.push((truth as f64, low as f64, high_end));
-        let error = estimate.map_or(0, |estimate| estimate.abs_diff(truth));
+        let error = estimate.map(|estimate| estimate.abs_diff(truth));
         // One instance more or less is no error.
-        self.errors.push(if error <= 1 { 0.0 } else { error as f64 / truth.max(1) as f64 });
+        let error = error.map(|error| if error <= 1 { 0.0 } else { error as f64 / truth.max(1) as f64 });
+        self.errors.extend(error);
         self.samples.push(samples as f64);
         self.widths.extend(high.map(|high| high as f64 / low.max(1) as f64));
         self.excess = self.excess.max(counts as f64 - 2.0 * (truth.max(1) as f64).log2() - 4.0);
@@ -111,7 +116,7 @@ impl Tally {
     }
 
     fn held(&self) -> f64 {
-        self.held as f64 / self.errors.len() as f64
+        self.held as f64 / self.ranges.len() as f64
     }
 }
 
@@ -121,9 +126,10 @@ fn quantile(values: &[f64], q: f64) -> f64 {
 
 fn print(title: &str, tally: &Tally) {
     println!(
-        "{title:44} held {:5.1} %  error {:4.1} % (90 %: {:4.1})  samples {:3.0} (90 %: {:3.0})  width {:4.2}x  \
+        "{title:44} held {:5.1} %  found {:5.1} %  error {:4.1} % (90 %: {:4.1})  samples {:3.0} (90 %: {:3.0})  width {:4.2}x  \
          counts beyond 2 log2(N) + 4: {:+.1}",
         100.0 * tally.held(),
+        100.0 * tally.errors.len() as f64 / tally.ranges.len() as f64,
         100.0 * quantile(&tally.errors, 0.5),
         100.0 * quantile(&tally.errors, 0.9),
         quantile(&tally.samples, 0.5),
@@ -142,10 +148,10 @@ fn search(samples: usize, mut sample: impl FnMut(usize) -> f64) -> Search {
     search
 }
 
-fn on_curves(noise: f64, limit: usize) -> Tally {
+fn on_curves(noise: f64, noise_growth: f64, limit: usize) -> Tally {
     let mut tally = Tally::default();
     for seed in 0..HOSTS {
-        let mut host = CurveHost::new(noise, seed as u64);
+        let mut host = CurveHost::new(noise, noise_growth, seed as u64);
         let found = search(limit, |count| host.sample(count));
         tally.add(host.truth(), found.answer(), found.samples(), found.visits().len());
     }
@@ -156,13 +162,25 @@ fn on_curves(noise: f64, limit: usize) -> Tally {
 fn the_interval_holds_the_truth_on_curves_of_any_kind() {
     for noise in [0.02, 0.05, 0.1] {
         for limit in [60, 1000] {
-            let tally = on_curves(noise, limit);
+            let tally = on_curves(noise, 1.0, limit);
             print(&format!("search, {:.0} % noise, up to {limit} samples", 100.0 * noise), &tally);
             assert!(tally.held() >= 0.95 && tally.differences_held() >= 0.95, "{}", tally.differences_held());
             assert!(tally.samples.iter().all(|&samples| samples <= limit as f64));
             if noise == 0.02 && limit == 60 {
                 assert!(quantile(&tally.errors, 0.5) <= 0.03 && tally.excess <= 0.0);
             }
+        }
+    }
+}
+
+#[test]
+fn the_interval_holds_the_truth_where_the_noise_grows_with_the_count() {
+    for growth in [2.0, 5.0] {
+        for limit in [60, 1000] {
+            let tally = on_curves(0.02, growth, limit);
+            let title = format!("search, 2 to {:.0} % noise, up to {limit} samples", 2.0 * growth);
+            print(&title, &tally);
+            assert!(tally.held() >= 0.95 && tally.differences_held() >= 0.93, "{}", tally.differences_held());
         }
     }
 }
@@ -190,7 +208,7 @@ fn the_usual_ways_answer_too_low_and_do_not_say_how_wrong_they_may_be() {
     for noise in [0.02, 0.05] {
         let (mut linear, mut bisection) = (Tally::default(), Tally::default());
         for seed in 0..HOSTS {
-            let mut host = CurveHost::new(noise, seed as u64);
+            let mut host = CurveHost::new(noise, 1.0, seed as u64);
             let above = (2..=MOST).find(|&count| host.sample(count) > FACTOR.ln()).unwrap_or(MOST + 1);
             linear.add(host.truth(), exactly(above - 1), above - 1, above - 1);
             let (mut low, mut high, mut visited) = (1, MOST + 1, 0);
@@ -203,7 +221,7 @@ fn the_usual_ways_answer_too_low_and_do_not_say_how_wrong_they_may_be() {
         }
         print(&format!("one more until above, {:.0} % noise", 100.0 * noise), &linear);
         print(&format!("bisection, one sample each, {:.0} % noise", 100.0 * noise), &bisection);
-        let ours = on_curves(noise, 1000);
+        let ours = on_curves(noise, 1.0, 1000);
         assert!(quantile(&ours.errors, 0.9) < quantile(&bisection.errors, 0.9));
         assert!(quantile(&ours.errors, 0.9) < quantile(&linear.errors, 0.9));
         assert!(linear.held() < 0.7 && bisection.held() < 0.7);

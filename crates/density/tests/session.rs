@@ -22,13 +22,12 @@ use std::{path::Path, time::Duration};
 
 fn options(command: &str, test: u16) -> DensityOptions {
     let words = ["sh", "-c", command].map(str::to_owned).to_vec();
-    let is_free = |port: &u16| !(*port..port + 8).any(|port| port::is_used(([127, 0, 0, 1], port).into()));
     let begin = 24_000 + test * 1000 + std::process::id() as u16 % 900;
     DensityOptions {
         service: ServiceSpec::new(
             CommandTemplate::new(words).unwrap(),
             "127.0.0.1".parse().unwrap(),
-            (begin..begin + 90).step_by(8).find(is_free).unwrap(),
+            port::first_unused((begin..begin + 90).step_by(8), 8).unwrap(),
         ),
         subject: command.to_owned(),
         variants: vec![DensityVariant::default()],
@@ -108,7 +107,13 @@ fn an_instance_that_cannot_run_beside_the_others_is_the_limit() {
     let (record, ending, notes) = measure(&options).unwrap();
     assert!(ending.is_ok());
     let why = "count as above the bound: instance 2 has ended (exit status: 3), having printed: no room";
-    assert_eq!(notes, [format!("4 instances {why}"), format!("3 instances {why}")]);
+    let failed = [format!("4 instances {why}"), format!("3 instances {why}")];
+    assert_eq!(
+        notes.iter().filter(|note| note.contains("count as above")).collect::<Vec<_>>(),
+        failed.each_ref()
+    );
+    // Each was measured again first.
+    assert_eq!(notes.iter().filter(|note| note.contains("are measured again: ")).count(), 2, "{notes:?}");
     assert_eq!(record.notes, notes);
     let experiment = experiment(&record);
     let failed = experiment.samples.iter().filter(|sample| experiment.is_failure(sample));
@@ -121,7 +126,7 @@ fn an_instance_that_cannot_run_beside_the_others_is_the_limit() {
 fn variants_alternate_and_the_rate_can_be_a_share_of_the_capacity() {
     let variant = |name: &str| DensityVariant { name: Some(name.to_owned()), ..DensityVariant::default() };
     let options = DensityOptions {
-        rate: Rate::ShareOfCapacity(0.5),
+        rate: Rate::ShareOfCapacity(0.1),
         variants: vec![variant("one"), variant("other")],
         most: 2,
         pairs: 2,
@@ -131,7 +136,7 @@ fn variants_alternate_and_the_rate_can_be_a_share_of_the_capacity() {
     assert!(ending.is_ok());
     let experiment = experiment(&record);
     let number = |name: &str| experiment.parameters[name].parse::<f64>().unwrap();
-    assert!((number(parameter::RATE) / number(parameter::CAPACITY) - 0.5).abs() < 0.01);
+    assert!((number(parameter::RATE) / number(parameter::CAPACITY) - 0.1).abs() < 0.01);
     let titles: Vec<&str> =
         experiment.samples.chunks(2).map(|pair| experiment.treatments[pair[0].treatment].title()).collect();
     assert_eq!(titles.len(), 4);
@@ -149,6 +154,10 @@ fn a_lone_instance_that_fails_is_an_error() {
     let (record, ending, _) = measure(&missing).unwrap();
     assert!(matches!(&ending, Err(Error::Alone(why)) if why.contains("404")), "{ending:?}");
     assert!(record.experiments.is_empty());
+    // Regression: its capacity was 0, and so was the rate.
+    let of_capacity = DensityOptions { rate: Rate::ShareOfCapacity(0.5), ..missing };
+    let error = measure(&of_capacity).unwrap_err();
+    assert!(matches!(&error, Error::Alone(why) if why.contains("404")), "{error}");
     let error = measure(&options("exit 1; {port}", 4)).unwrap_err();
     assert!(matches!(error, Error::Ended { index: 0, .. }), "{error}");
 }

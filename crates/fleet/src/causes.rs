@@ -15,6 +15,9 @@ const MANY: usize = 20;
 /// Maximum number of causes of a node.
 const MAX_CAUSES: usize = 8;
 
+/// Properties of the measurement and not of the node: they are no causes.
+const OF_MEASUREMENT: [&str; 2] = ["budget", "manycore"];
+
 /// A sign with a number: its evidence is a value that the other nodes do not reach.
 struct NumberSign {
     of: fn(&Signs) -> Option<f64>,
@@ -206,11 +209,16 @@ impl<'a> Others<'a> {
                     "{name} differs: {own}; {usual} on {count} of {} nodes that are not slow",
                     self.count
                 );
-                (if name == &"governor" { 0.2 } else { 0.02 }, words)
+                (property_cost(name), words)
             })
         };
-        self.properties.iter().filter_map(cause).collect()
+        let of_node = self.properties.iter().filter(|(name, _)| !OF_MEASUREMENT.contains(name));
+        of_node.filter_map(cause).collect()
     }
+}
+
+fn property_cost(name: &str) -> f64 {
+    if name == "governor" { 0.2 } else { 0.02 }
 }
 
 /// Returns what is evidence without the other nodes, and the properties that most nodes of the baseline have not.
@@ -225,9 +233,11 @@ fn against_baseline(node: &Node, signs: &Signs, kind: &Kind) -> Vec<(f64, String
         let value = (sign.of)(signs).filter(|value| value.is_finite() && *value >= sign.least)?;
         Some(((sign.cost)(value, 0.0), (sign.words)(value)))
     });
-    let differing = kind.properties.iter().filter_map(|(name, usual)| {
+    let of_node = kind.properties.iter().filter(|(name, _)| !OF_MEASUREMENT.contains(&name.as_str()));
+    let differing = of_node.filter_map(|(name, usual)| {
         let own = node.properties.get(name)?;
-        (own != usual).then(|| (0.0, format!("{name} differs: {own}; {usual} on most nodes of the baseline")))
+        let words = || format!("{name} differs: {own}; {usual} on most nodes of the baseline");
+        (own != usual).then(|| (property_cost(name), words()))
     });
     processes.chain(numbers).chain(differing).collect()
 }

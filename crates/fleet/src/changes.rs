@@ -2,16 +2,23 @@
 //!
 //! A node's series is its slowness relative to its kind on the same day, so that what changes for all does not count as a
 //! change of each. What changes for all is a change of the kind, whose series is the median. A kind goes on in the next run
-//! where most of its nodes are: its name may change with the kernel.
+//! where most of its nodes are: its name may change. The kernel and the microcode make no kinds here ([`lasting_keys`]).
 
 use crate::evaluation::{Change, FleetEvaluation, Verdict};
 use crate::kinds::UNKNOWN;
+use crate::properties::{KERNEL, MICROCODE};
 use crate::segments::{LEAST_SIDE, Step, most_probable, steps};
 use manycore_stats::{benjamini_hochberg, student_critical};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Least number of runs from which a change can be found: three before it and three after it.
 pub const LEAST_RUNS: usize = 2 * LEAST_SIDE;
+
+/// Returns the properties by which nodes are of one kind over dated runs: those of `keys` that an update does not change. If a
+/// part of the nodes gets a new kernel, they are compared with the same nodes as before, and their change is seen.
+pub fn lasting_keys(keys: &[String]) -> Vec<String> {
+    keys.iter().filter(|key| ![KERNEL, MICROCODE].contains(&key.as_str())).cloned().collect()
+}
 
 /// A node in one run: its kind, its slowness by figure, its properties.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -242,18 +249,19 @@ fn differences(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::properties::KERNEL;
     use crate::simulate::FleetPlan;
     use crate::{NodeRecord, Options, evaluate};
 
     /// Ten runs; `edit` changes the records of each.
     fn history(edit: impl Fn(usize, &mut [NodeRecord])) -> Vec<DatedRun> {
+        let options = Options::default();
+        let options = Options { keys: lasting_keys(&options.keys), ..options };
         let run = |index: usize| {
             let plan = FleetPlan { nodes: 12, seed: index as u64 + 1, ..FleetPlan::default() };
             let mut records = plan.records();
             edit(index, &mut records);
             let day = format!("2026-03-{:02}T08:00:00Z", index + 10);
-            DatedRun::of(&day, &evaluate(records, Vec::new(), &Options::default()))
+            DatedRun::of(&day, &evaluate(records, Vec::new(), &options))
         };
         (0..10).map(run).collect()
     }
@@ -291,8 +299,22 @@ mod tests {
         let found = changes(&runs, 0.05, 0.02);
         let [only] = found.as_slice() else { panic!("{found:?}") };
         assert_eq!((only.node.as_str(), only.what.as_str()), ("", "product, 1000 on one core"));
-        assert!(only.kind.contains("6.11.0"));
         assert_eq!(only.properties[0].2, "6.11.0");
+    }
+
+    /// Regression: nodes with a new kernel became a kind of their own, in which none of them differed.
+    #[test]
+    fn a_kernel_that_only_some_nodes_get_is_a_change_of_these_nodes() {
+        let runs = history(|index, records| {
+            for record in records.iter_mut().take(5).filter(|_| index >= 5) {
+                record.properties.insert(KERNEL.to_owned(), "6.11.0".to_owned());
+                record.figures[0].value *= 0.9;
+            }
+        });
+        let found = changes(&runs, 0.05, 0.02);
+        let named: BTreeSet<&str> = found.iter().map(|one| one.node.as_str()).collect();
+        assert_eq!(named, ["n00000", "n00001", "n00002", "n00003", "n00004"].into(), "{found:?}");
+        assert!(found.iter().all(|one| one.properties[0].2 == "6.11.0"), "{found:?}");
     }
 
     #[test]

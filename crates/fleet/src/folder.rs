@@ -42,6 +42,8 @@ pub const PAGE: &str = "report.html";
 const NODES: &str = "nodes";
 /// Name of the file that is locked by the process that writes.
 const LOCK: &str = ".lock";
+/// Why a host with a part of a record has no result.
+const PARTIAL: &str = "its measurement was interrupted there";
 /// The description of a run. 100,000 hosts with a reason each have less than that.
 const KIND: FileKind = FileKind {
     name: "run over a fleet",
@@ -131,6 +133,8 @@ impl HostState {
 pub struct FleetFolder {
     path: PathBuf,
     run: FleetRun,
+    /// Of hosts that are measured again: what is known of the first measurement. It stands until there is a new result.
+    first: BTreeMap<String, HostStatus>,
     _lock: File,
 }
 
@@ -155,7 +159,7 @@ impl FleetFolder {
             Some(there) => continued(there, run),
             None => run,
         };
-        let folder = Self { path: path.to_owned(), run, _lock: lock };
+        let folder = Self { path: path.to_owned(), run, first: BTreeMap::new(), _lock: lock };
         folder.write()?;
         Ok(folder)
     }
@@ -175,6 +179,30 @@ impl FleetFolder {
         let has =
             |host: &&String| self.run.hosts.get(*host).is_some_and(|status| status.state == HostState::Done);
         hosts.iter().filter(|host| !has(host)).cloned().collect()
+    }
+
+    /// Begins to measure these hosts again. The result that a host has stays until it sends another one.
+    pub fn measure_again(&mut self, hosts: &[String]) {
+        for (host, status) in &mut self.run.hosts {
+            if status.state == HostState::Done && hosts.contains(host) {
+                self.first.insert(host.clone(), std::mem::take(status));
+            }
+        }
+    }
+
+    /// Ends the second measurement. Hosts without a second result have their first one again.
+    pub fn keep_first_results(&mut self) {
+        self.run.hosts.extend(self.first_that_stand());
+        self.first.clear();
+    }
+
+    fn first_that_stand(&self) -> BTreeMap<String, HostStatus> {
+        let stands = |host: &String| self.run.hosts.get(host).is_none_or(|now| now.state != HostState::Done);
+        self.first
+            .iter()
+            .filter(|(host, _)| stands(host))
+            .map(|(host, first)| (host.clone(), first.clone()))
+            .collect()
     }
 
     /// Notes what happened to a host.
@@ -204,13 +232,17 @@ impl FleetFolder {
                 return Ok(());
             }
         };
+        let is_partial = record.interrupted;
+        if is_partial && self.first.contains_key(host) {
+            self.end(host, HostState::Interrupted, PARTIAL.to_owned(), reply);
+            return Ok(());
+        }
         let folder = self.node(host)?;
         write(&folder.join(RECORD), &reply.output)?;
-        let is_partial = record.interrupted;
         let page = manycore_report::html(&[NamedEvaluation::new(host.to_owned(), record)]);
         write(&folder.join(PAGE), page.as_bytes())?;
         if is_partial {
-            self.end(host, HostState::Interrupted, "its measurement was interrupted there".to_owned(), reply);
+            self.end(host, HostState::Interrupted, PARTIAL.to_owned(), reply);
         } else {
             self.end(host, HostState::Done, String::new(), reply);
         }
@@ -259,7 +291,9 @@ impl FleetFolder {
     /// [`Error::File`].
     pub fn write(&self) -> Result {
         let path = self.path.join(MANIFEST);
-        let text = serde_json::to_vec_pretty(&self.run)
+        let mut run = self.run.clone();
+        run.hosts.extend(self.first_that_stand());
+        let text = serde_json::to_vec_pretty(&run)
             .map_err(|error| failed("cannot write", &path, io::Error::other(error)))?;
         write(&path, &text)
     }
@@ -368,6 +402,28 @@ mod tests {
         let other = FleetRun { command: vec!["topo".to_owned()], ..run(&["a"]) };
         let error = FleetFolder::begin(home.path(), other).unwrap_err().to_string();
         assert!(error.contains("eval --quick"), "{error}");
+    }
+
+    #[test]
+    fn a_host_that_is_lost_when_it_is_measured_again_keeps_its_first_result() {
+        let home = tempfile::tempdir().unwrap();
+        let mut folder = FleetFolder::begin(home.path(), run(&["a", "b"])).unwrap();
+        folder.keep_output("a", &reply(b"x", 0)).unwrap();
+        folder.keep_output("b", &reply(b"x", 0)).unwrap();
+        folder.measure_again(&["a".to_owned(), "b".to_owned()]);
+        folder.note("a", HostEvent::Begins);
+        folder.note("b", HostEvent::Begins);
+        folder.write().unwrap();
+        // The process may be killed at any time.
+        let stored = |host: &str| read(home.path()).unwrap().unwrap().hosts[host].state;
+        assert_eq!((stored("a"), stored("b")), (HostState::Done, HostState::Done));
+        folder.note("a", HostEvent::Down("drained".to_owned()));
+        folder.keep_output("b", &reply(b"y", 0)).unwrap();
+        folder.keep_first_results();
+        folder.write().unwrap();
+        assert_eq!((stored("a"), stored("b")), (HostState::Done, HostState::Done));
+        let outputs = folder.outputs().unwrap();
+        assert_eq!(outputs.iter().map(|one| one.1.as_slice()).collect::<Vec<_>>(), [b"x", b"y"]);
     }
 
     #[test]

@@ -30,7 +30,7 @@ mod segments;
 mod signs;
 pub mod simulate;
 
-pub use changes::{DatedRun, LEAST_RUNS, changes};
+pub use changes::{DatedRun, LEAST_RUNS, changes, lasting_keys};
 pub use error::{Error, Result};
 pub use evaluate::{Options, evaluate, judge_against};
 pub use figures::{MeasuredFigure, NodeRecord};

@@ -178,7 +178,8 @@ pub(crate) fn add_flags(nodes: &mut [NodeRecord], members: &[usize]) {
     }
 }
 
-fn flag_difference(usual: &str, flags: &str) -> String {
+/// Returns how CPU flags differ from the usual ones, both separated by blanks: `without avx512f, with sgx`.
+pub fn flag_difference(usual: &str, flags: &str) -> String {
     let [a, b] = [usual, flags].map(|flags| flags.split_whitespace().collect::<BTreeSet<_>>());
     let words = |prefix: &str, mut names: Vec<&str>| {
         let more = names.len().saturating_sub(8);

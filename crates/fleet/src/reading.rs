@@ -29,7 +29,7 @@ const KIND: FileKind = FileKind {
 const MOST_THREADS: usize = 16;
 
 /// The records of a folder.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct FleetRecords {
     /// When the run began, RFC 3339; that of the first record where no run of manycore filled the folder.
     pub started: String,

@@ -28,28 +28,40 @@ pub(crate) struct Step {
 pub(crate) fn most_probable(values: &[f64]) -> Option<Step> {
     let count = values.len();
     let moments = (count + 1).checked_sub(2 * LEAST_SIDE).filter(|moments| *moments > 0)?;
-    let at = (LEAST_SIDE..=count - LEAST_SIDE)
-        .map(|at| (at, energy(&values[..at], &values[at..])))
-        .max_by(|a, b| a.1.total_cmp(&b.1))?
-        .0;
+    let at = energies(values).into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?.0;
     let (before, after) = values.split_at(at);
+    let (difference, error) = difference(before, after);
+    let p = (student_tail(difference / error.0, error.1) * moments as f64).min(1.0);
+    (difference != 0.0).then_some(Step { at, difference, error, p })
+}
+
+/// Returns by how much the mean after exceeds that before, and its standard error with its degrees of freedom.
+fn difference(before: &[f64], after: &[f64]) -> (f64, (f64, f64)) {
     let [(m, mean_before, squares_before), (n, mean_after, squares_after)] = [before, after].map(moments_of);
     let freedom = m + n - 2.0;
     let variance = (squares_before + squares_after) / freedom;
     let error = (variance * (1.0 / m + 1.0 / n)).sqrt();
-    let difference = mean_after - mean_before;
     // Printed figures have a resolution: without scatter, everything would be a change.
-    let error = error.max(1e-4);
-    let p = (student_tail(difference / error, freedom) * moments as f64).min(1.0);
-    (difference != 0.0).then_some(Step { at, difference, error: (error, freedom), p })
+    (mean_after - mean_before, (error.max(1e-4), freedom))
 }
 
-/// Returns all changes with at most the p-value `limit`, in their order.
+/// Returns all changes with at most the p-value `limit`, in their order. Their differences are those of the levels next to them.
 pub(crate) fn steps(values: &[f64], limit: f64) -> Vec<Step> {
+    let found = found_steps(values, limit);
+    let ends: Vec<usize> =
+        [0].into_iter().chain(found.iter().map(|step| step.at)).chain([values.len()]).collect();
+    let of_levels = |(step, ends): (&Step, &[usize])| {
+        let (difference, error) = difference(&values[ends[0]..ends[1]], &values[ends[1]..ends[2]]);
+        Step { difference, error, ..*step }
+    };
+    found.iter().zip(ends.windows(3)).map(of_levels).collect()
+}
+
+fn found_steps(values: &[f64], limit: f64) -> Vec<Step> {
     let Some(step) = most_probable(values).filter(|step| step.p <= limit) else { return Vec::new() };
     let (before, after) = values.split_at(step.at);
-    let later = steps(after, limit).into_iter().map(|later| Step { at: later.at + step.at, ..later });
-    steps(before, limit).into_iter().chain([step]).chain(later).collect()
+    let later = found_steps(after, limit).into_iter().map(|later| Step { at: later.at + step.at, ..later });
+    found_steps(before, limit).into_iter().chain([step]).chain(later).collect()
 }
 
 /// Returns the number, the mean, and the sum of squared deviations.
@@ -59,15 +71,30 @@ fn moments_of(values: &[f64]) -> (f64, f64, f64) {
     (count, mean, values.iter().map(|value| (value - mean).powi(2)).sum())
 }
 
-/// Returns the energy distance of two samples with its weight: twice the mean distance between both, minus those within each.
-fn energy(a: &[f64], b: &[f64]) -> f64 {
-    let (m, n) = (a.len() as f64, b.len() as f64);
-    let distances = |a: &[f64], b: &[f64]| -> f64 {
-        a.iter().map(|one| b.iter().map(|other| (one - other).abs()).sum::<f64>()).sum()
-    };
-    let within = |values: &[f64], count: f64| distances(values, values) / (count * (count - 1.0));
-    let between = 2.0 * distances(a, b) / (m * n);
-    m * n / (m + n) * (between - within(a, m) - within(b, n))
+/// Returns the possible moments, each with the energy distance of both sides and its weight: twice the mean distance between
+/// both, minus those within each. Each moment is computed from the one before: the effort is the square of the length.
+fn energies(values: &[f64]) -> Vec<(usize, f64)> {
+    let distances =
+        |one: f64, others: &[f64]| -> f64 { others.iter().map(|other| (one - other).abs()).sum() };
+    let count = values.len();
+    // Sums over pairs: within the side before, between both, within the side after.
+    let (mut within_before, mut between) = (0.0, 0.0);
+    let mut within_after: f64 = (0..count).map(|at| distances(values[at], &values[at + 1..])).sum();
+    let mut found = Vec::new();
+    for at in 1..count {
+        let (before, one, after) = (&values[..at - 1], values[at - 1], &values[at..]);
+        let (to_before, to_after) = (distances(one, before), distances(one, after));
+        within_before += to_before;
+        within_after -= to_after;
+        between += to_after - to_before;
+        if at >= LEAST_SIDE && at <= count - LEAST_SIDE {
+            let (m, n) = (at as f64, (count - at) as f64);
+            let means =
+                2.0 * (between / (m * n) - within_before / (m * (m - 1.0)) - within_after / (n * (n - 1.0)));
+            found.push((at, m * n / (m + n) * means));
+        }
+    }
+    found
 }
 
 #[cfg(test)]
@@ -111,9 +138,27 @@ mod tests {
     fn two_changes_are_two() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
         let level = |index: usize| [0.0, 0.1, 0.2][index / 10];
-        let found: Vec<usize> =
-            steps(&series(&mut rng, 30, level), 0.001).into_iter().map(|step| step.at).collect();
-        assert_eq!(found, [10, 20]);
+        let found = steps(&series(&mut rng, 30, level), 0.001);
+        assert_eq!(found.iter().map(|step| step.at).collect::<Vec<_>>(), [10, 20]);
+        // Regression: the first one that was found had the mean of both levels on its other side, 0.15.
+        for step in &found {
+            assert!((step.difference - 0.1).abs() < 3.0 * step.error.0, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn the_energy_distance_is_that_of_its_definition() {
+        let values = series(&mut Xoshiro256PlusPlus::seed_from_u64(8), 9, |index| (index % 4) as f64);
+        let mean = |a: &[f64], b: &[f64], pairs: usize| -> f64 {
+            a.iter().flat_map(|one| b.iter().map(move |other| (one - other).abs())).sum::<f64>()
+                / pairs as f64
+        };
+        for (at, energy) in energies(&values) {
+            let ((a, b), (m, n)) = (values.split_at(at), (at, 9 - at));
+            let means = 2.0 * mean(a, b, m * n) - mean(a, a, m * (m - 1)) - mean(b, b, n * (n - 1));
+            assert!((energy - (m * n) as f64 / 9.0 * means).abs() < 1e-9, "at {at}");
+        }
+        assert_eq!(energies(&values).len(), 4);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use rustix::{
     io::Errno,
     net::{AddressFamily, SocketFlags, SocketType, bind, socket_with, sockopt::set_socket_reuseaddr},
 };
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 /// Returns whether a server could not listen on this address because another socket uses it.
 ///
@@ -18,6 +18,13 @@ pub fn is_used(address: SocketAddr) -> bool {
             bind(&socket, &address)
         })
         .is_err_and(|error| error == Errno::ADDRINUSE)
+}
+
+/// Returns the first of `candidates` from which on `count` consecutive ports of 127.0.0.1 are not used.
+pub fn first_unused(candidates: impl IntoIterator<Item = u16>, count: u16) -> Option<u16> {
+    let is_unused = |port: u16| !is_used((Ipv4Addr::LOCALHOST, port).into());
+    let are_unused = |&first: &u16| (0..count).all(|index| first.checked_add(index).is_some_and(is_unused));
+    candidates.into_iter().find(are_unused)
 }
 
 #[cfg(test)]
@@ -40,6 +47,15 @@ mod tests {
             assert!(is_used(address));
             drop(listener);
         }
+    }
+
+    #[test]
+    fn used_ports_are_passed_over() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let used = listener.local_addr().unwrap().port();
+        assert_eq!(first_unused([used], 1), None);
+        assert_eq!(first_unused([used - 1], 2), None);
+        assert_eq!(first_unused([used], 0), Some(used));
     }
 
     #[test]

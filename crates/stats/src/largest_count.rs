@@ -5,7 +5,8 @@
 //!
 //! 1. doubles the count until it is above the bound, then bisects on a logarithmic scale;
 //! 2. at each count takes samples until the interval of their mean is within the bound or above it, up to a limit. The noise
-//!    is estimated from all counts, so that few samples at each are enough;
+//!    is estimated from all counts, so that few samples at each are enough. Where it grows with the count, the noise of those
+//!    from half of this count on, or of this count alone, is larger, and counts;
 //! 3. leaves counts undecided that are too near to the bound, and narrows the range from both sides of them.
 //!
 //! The interval of the density follows from the decisions: from the largest count that is within the bound to the one below
@@ -15,7 +16,7 @@
 
 use crate::{isotonic_fit, mean, student_quantile};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::RangeBounds};
 
 /// Samples at a count from which it may be decided.
 const LEAST_SAMPLES: usize = 3;
@@ -62,6 +63,8 @@ pub struct Visit {
     pub samples: Vec<f64>,
     /// Where it is.
     pub position: Position,
+    /// The interval of the mean by which that was decided, or the last one. `None` with too few samples, here or in total.
+    pub interval: Option<(f64, f64)>,
 }
 
 /// The answer of a search, whether it has ended or not: the largest count that is within the bound.
@@ -100,9 +103,15 @@ impl Search {
     /// Takes a sample at a count: the logarithm of the ratio to the lone instance.
     pub fn add(&mut self, count: usize, log_ratio: f64) {
         self.visit(count).samples.push(log_ratio);
-        let position = self.decide(count);
+        let interval = self.interval(count);
+        let bound = self.options.bound;
         let visit = self.visit(count);
-        visit.position = position;
+        visit.interval = interval;
+        visit.position = match interval {
+            Some((_, high)) if high <= bound => Position::Within,
+            Some((low, _)) if low > bound => Position::Above,
+            _ => Position::Undecided,
+        };
         if visit.position != Position::Undecided || visit.samples.len() >= MOST_SAMPLES {
             self.current = self.choose();
         }
@@ -132,7 +141,11 @@ impl Search {
     }
 
     fn visit(&mut self, count: usize) -> &mut Visit {
-        self.visits.entry(count).or_insert(Visit { samples: Vec::new(), position: Position::Undecided })
+        self.visits.entry(count).or_insert(Visit {
+            samples: Vec::new(),
+            position: Position::Undecided,
+            interval: None,
+        })
     }
 
     /// Returns the largest count that is within the bound, and the smallest one that is above it.
@@ -143,35 +156,28 @@ impl Search {
         (of(Position::Within).max().unwrap_or(self.options.first - 1), of(Position::Above).min())
     }
 
-    /// Returns the interval of the mean of a count's samples that decides where the count is. `None` with too few samples.
-    pub fn interval(&self, count: usize) -> Option<(f64, f64)> {
+    /// Returns the interval of the mean of a count's samples so far. `None` with too few samples.
+    fn interval(&self, count: usize) -> Option<(f64, f64)> {
         let samples = &self.visits.get(&count)?.samples;
-        let (variance, freedom) = self.noise();
-        if samples.len() < LEAST_SAMPLES || freedom < LEAST_FREEDOM {
+        if samples.len() < LEAST_SAMPLES {
             return None;
         }
-        let half = student_quantile(TAIL, freedom as f64) * (variance / samples.len() as f64).sqrt();
+        let widths = [self.half_width(count / 2..), self.half_width(count..=count)];
+        let largest = widths.into_iter().flatten().fold(self.half_width(..)?, f64::max);
+        let half = largest / (samples.len() as f64).sqrt();
         mean(samples).map(|mean| (mean - half, mean + half))
     }
 
-    /// Decides a count by all samples so far.
-    fn decide(&self, count: usize) -> Position {
-        match self.interval(count) {
-            Some((_, high)) if high <= self.options.bound => Position::Within,
-            Some((low, _)) if low > self.options.bound => Position::Above,
-            _ => Position::Undecided,
-        }
-    }
-
-    /// Returns the variance of samples at the same count, and its degrees of freedom.
-    fn noise(&self) -> (f64, usize) {
+    /// Returns half of the width of the interval of one sample, by the noise at these counts. `None` with too few samples there.
+    fn half_width(&self, counts: impl RangeBounds<usize>) -> Option<f64> {
         let (mut squares, mut freedom) = (0.0, 0);
-        for Visit { samples, .. } in self.visits.values() {
+        for Visit { samples, .. } in self.visits.range(counts).map(|(_, visit)| visit) {
             let Some(mean) = mean(samples) else { continue };
             squares += samples.iter().map(|sample| (sample - mean).powi(2)).sum::<f64>();
             freedom += samples.len() - 1;
         }
-        (squares / freedom.max(1) as f64, freedom)
+        (freedom >= LEAST_FREEDOM)
+            .then(|| student_quantile(TAIL, freedom as f64) * (squares / freedom as f64).sqrt())
     }
 
     /// Chooses the next count, when the current one is decided or has all its samples.

@@ -40,16 +40,18 @@ pub fn document(snapshot: &TopSnapshot, times: Times) -> Document {
     if times == Times::Heading {
         document.paragraph(format!("{clock} UTC, {:.1} s", snapshot.seconds));
     }
+    let form = if times == Times::Full { Form::Numbers } else { Form::Readable };
     let tables = [
-        snapshot.system.as_ref().map(system),
+        snapshot.system.as_ref().map(|row| system(row, form)),
         Some(units(&snapshot.units)),
         Some(cpus(&snapshot.cpus)),
-        Some(tasks("Processes", &snapshot.processes, snapshot.has_counters)),
-        Some(tasks("Threads", &snapshot.threads, snapshot.has_counters)),
+        Some(tasks("Processes", &snapshot.processes, snapshot.has_counters, form)),
+        Some(tasks("Threads", &snapshot.threads, snapshot.has_counters, form)),
         Some(interrupts(snapshot)),
-        Some(nodes(&snapshot.nodes)),
-        Some(groups(&snapshot.groups)),
+        Some(nodes(&snapshot.nodes, form)),
+        Some(groups(&snapshot.groups, form)),
         snapshot.latency.as_ref().map(latency),
+        (form == Form::Numbers).then(|| findings(&snapshot.findings)),
     ];
     for mut table in tables.into_iter().flatten().filter(|table| !table.rows.is_empty()) {
         let time = match times {
@@ -63,8 +65,32 @@ pub fn document(snapshot: &TopSnapshot, times: Times) -> Document {
         }
         document.table(table);
     }
-    snapshot.findings.iter().for_each(|one| document.item(finding(one)));
+    if form == Form::Readable {
+        snapshot.findings.iter().for_each(|one| document.item(finding(one)));
+    }
     document
+}
+
+/// How figures are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// Sizes with a unit, and bounds with a sign.
+    Readable,
+    /// Numbers only. The heads of sizes have the unit.
+    Numbers,
+}
+
+impl Form {
+    fn size(self, kib: u64) -> String {
+        match self {
+            Self::Readable => bytes(kib << 10),
+            Self::Numbers => kib.to_string(),
+        }
+    }
+
+    fn head(self, readable: &'static str, numbers: &'static str) -> &'static str {
+        if self == Self::Readable { readable } else { numbers }
+    }
 }
 
 fn figure(value: f64) -> String {
@@ -75,17 +101,13 @@ fn or_dash<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
     value.map_or_else(|| "-".to_owned(), show)
 }
 
-fn kib(value: u64) -> String {
-    bytes(value << 10)
-}
-
 fn shares(all: &CpuPercent) -> [String; 8] {
     [all.usr, all.nice, all.sys, all.iowait, all.irq, all.soft, all.steal, all.idle].map(figure)
 }
 
-fn system(row: &SystemRow) -> Table {
-    let figures =
-        [&CPU_COLUMNS[..], &["%wait", "runnable", "blocked", "cswch/s", "new/s", "memory", "available"]];
+fn system(row: &SystemRow, form: Form) -> Table {
+    let sizes = [form.head("memory", "memory_kib"), form.head("available", "available_kib")];
+    let figures = [&CPU_COLUMNS[..], &["%wait", "runnable", "blocked", "cswch/s", "new/s"], &sizes];
     let title = "The machine, in percent of one CPU";
     let mut table = Table::numeric(title, ("cpus", Align::Right), &figures.concat());
     let mut cells = vec![row.cpus.to_string()];
@@ -96,8 +118,8 @@ fn system(row: &SystemRow) -> Table {
         or_dash(row.blocked, |count| count.to_string()),
         optional(row.switches_per_second, figure),
         optional(row.created_per_second, figure),
-        or_dash(row.memory_kib, kib),
-        or_dash(row.available_kib, kib),
+        or_dash(row.memory_kib, |kib| form.size(kib)),
+        or_dash(row.available_kib, |kib| form.size(kib)),
     ]);
     table.rows.push(cells);
     table
@@ -134,10 +156,11 @@ fn cpus(rows: &[CpuRow]) -> Table {
     table.with_rows(rows.iter().map(row).collect())
 }
 
-fn tasks(title: &str, rows: &[TaskRow], has_counters: bool) -> Table {
+fn tasks(title: &str, rows: &[TaskRow], has_counters: bool, form: Form) -> Table {
     let are_threads = rows.iter().any(|row| row.tid.is_some());
     let second = if are_threads { "tid" } else { "threads" };
-    let mut figures = vec!["pid", second, "%cpu", "%wait", "cswch/s", "nvcswch/s", "migr/s", "rss"];
+    let mut figures =
+        vec!["pid", second, "%cpu", "%wait", "cswch/s", "nvcswch/s", "migr/s", form.head("rss", "rss_kib")];
     figures.extend(has_counters.then_some(["ipc", "miss/s"]).into_iter().flatten());
     let mut table = Table::numeric(title, ("command", Align::Left), &figures);
     table.head.extend(["user", "state", "cpu", "allowed", "plan"].map(|name| (name.to_owned(), Align::Left)));
@@ -153,8 +176,8 @@ fn tasks(title: &str, rows: &[TaskRow], has_counters: bool) -> Table {
             optional(row.wait_percent, figure),
             optional(row.cswch_per_second, figure),
             optional(row.nvcswch_per_second, figure),
-            migrations(&row.migrations),
-            kib(row.resident_kib),
+            migrations(&row.migrations, form),
+            form.size(row.resident_kib),
         ];
         if has_counters {
             cells.push(optional(row.ipc, |ipc| format!("{ipc:.2}")));
@@ -172,8 +195,8 @@ fn tasks(title: &str, rows: &[TaskRow], has_counters: bool) -> Table {
     table.with_rows(rows.iter().map(row).collect())
 }
 
-fn migrations(all: &Migrations) -> String {
-    let is_bound = !all.are_exact && all.all() > 0.0;
+fn migrations(all: &Migrations, form: Form) -> String {
+    let is_bound = form == Form::Readable && !all.are_exact && all.all() > 0.0;
     format!("{}{}", if is_bound { "≥" } else { "" }, figure(all.all()))
 }
 
@@ -188,15 +211,17 @@ fn interrupts(snapshot: &TopSnapshot) -> Table {
     table.with_rows(snapshot.interrupts.iter().map(row).collect())
 }
 
-fn nodes(rows: &[NodeRow]) -> Table {
-    let figures = ["memory", "free", "files", "local/s", "other/s", "missed/s"];
+fn nodes(rows: &[NodeRow], form: Form) -> Table {
+    let sizes = [("memory", "memory_kib"), ("free", "free_kib"), ("files", "files_kib")];
+    let sizes = sizes.map(|(readable, numbers)| form.head(readable, numbers));
+    let figures = [&sizes[..], &["local/s", "other/s", "missed/s"]].concat();
     let table = Table::numeric("Memory by node; pages per second", ("node", Align::Right), &figures);
     let row = |row: &NodeRow| {
         vec![
             row.node.to_string(),
-            kib(row.total_kib),
-            kib(row.free_kib),
-            kib(row.file_kib),
+            form.size(row.total_kib),
+            form.size(row.free_kib),
+            form.size(row.file_kib),
             optional(row.local_pages_per_second, figure),
             optional(row.other_pages_per_second, figure),
             optional(row.missed_pages_per_second, figure),
@@ -205,15 +230,20 @@ fn nodes(rows: &[NodeRow]) -> Table {
     table.with_rows(rows.iter().map(row).collect())
 }
 
-fn groups(rows: &[GroupRow]) -> Table {
+fn groups(rows: &[GroupRow], form: Form) -> Table {
+    let sizes = [form.head("memory", "memory_kib"), form.head("limit", "limit_kib")];
     let figures =
-        ["%cpu", "%throttled", "%quota", "memory", "limit", "processes", "%cpu psi", "%mem psi", "%io psi"];
+        [&["%cpu", "%throttled", "%quota"], &sizes[..], &["processes", "%cpu psi", "%mem psi", "%io psi"]]
+            .concat();
     let table = Table::numeric("Control groups", ("group", Align::Left), &figures);
     let row = |row: &GroupRow| {
         let mut cells = vec![row.path.clone()];
         let percents = [row.cpu_percent, row.throttled_percent, row.quota_percent];
         cells.extend(percents.map(|value| optional(value, figure)));
-        cells.extend([or_dash(row.memory_bytes, bytes), or_dash(row.memory_limit_bytes, bytes)]);
+        cells.extend(
+            [row.memory_bytes, row.memory_limit_bytes]
+                .map(|size| or_dash(size, |size| form.size(size >> 10))),
+        );
         cells.push(row.processes.to_string());
         cells.extend([0, 1, 2].map(|at| optional(row.pressure_percent.map(|all| all[at]), figure)));
         cells
@@ -235,6 +265,15 @@ fn latency(row: &LatencyRow) -> Table {
         cells("displaced to running again", row.displaced, &row.displaced_us),
     ];
     table
+}
+
+fn findings(all: &[Finding]) -> Table {
+    let mut table = Table::numeric("Findings", ("finding", Align::Left), &["seconds"]);
+    table.head.push(("fix".to_owned(), Align::Left));
+    let row = |one: &Finding| {
+        vec![one.text.clone(), figure(one.seconds), one.fix.clone().unwrap_or_else(|| "-".to_owned())]
+    };
+    table.with_rows(all.iter().map(row).collect())
 }
 
 fn finding(finding: &Finding) -> Item {

@@ -191,9 +191,9 @@ fn prometheus_gets_all_series_and_every_panel_has_data() {
     // CPU n is busy for 37 n mod 101 percent of the time, 80 % of that in user mode.
     let expected: f64 = (0..64).map(|cpu| f64::from(cpu * 37 % 101) * 0.8 / 100.0).sum();
     let rate = number(prometheus, &format!("rate({user}[8s])")).unwrap();
-    assert!((rate / expected - 1.0).abs() < 0.05, "{rate} instead of {expected}");
+    assert!((rate / expected - 1.0).abs() < 0.15, "{rate} instead of {expected}");
     let quota = number(prometheus, "rate(manycore_named_throttled_seconds_total[8s])").unwrap();
-    assert!((quota / 0.1 - 1.0).abs() < 0.05, "{quota}");
+    assert!((quota / 0.1 - 1.0).abs() < 0.15, "{quota}");
     let mut empty = Vec::new();
     for (panel, expression) in expressions(&address.to_string()) {
         match query(prometheus, &expression) {

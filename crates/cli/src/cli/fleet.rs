@@ -168,7 +168,7 @@ Examples:
   manycore fleet report runs/06 --history runs/*     since when, from at least six dated runs
   srun -x \"$(manycore fleet report f --format nodelist)\" ...   on the others
   manycore fleet report f --drain | sh               drain the slow nodes in Slurm
-  manycore fleet report f --format prometheus >/var/lib/node_exporter/fleet.prom
+  manycore fleet report f --format prometheus >f.new; mv f.new /var/lib/node_exporter/fleet.prom
 
 FOLDER is what 'fleet eval' wrote. Records of other origin are read from FOLDER/nodes/NAME/record.json.
 

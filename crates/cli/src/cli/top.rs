@@ -4,7 +4,7 @@ use super::{Format, value::interval};
 use clap::{ArgGroup, Args, ValueEnum};
 use manycore_linux::targets::Target;
 use manycore_top::snapshot::{Order, Part};
-use std::{path::PathBuf, time::Duration};
+use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
 /// Watch CPUs, caches and tasks
 ///
@@ -118,7 +118,8 @@ impl Top {
 
     /// Returns whether nothing is printed without a terminal: the pictures are for a file or for other programs.
     pub fn is_only_for_others(&self) -> bool {
-        !self.once && self.format.is_none() && (self.serve.serve.is_some() || self.record.is_some())
+        let is_served = self.serve.serve.is_some() && self.show.is_empty() && self.count.is_none();
+        !self.once && self.format.is_none() && (is_served || self.record.is_some())
     }
 }
 
@@ -129,10 +130,24 @@ impl TopWork {
         let named = |names: &[String], of: fn(String) -> Target| -> Vec<(String, Target)> {
             names.iter().map(|name| (name.clone(), of(name.clone()))).collect()
         };
-        pids.chain(named(&self.cgroup, Target::Cgroup))
-            .chain(named(&self.container, Target::Container))
-            .chain(named(&self.domain, Target::Domain))
-            .chain(named(&self.unit, Target::Unit))
+        let groups: [(&str, Vec<(String, Target)>); 4] = [
+            ("cgroup", named(&self.cgroup, Target::Cgroup)),
+            ("container", named(&self.container, Target::Container)),
+            ("domain", named(&self.domain, Target::Domain)),
+            ("unit", named(&self.unit, Target::Unit)),
+        ];
+        let all = groups.into_iter().flat_map(|(kind, all)| all.into_iter().map(move |one| (kind, one)));
+        let mut all: Vec<_> = pids.map(|one| ("pid", one)).chain(all).collect();
+        let mut seen = BTreeSet::new();
+        all.retain(|(kind, (name, _))| seen.insert((*kind, name.clone())));
+        // A unit and a domain may have the same name.
+        let is_one = |name: &str| seen.iter().filter(|(_, other)| other == name).count() == 1;
+        all.into_iter()
+            .map(
+                |(kind, (name, target))| {
+                    if is_one(&name) { (name, target) } else { (format!("{kind} {name}"), target) }
+                },
+            )
             .collect()
     }
 }

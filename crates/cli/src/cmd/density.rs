@@ -41,8 +41,8 @@ const MAX_XML: u64 = 1 << 20;
 pub fn run(args: &DensityArgs, terminal: Terminal) -> Outcome {
     let machine = source::live()?;
     let (options, notes) = options(args, &machine)?;
-    let longest = options.longest().as_secs_f64();
-    let mut run = Run::begin("density", &args.results, terminal, Some(longest))?;
+    let longest = options.longest().map(|longest| longest.as_secs_f64());
+    let mut run = Run::begin("density", &args.results, terminal, longest)?;
     for note in notes {
         output::note(&note);
     }

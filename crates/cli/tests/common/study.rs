@@ -12,7 +12,7 @@ use std::{
 use tempfile::TempDir;
 
 /// Maximum waiting time.
-const MAX_WAIT: Duration = Duration::from_secs(30);
+const MAX_WAIT: Duration = Duration::from_mins(3);
 
 /// A working directory; results go to `out` in it.
 pub struct WorkFolder(pub TempDir);
@@ -42,6 +42,11 @@ impl WorkFolder {
         self.command(arguments).output().unwrap()
     }
 
+    /// [`WorkFolder::run`] with a default of the budget, which gives way on a machine where runs take longer than planned.
+    pub fn run_within(&self, budget: &str, arguments: &[&str]) -> Output {
+        self.command(arguments).env("MANYCORE_BUDGET", budget).output().unwrap()
+    }
+
     /// [`WorkFolder::run`] that must end with `code`; returns its standard error.
     pub fn refused(&self, code: i32, arguments: &[&str]) -> String {
         let run = self.run(arguments);
@@ -53,10 +58,12 @@ impl WorkFolder {
 
     /// [`WorkFolder::run`] that must succeed; returns its result.
     pub fn evaluated(&self, arguments: &[&str]) -> Value {
-        let arguments = [&arguments[..1], &["--format", "json"], &arguments[1..]].concat();
-        let run = self.run(&arguments);
-        assert_eq!(run.status.code(), Some(0), "{}", words(&run));
-        super::schema::parse("evaluation", &run.stdout)
+        evaluation(&self.run(&in_json(arguments)))
+    }
+
+    /// [`WorkFolder::run_within`] that must succeed; returns its result.
+    pub fn evaluated_within(&self, budget: &str, arguments: &[&str]) -> Value {
+        evaluation(&self.run_within(budget, &in_json(arguments)))
     }
 
     /// Starts a run.
@@ -76,6 +83,15 @@ impl WorkFolder {
         assert!(fs::read_to_string(self.path("tables/samples.csv")).unwrap().lines().count() > 1);
         String::from_utf8(run.stdout).unwrap()
     }
+}
+
+fn in_json<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
+    [&arguments[..1], &["--format", "json"], &arguments[1..]].concat()
+}
+
+fn evaluation(run: &Output) -> Value {
+    assert_eq!(run.status.code(), Some(0), "{}", words(run));
+    super::schema::parse("evaluation", &run.stdout)
 }
 
 pub fn words(output: &Output) -> String {

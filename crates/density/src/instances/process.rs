@@ -6,8 +6,8 @@ use manycore_control::{cleanup::kill_marked, measured_group::MeasuredGroup, tool
 use manycore_linux::child::{self, StartPlacement};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::{
-    io::{self, BufRead, BufReader},
-    process::{Child, ChildStderr, Command, ExitStatus, Stdio},
+    io::{self, BufRead, BufReader, PipeReader},
+    process::{Child, Command, ExitStatus, Stdio},
     sync::{Arc, Mutex, PoisonError, mpsc},
     thread,
     time::{Duration, Instant},
@@ -24,9 +24,9 @@ pub(super) struct ProcessInstance {
     group: Option<MeasuredGroup>,
     /// What is in the environment of its processes if it has no control group.
     mark: Option<String>,
-    /// The last line of its standard error.
+    /// The last line of what it printed.
     said: Arc<Mutex<String>>,
-    /// Disconnected when its standard error has ended.
+    /// Disconnected when its output has ended.
     reading: mpsc::Receiver<()>,
 }
 
@@ -43,7 +43,9 @@ impl ProcessInstance {
             Some(Err(_)) | None => None,
         };
         let mut program = Command::new(&words[0]);
-        program.args(&words[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let pipe = io::pipe().and_then(|(output, input)| Ok((output, input.try_clone()?, input)));
+        let (output, stdout, stderr) = pipe.map_err(failed)?;
+        program.args(&words[1..]).stdin(Stdio::null()).stdout(stdout).stderr(stderr);
         let tuning = &start.spec.tuning;
         program.envs(tuning.env.iter().map(|(name, value)| (name, value)));
         let mut mark = None;
@@ -60,12 +62,14 @@ impl ProcessInstance {
         };
         let held = group.as_ref().map_or(Ok(()), |group| group.hold(&mut program));
         let started = held.and_then(|()| child::spawn_placed(&mut program, &placement));
-        let mut child = started.map_err(|error| {
+        let child = started.map_err(|error| {
             // What is left of it is undone with the journal.
             let _ = group.as_ref().map(MeasuredGroup::remove);
             failed(error)
         })?;
-        let (said, reading) = keep_reading(child.stderr.take());
+        // It ends with the last process that has it.
+        drop(program);
+        let (said, reading) = keep_reading(output);
         let instance = Self { index, child, group, mark, said, reading };
         if let Some(custody) = start.custody.filter(|_| instance.group.is_none()) {
             custody.add_process_group(instance.child.id())?;
@@ -155,16 +159,14 @@ impl Drop for ProcessInstance {
 }
 
 /// Reads an output in a thread that ends with it. Returns its last line so far, and what is disconnected at its end.
-fn keep_reading(output: Option<ChildStderr>) -> (Arc<Mutex<String>>, mpsc::Receiver<()>) {
+fn keep_reading(output: PipeReader) -> (Arc<Mutex<String>>, mpsc::Receiver<()>) {
     let said = Arc::new(Mutex::new(String::new()));
     let (is_reading, reading) = mpsc::channel();
-    if let Some(output) = output {
-        let said = Arc::clone(&said);
-        let _reader = thread::spawn(move || {
-            keep_last(BufReader::new(output), &said);
-            drop(is_reading);
-        });
-    }
+    let kept = Arc::clone(&said);
+    let _reader = thread::spawn(move || {
+        keep_last(BufReader::new(output), &kept);
+        drop(is_reading);
+    });
     (said, reading)
 }
 

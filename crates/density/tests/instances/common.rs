@@ -37,11 +37,9 @@ pub fn service(command: &[&str], count: u16, test: u16) -> ServiceSpec {
 }
 
 pub fn ports(count: u16, test: u16) -> u16 {
-    let is_free =
-        |port: &u16| !(*port..port + count).any(|port| port::is_used(([127, 0, 0, 1], port).into()));
     // Programs that start at the same time have other ports, before they bind them.
     let begin = 8_000 + test * 1000 + std::process::id() as u16 % 60 * 15;
-    (begin..begin + 90).step_by(3).find(is_free).unwrap()
+    port::first_unused((begin..begin + 90).step_by(3), count).unwrap()
 }
 
 /// Returns when no other test of this process has instances with a journal. Journals are named after the process, and control

@@ -135,7 +135,7 @@ fn readiness_by_a_command_is_waited_for_and_an_instance_is_prepared_once() {
 fn failures_of_readiness_and_preparation_are_named() {
     let never = ServiceSpec {
         ready: Readiness::Command(helper(&["sh", "-c", "echo not yet >&2; exit 1"])),
-        ready_limit: Duration::from_secs(1),
+        ready_limit: Duration::from_secs(5),
         ..service(&["sleep", "1000", "{port}"], 1, 6)
     };
     // `sleep` adds its arguments.

@@ -70,6 +70,25 @@ impl RequestTimes {
         reached.map_or(0.0, |point| point.0)
     }
 
+    /// As [`Self::quantile`], if the points show it: the one that reaches `q` has at most a quarter of the requests above `q` below
+    /// it, or is at most 10 % above the one before.
+    ///
+    /// # Errors
+    /// The shares of requests of the points around it.
+    pub fn known_quantile(&self, q: f64) -> Result<f64, Vec<f64>> {
+        let wanted = q.clamp(0.0, 1.0) * self.count as f64 - 0.5;
+        let at = self.points.iter().position(|point| point.1 as f64 >= wanted).unwrap_or(0);
+        let share = |at: usize| self.points[at].1 as f64 / self.count as f64;
+        let (latency, before) = (self.points[at].0, at.checked_sub(1));
+        // Of few requests, each is more than that.
+        let is_reached = share(at) - q <= (0.25 * (1.0 - q)).max(1.0 / self.count as f64);
+        let is_near = before.is_some_and(|before| latency - self.points[before].0 <= 0.1 * latency);
+        if is_reached || is_near {
+            return Ok(latency);
+        }
+        Err(before.into_iter().chain([at]).map(share).collect())
+    }
+
     /// Checks what a record that was read may not contain.
     pub(super) fn check(&self) -> Result<(), String> {
         let ascend = self.points.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 < pair[1].1);
@@ -121,6 +140,24 @@ mod tests {
             [0.0, 0.5, 0.51, 0.99, 0.999, 1.0].map(|q| times.quantile(q)),
             [1.0, 1.0, 2.0, 2.0, 9.0, 9.0]
         );
+    }
+
+    /// Regression: p95 of wrk, which prints p90 and p99, was its p99.
+    #[test]
+    fn a_quantile_that_is_not_among_the_points_is_unknown() {
+        let points = vec![(1.0, 500.0), (2.0, 900.0), (9.0, 990.0), (9.5, 1000.0)];
+        let times = RequestTimes::new("", "ms", 1000.0, points).unwrap();
+        let known = |q| times.known_quantile(q);
+        assert_eq!([0.5, 0.9, 0.99, 1.0].map(known), [1.0, 2.0, 9.0, 9.5].map(Ok));
+        assert_eq!(known(0.95), Err(vec![0.9, 0.99]));
+        assert_eq!(known(0.4), Ok(1.0));
+        assert_eq!(known(0.1), Err(vec![0.5]));
+        // 9.5 ms is near 9 ms.
+        assert_eq!(known(0.995), Ok(9.5));
+        let redis = RequestTimes::new("", "ms", 1e5, vec![(1.0, 98_438.0), (2.0, 99_219.0), (3.0, 1e5)]);
+        assert_eq!(redis.unwrap().known_quantile(0.99), Ok(2.0));
+        let few = RequestTimes::new("", "ms", 10.0, vec![(1.0, 5.0), (8.0, 10.0)]).unwrap();
+        assert_eq!(few.known_quantile(0.99), Ok(8.0));
     }
 
     #[test]

@@ -27,13 +27,13 @@ fn a_program_that_does_not_exit_is_stopped_and_reported() {
     );
     let path = programs.program("endless", &source, &[]);
     let mut asked = request(&[path.to_str().unwrap()]);
-    asked.timeout = Some(Duration::from_secs(5));
+    asked.timeout = Some(Duration::from_secs(15));
     let observation = observe(&asked, &|| false).unwrap();
     assert_eq!(observation.end, CommandEnd::Timeout);
     assert_eq!(false_transfers(process(&observation, "endless")).len(), 1);
     asked.timeout = None;
     let start = std::time::Instant::now();
-    let observation = observe(&asked, &|| start.elapsed() > Duration::from_secs(5)).unwrap();
+    let observation = observe(&asked, &|| start.elapsed() > Duration::from_secs(15)).unwrap();
     assert_eq!(observation.end, CommandEnd::Interrupted);
     assert_eq!(false_transfers(process(&observation, "endless")).len(), 1);
 }

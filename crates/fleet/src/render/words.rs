@@ -70,7 +70,7 @@ fn slow(view: &View) -> String {
     format!("{} {of} {verb} slow: {}{more}.", figure::grouped(view.slow.len() as f64), named.join(", "))
 }
 
-/// Says from which deficit on nodes would have been found, where none was found.
+/// Says from which measured deficit on nodes are called slow, where none was.
 fn excluded(view: &View) -> Option<String> {
     let kinds = view.evaluation.kinds.iter().filter(|kind| kind.not_judged.is_none());
     let all: Vec<Option<f64>> =
@@ -85,8 +85,10 @@ fn excluded(view: &View) -> Option<String> {
     } else {
         format!("{} to {}", percent_number(low), percent(high))
     };
-    let except = if all.iter().any(Option::is_none) { " In some figures, none would be." } else { "" };
-    Some(format!("Deficits from {least} on would have been found, depending on the figure.{except}"))
+    let except = if all.iter().any(Option::is_none) { " In some figures, none is." } else { "" };
+    Some(format!(
+        "A node is called slow from a measured deficit of {least} on, depending on the figure.{except}"
+    ))
 }
 
 /// Says why a node is slow: `n17 (stream 9.8 % slower; stress-ng used 1.9 CPUs)`.

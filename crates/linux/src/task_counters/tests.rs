@@ -11,6 +11,7 @@ use std::{
     process::{Command, Stdio, id},
     sync::mpsc::channel,
     thread::spawn,
+    time::Instant,
 };
 
 const CLOCKS: [CountedEvent; 2] = [CountedEvent::TaskClock, CountedEvent::PageFaults];
@@ -82,15 +83,14 @@ fn errors_are_told_apart_by_their_number() {
 fn the_task_clock_is_the_cpu_time_of_the_thread() {
     let Some(counters) = counters([CountedEvent::TaskClock]) else { return };
     let tid = own_tid();
-    let (out, outer) = (clock::cpu_ns(tid).unwrap(), counters.count(tid).unwrap());
+    let (began, outer) = (Instant::now(), counters.count(tid).unwrap());
     let (first, inner) = (outer.read().unwrap(), clock::cpu_ns(tid).unwrap());
     run(20_000_000);
     let (inner, last) = (clock::cpu_ns(tid).unwrap() - inner, outer.read().unwrap());
-    let out = clock::cpu_ns(tid).unwrap() - out;
+    let elapsed = began.elapsed().as_nanos() as f64;
     let [counted] = last.since(&first, 1.0).unwrap();
-    // The task clock of the kernel includes time of the hypervisor and interrupts: it is a little above the other one.
-    let most = out as f64 * 1.05 + 2e6;
-    assert!(counted >= inner as f64 * 0.99 && counted <= most, "{inner} <= {counted} <= {out}");
+    // The task clock of the kernel includes interrupts and the time of the hypervisor, which can be much.
+    assert!(counted >= inner as f64 * 0.99 && counted <= elapsed, "{inner} <= {counted} <= {elapsed}");
     assert!(last.running_ns <= last.enabled_ns);
 }
 

@@ -8,17 +8,20 @@ impl Document {
     /// Writes the tables, and the lists and fields as tables. A single table is written as it is. Several are
     /// separated by an empty line and begin with their title after `# `. Empty if there is nothing of that kind.
     pub fn csv(&self) -> String {
-        let tables = self.csv_tables();
-        match tables.as_slice() {
+        match self.csv_tables().as_slice() {
             [(_, rows)] => lines(rows),
-            several => {
-                let blocks = several.iter().map(|(title, rows)| match title.as_str() {
-                    "" => lines(rows),
-                    title => format!("# {}\n{}", printable(title), lines(rows)),
-                });
-                blocks.collect::<Vec<_>>().join("\n")
-            }
+            _ => self.csv_with_titles(),
         }
+    }
+
+    /// As [`Self::csv`], but a single table has its title, too.
+    pub fn csv_with_titles(&self) -> String {
+        let tables = self.csv_tables();
+        let blocks = tables.iter().map(|(title, rows)| match title.as_str() {
+            "" => lines(rows),
+            title => format!("# {}\n{}", printable(title), lines(rows)),
+        });
+        blocks.collect::<Vec<_>>().join("\n")
     }
 
     /// Returns title and rows of each table; neighbouring entries and fields make one table.

@@ -170,8 +170,7 @@ fn throttled(group: &GroupUse) -> Option<Seen> {
         kind: FindingKind::Throttled,
         subject: path.to_string(),
         text: format!(
-            "the control group {path} is throttled for {} of the time by its quota of {} CPUs",
-            percent(share),
+            "the quota of {} CPUs of the control group {path} stops it for {share:.2} s in each second, summed over CPUs",
             quota as f64 / 1000.0,
         ),
         fix: Some(command),

@@ -122,7 +122,7 @@ fn a_throttled_unit_gets_twice_its_quota_and_a_hostile_name_no_command_of_its_ow
         |path: &str, throttled| Picture { groups: vec![group(path, throttled)], ..picture(Vec::new()) };
     let (kind, text, command) = only(&with("/system.slice/web.service", 0.4));
     assert_eq!(kind, FindingKind::Throttled);
-    assert!(text.ends_with("is throttled for 40 % of the time by its quota of 1.5 CPUs"), "{text}");
+    assert!(text.ends_with("stops it for 0.40 s in each second, summed over CPUs"), "{text}");
     assert_eq!(command.as_deref(), Some("systemctl set-property --runtime web.service CPUQuota=300%"));
     let mut least = with("/system.slice/web.service", 0.4);
     least.groups[0].now.quota_milli = Some(1);

@@ -1,13 +1,17 @@
 //! Rates of interrupts, nodes, control groups and bandwidth between two samples.
 
-use super::rate;
+use super::{Picture, rate};
 use crate::{
     details::Pressure,
     resources::{GroupSample, InterruptSample, LATENCY_CLASSES, LatencyHistogram, LatencySample, NodeSample},
     sample::Sample,
 };
+use manycore_linux::resctrl::watch::parent_group;
 use manycore_topology::CpuId;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// How often an interrupt was handled.
 #[derive(Clone, Debug, PartialEq)]
@@ -131,6 +135,18 @@ pub(super) fn groups(before: &Sample, now: &Sample, seconds: f64) -> Vec<GroupUs
 }
 
 /// Returns the groups of resctrl, ascending by group and domain.
+impl Picture {
+    /// Returns the bandwidths whose sum is that of the machine: without monitoring groups whose group is there as well, since it
+    /// counts their tasks, too.
+    pub(crate) fn bandwidth_of_all(&self) -> impl Iterator<Item = &BandwidthUse> {
+        let groups: BTreeSet<&str> = self.bandwidth.iter().map(|one| &*one.group).collect();
+        self.bandwidth.iter().filter(move |one| {
+            let parent = parent_group(&one.group);
+            parent == &*one.group || !groups.contains(parent)
+        })
+    }
+}
+
 pub(super) fn bandwidth(before: &Sample, now: &Sample, seconds: f64) -> Vec<BandwidthUse> {
     let key = |group: &Arc<str>, domain| (Arc::clone(group), domain);
     let old: BTreeMap<_, _> = before.bandwidth.iter().map(|one| (key(&one.group, one.domain), one)).collect();

@@ -85,8 +85,8 @@ fn index(migration: Migration) -> usize {
 pub(super) struct CpuTotals {
     /// Ticks by mode, in the order of [`MODES`].
     pub ticks: [u64; 8],
-    /// The largest values that were read since the counters began.
-    last: [u64; 8],
+    /// The largest values that were read since the counters began; `None` before the first ones.
+    last: Option<[u64; 8]>,
     /// Tasks whose last CPU it was.
     pub tasks: TaskTotals,
     pub interrupts: Option<f64>,
@@ -96,9 +96,11 @@ pub(super) struct CpuTotals {
 impl CpuTotals {
     /// Adds the ticks since the last sample. The kernel lets some counters decrease (`iowait`); such a step counts as 0,
     /// and so do ticks up to the value that there was before. Old kernels let idle time begin again when a CPU comes back.
-    fn add_times(&mut self, times: &CpuTimes) {
+    /// The first ticks count from the start of the machine if `is_first`, and otherwise not at all: the CPU was offline.
+    fn add_times(&mut self, times: &CpuTimes, is_first: bool) {
         let now = modes(times);
-        for (sum, (now, last)) in self.ticks.iter_mut().zip(now.into_iter().zip(&mut self.last)) {
+        let last = self.last.get_or_insert(if is_first { [0; 8] } else { now });
+        for (sum, (now, last)) in self.ticks.iter_mut().zip(now.into_iter().zip(last)) {
             *sum += now.saturating_sub(*last);
             let has_begun_again = now < *last / 2 && *last - now > MOST_BACK;
             *last = if has_begun_again { now } else { now.max(*last) };
@@ -134,9 +136,10 @@ pub(super) struct Totals {
 impl Totals {
     /// Adds what happened up to `sample`.
     pub(super) fn add(&mut self, picture: &Picture, sample: &Sample, named: &[NamedUnit]) {
+        let is_first = self.cpus.is_empty();
         for times in &sample.cpus {
             if let Some(cpu) = self.cpu_mut(times.cpu) {
-                cpu.add_times(times);
+                cpu.add_times(times, is_first);
             }
         }
         for task in &picture.tasks {
@@ -206,7 +209,7 @@ impl Totals {
                 add_pressure(&mut self.pressure, group.pressure, picture.seconds);
             }
         }
-        for one in &picture.bandwidth {
+        for one in picture.bandwidth_of_all() {
             let [total, local] = self.bandwidth.entry(one.domain).or_default();
             add(total, one.total.map(|rate| rate * picture.seconds));
             add(local, one.local.map(|rate| rate * picture.seconds));

@@ -54,9 +54,11 @@ impl Recorder {
         let loaded = object.load()?;
         let ring = loaded.map("events")?.ring()?;
         let losses = loaded.map("losses")?.mapped()?;
+        // Before the first event.
+        let begin_ns = now_ns();
         let links =
             PROGRAMS.into_iter().map(|name| loaded.attach(name)).collect::<std::result::Result<_, _>>()?;
-        let recording = Recording { span: (now_ns(), 0), ..Recording::default() };
+        let recording = Recording { span: (begin_ns, 0), ..Recording::default() };
         Ok(Self { ring, losses, recording, options, _links: links, loaded })
     }
 

@@ -98,7 +98,7 @@ fn used_units(timeline: &Timeline, units: &TraceUnits) -> Vec<UnitSummary> {
     let mut sums: Vec<UnitSummary> = units.names().iter().map(empty).collect();
     for slice in &timeline.cpus {
         let Some(sum) = units.of(slice.cpu).and_then(|unit| sums.get_mut(unit)) else { continue };
-        let ns = slice.span.1 - slice.span.0;
+        let ns = slice.span.1.saturating_sub(slice.span.0);
         *(if slice.is_watched { &mut sum.watched_ns } else { &mut sum.other_ns }) += ns;
     }
     sums.retain(|sum| sum.watched_ns > 0);

@@ -138,7 +138,9 @@ const fn empty_text(screen: ViewScreen, is_reading: bool, is_replay: bool) -> &'
             "The recording has no control groups here: they are recorded with --show groups."
         }
         ViewScreen::Nodes if is_replay => "The recording has no nodes.",
-        ViewScreen::Guests if is_replay => "The recording has no virtual machines.",
+        ViewScreen::Guests if is_replay => {
+            "The recording has no virtual machines here: they are recorded while this view is open."
+        }
         _ if is_reading => "Being read: rates need two samples.",
         ViewScreen::Nodes => "This kernel reports no nodes.",
         ViewScreen::Interrupts => "No interrupts were counted.",

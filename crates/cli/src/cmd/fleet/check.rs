@@ -53,7 +53,10 @@ pub fn run(args: &FleetCheck) -> Outcome {
     let line = match verdict {
         Verdict::Slow => render::answer(&evaluation).join(" "),
         Verdict::Inconclusive => format!("{host}: inconclusive: its figures scatter too much"),
-        Verdict::Typical | Verdict::Fast => format!("{host}: not slow"),
+        Verdict::Typical | Verdict::Fast => {
+            let from = render::answer(&evaluation).into_iter().nth(1).unwrap_or_default();
+            format!("{host}: not found to be slow. {from}").trim_end().to_owned()
+        }
         Verdict::NotJudged => {
             format!(
                 "{host}: not judged: {} has no nodes of its kind with these figures",

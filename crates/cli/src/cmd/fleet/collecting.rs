@@ -1,6 +1,6 @@
 //! Collects from hosts, with progress, into a folder.
 
-use super::hosts;
+use super::hosts::Targets;
 use crate::{
     cli::FleetHosts,
     failure::{Failure, Outcome},
@@ -36,20 +36,20 @@ pub enum Sends {
     Output,
 }
 
-/// Runs manycore with these arguments on all hosts that have no result in the folder yet, and on those of `again`, whose earlier
-/// result is replaced.
+/// Runs manycore with these arguments on all hosts that have no result in the folder yet. Those of `again` are measured a second
+/// time: their result is replaced by another one.
 ///
 /// # Errors
 /// Those of the folder and of reaching hosts at all; [`Failure::Interrupted`]. What fails on a host is in the folder.
 pub fn collect(
     args: &FleetHosts,
+    targets: &Targets,
     arguments: Vec<String>,
     sends: Sends,
     path: &Path,
     again: &[String],
 ) -> Outcome<FleetFolder> {
-    let (named, way) = hosts::named(args)?;
-    let program = hosts::program(args)?;
+    let Targets { hosts: named, way, program } = targets;
     let run = FleetRun {
         schema: RUN_SCHEMA.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -57,8 +57,9 @@ pub fn collect(
         command: arguments.clone(),
         hosts: named.iter().map(|host| (host.clone(), HostStatus::default())).collect(),
     };
-    let folder = FleetFolder::begin(path, run)?;
-    let mut left = folder.without_result(&named);
+    let mut folder = FleetFolder::begin(path, run)?;
+    let again: Vec<String> = named.iter().filter(|host| again.contains(&printable(host))).cloned().collect();
+    let mut left = folder.without_result(named);
     if left.len() < named.len() && again.is_empty() && !args.quiet {
         output::note(&format!(
             "{} of {} have their result already.",
@@ -66,11 +67,13 @@ pub fn collect(
             counted(named.len(), "host")
         ));
     }
-    left.extend(named.iter().filter(|host| again.contains(&printable(host))).cloned());
+    folder.measure_again(&again);
+    left.extend(again);
     signals::catch_interrupts()?;
-    let work = Work { program, arguments, sends_record: sends == Sends::Record, limit: args.time };
-    let mut collecting = Collecting::new(folder, sends, &named, args.quiet);
-    let ended = collect::collect(&left, &way, &work, args.parallel.into(), &mut collecting);
+    let work =
+        Work { program: program.clone(), arguments, sends_record: sends == Sends::Record, limit: args.time };
+    let mut collecting = Collecting::new(folder, sends, named, args.quiet);
+    let ended = collect::collect(&left, way, &work, args.parallel.into(), &mut collecting);
     let folder = collecting.end()?;
     ended.map_err(Error::from)?;
     if interrupt::requested() {
@@ -144,6 +147,7 @@ impl Collecting {
         if let Some(error) = self.failed {
             return Err(error.into());
         }
+        self.folder.keep_first_results();
         self.folder.write()?;
         Ok(self.folder)
     }

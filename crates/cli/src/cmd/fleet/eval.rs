@@ -2,6 +2,7 @@
 
 use super::{
     collecting::{Sends, collect, count},
+    hosts::Targets,
     report,
 };
 use crate::{
@@ -21,12 +22,16 @@ use manycore_text::units::counted;
 /// # Errors
 /// Those of [`collect`]; [`Failure::Check`] where a node is slow or sent no record.
 pub fn run(args: &FleetEval, terminal: Terminal) -> Outcome {
+    check_time(args)?;
     let path = match &args.out {
         Some(path) => path.clone(),
         None => folder::new_in(&args.base.results, "fleet")?,
     };
     let quiet = args.hosts.quiet;
-    let mut collected = collect(&args.hosts, arguments(args), Sends::Record, &path, &[])?;
+    let targets = &Targets::of(&args.hosts)?;
+    let measure =
+        |again: &[String]| collect(&args.hosts, targets, arguments(args), Sends::Record, &path, again);
+    let mut collected = Ok(measure(&[])?);
     let mut evaluation = report::of_run(&path, &args.judging, quiet)?;
     let doubtful = doubtful(&evaluation);
     if args.confirm && !doubtful.is_empty() {
@@ -35,17 +40,31 @@ pub fn run(args: &FleetEval, terminal: Terminal) -> Outcome {
         }
         // The folder has one writer.
         drop(collected);
-        collected = collect(&args.hosts, arguments(args), Sends::Record, &path, &doubtful)?;
+        // If it is interrupted, the first measurement is reported.
+        collected = measure(&doubtful);
         evaluation = report::of_run(&path, &args.judging, quiet)?;
     }
     report::write_page(&evaluation, &path, &report::page_of(&path), quiet)?;
     report::print_text(&evaluation, args.extent, terminal)?;
+    let collected = collected?;
     report::end(&evaluation)?;
     let missing = collected.run().hosts.len() - count(&collected, HostState::Done);
     if missing == 0 {
         return Ok(());
     }
     Err(Failure::Check(format!("{} sent no record", counted(missing, "host"))))
+}
+
+/// Refuses a budget for which hosts get no time: their records would be lost.
+fn check_time(args: &FleetEval) -> Outcome {
+    match args.budget.duration() {
+        Some(budget) if budget >= args.hosts.time => Err(Failure::input(format!(
+            "--budget {} s is not within the {} s that a host may work: give a longer --time",
+            budget.as_secs(),
+            args.hosts.time.as_secs()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Returns the nodes that a second measurement may decide.

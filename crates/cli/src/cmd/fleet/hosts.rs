@@ -16,11 +16,29 @@ use std::{
 /// Largest list of hosts that is read, in bytes.
 const MOST: u64 = 16 << 20;
 
-/// Returns the hosts, each once, and how they are reached.
-///
-/// # Errors
-/// [`Failure::Input`]: a line names no host, or there is none; [`Failure::Missing`]: Slurm does not answer.
-pub fn named(args: &FleetHosts) -> Outcome<(Vec<String>, Way)> {
+/// Which hosts are asked, and how.
+pub struct Targets {
+    /// The hosts, each once.
+    pub hosts: Vec<String>,
+    /// How they are reached.
+    pub way: Way,
+    /// The program that is copied to them.
+    pub program: PathBuf,
+}
+
+impl Targets {
+    /// Reads the list of hosts, which may be standard input, or asks Slurm for it.
+    ///
+    /// # Errors
+    /// [`Failure::Input`]: a line names no host, there is none, or the program is no file; [`Failure::Missing`]: Slurm does not
+    /// answer.
+    pub fn of(args: &FleetHosts) -> Outcome<Self> {
+        let (hosts, way) = named(args)?;
+        Ok(Self { hosts, way, program: program(args)? })
+    }
+}
+
+fn named(args: &FleetHosts) -> Outcome<(Vec<String>, Way)> {
     let (hosts, way) = match &args.hosts {
         Some(path) => {
             let text = String::from_utf8_lossy(&input_file::read(path, MOST)?).into_owned();
@@ -69,11 +87,7 @@ fn listed(text: &str, path: &Path) -> Outcome<Vec<String>> {
     Ok(hosts)
 }
 
-/// Returns the program that is copied to the hosts.
-///
-/// # Errors
-/// [`Failure::Input`]: it is no file.
-pub fn program(args: &FleetHosts) -> Outcome<PathBuf> {
+fn program(args: &FleetHosts) -> Outcome<PathBuf> {
     let path = match &args.program {
         Some(path) => path.clone(),
         None => std::env::current_exe().map_err(Failure::missing)?,

@@ -1,13 +1,16 @@
 //! `manycore fleet run`: any subcommand on many hosts, and what they printed.
 
-use super::collecting::{Sends, collect};
+use super::{
+    collecting::{Sends, collect},
+    hosts::Targets,
+};
 use crate::{
     cli::{FleetHosts, FleetRunArgs},
     failure::{Failure, Outcome},
     output,
 };
 use manycore_fleet::{
-    folder::HostOutput,
+    folder::{HostOutput, HostState},
     hostlist::{compress, is_name},
     merge::same_outputs,
 };
@@ -48,8 +51,11 @@ pub struct Collected {
 impl Collected {
     /// The outputs of hosts on which manycore did not fail.
     pub fn good(&self) -> impl Iterator<Item = &HostOutput> {
-        let most = i32::from(self.is_check);
-        self.outputs.iter().filter(move |(_, _, code)| (0..=most).contains(code))
+        self.outputs.iter().filter(|(_, _, code)| self.is_good(*code))
+    }
+
+    fn is_good(&self, code: i32) -> bool {
+        (0..=i32::from(self.is_check)).contains(&code)
     }
 
     /// Returns the JSON that hosts printed. A host whose output is no JSON, or is not valid, has no result: a note names it, unless
@@ -101,9 +107,25 @@ pub fn collected(
         None => Some(tempfile::tempdir().map_err(Failure::missing)?),
     };
     let path = out.unwrap_or_else(|| temporary.as_ref().map_or(Path::new("."), |folder| folder.path()));
-    let folder = collect(args, arguments, Sends::Output, path, &[])?;
+    let collected = collect(args, &Targets::of(args)?, arguments, Sends::Output, path, &[]);
+    let folder = collected.map_err(|failure| match (failure, out) {
+        // What was sent is gone with the directory.
+        (Failure::Interrupted(_), None) => Failure::Interrupted("interrupted".to_owned()),
+        (failure, _) => failure,
+    })?;
     let outputs = folder.outputs().map_err(Failure::missing)?;
-    Ok(Collected { outputs, hosts: folder.run().hosts.len(), is_check, quiet: args.quiet })
+    let collected = Collected { outputs, hosts: folder.run().hosts.len(), is_check, quiet: args.quiet };
+    for (host, status) in folder.run().hosts.iter().filter(|_| !args.quiet) {
+        // Those without an output were told when that was known.
+        if let Some(code) =
+            status.code.filter(|code| status.state == HostState::Done && !collected.is_good(*code))
+        {
+            let why =
+                if status.why.is_empty() { String::new() } else { format!(": {}", printable(&status.why)) };
+            output::note(&format!("{}: exit code {code}{why}", printable(host)));
+        }
+    }
+    Ok(collected)
 }
 
 /// Returns the names of hosts, in the notation of Slurm where they can be names of nodes.

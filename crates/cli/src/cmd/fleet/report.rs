@@ -9,6 +9,7 @@ use crate::{
 use manycore_fleet::{
     DatedRun, LEAST_RUNS, Options, changes, check_keys, evaluate,
     evaluation::{FLEET_SCHEMA, FleetEvaluation, Verdict},
+    lasting_keys,
     reading::{FleetRecords, records},
     render,
 };
@@ -57,19 +58,20 @@ fn evaluated(args: &FleetReport, folder: &Path, earlier: &[PathBuf]) -> Outcome<
     let baseline = args.judging.baseline.as_deref().map(baseline).transpose()?;
     let options = options(&args.judging, baseline.as_ref());
     check_keys(&found.nodes, &options.keys)?;
-    let started = found.started.clone();
-    let mut evaluation = evaluate(found.nodes, found.missing, &options);
     if earlier.is_empty() {
-        return Ok(evaluation);
+        return Ok(evaluate(found.nodes, found.missing, &options));
     }
-    let mut runs = vec![(started.clone(), DatedRun::of(&started, &evaluation))];
+    let lasting = Options { keys: lasting_keys(&options.keys), ..options.clone() };
+    let dated = |found: FleetRecords| {
+        let evaluation = evaluate(found.nodes, found.missing, &lasting);
+        (found.started.clone(), DatedRun::of(&found.started, &evaluation))
+    };
+    let mut runs = vec![dated(found.clone())];
+    let mut evaluation = evaluate(found.nodes, found.missing, &options);
     // It may be among them, where they are named by a pattern.
     let is_other = |path: &&PathBuf| path.canonicalize().ok() != folder.canonicalize().ok();
     for path in earlier.iter().filter(is_other) {
-        let earlier = read(path, args.quiet)?;
-        let started = earlier.started.clone();
-        let evaluation = evaluate(earlier.nodes, earlier.missing, &options);
-        runs.push((started.clone(), DatedRun::of(&started, &evaluation)));
+        runs.push(dated(read(path, args.quiet)?));
     }
     runs.sort_by(|a, b| a.0.cmp(&b.0));
     if runs.len() < LEAST_RUNS && !args.quiet {
@@ -145,7 +147,16 @@ fn read(path: &Path, quiet: bool) -> Outcome<FleetRecords> {
 pub fn write_page(evaluation: &FleetEvaluation, folder: &Path, path: &Path, quiet: bool) -> Outcome {
     let title = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     let title = printable(&title.file_name().unwrap_or_default().to_string_lossy());
-    output::write_file(path, render::page(evaluation, &title).as_bytes())?;
+    let beside = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+    let page = if beside.canonicalize().ok() == folder.canonicalize().ok() {
+        render::page(evaluation, &title)
+    } else {
+        // The pages of nodes are not beside it.
+        let mut evaluation = evaluation.clone();
+        evaluation.nodes.iter_mut().for_each(|node| node.page = None);
+        render::page(&evaluation, &title)
+    };
+    output::write_file(path, page.as_bytes())?;
     if !quiet {
         output::note(&format!("The page is {}.", path.display()));
     }
@@ -168,7 +179,7 @@ pub fn print_text(evaluation: &FleetEvaluation, extent: ExtentArgs, terminal: Te
 fn print(evaluation: &FleetEvaluation, args: &FleetReport, terminal: Terminal) -> Outcome {
     if args.drain {
         let drain = render::drain(evaluation);
-        note_left_out(&drain.left_out);
+        note_left_out(&drain.left_out, args.quiet);
         return output::print(
             &drain.lines.into_iter().flat_map(|line| [line, "\n".to_owned()]).collect::<String>(),
         );
@@ -183,14 +194,14 @@ fn print(evaluation: &FleetEvaluation, args: &FleetReport, terminal: Terminal) -
         FleetFormat::Prometheus => output::print_raw(&render::prometheus(evaluation)),
         FleetFormat::Nodelist => {
             let list = render::node_list(evaluation);
-            note_left_out(&list.left_out);
+            note_left_out(&list.left_out, args.quiet);
             output::print(&format!("{}\n", list.text))
         }
     }
 }
 
-fn note_left_out(names: &[String]) {
-    if !names.is_empty() {
+fn note_left_out(names: &[String], quiet: bool) {
+    if !names.is_empty() && !quiet {
         let names: Vec<String> = names.iter().map(|name| printable(name)).collect();
         output::note(&format!("left out, as these names are not safe in a command: {}", names.join(", ")));
     }

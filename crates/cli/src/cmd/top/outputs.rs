@@ -63,6 +63,8 @@ impl Outputs {
             } else {
                 GroupParts::None
             },
+            bandwidth: is_served,
+            frequency: is_served,
             ..Wanted::default()
         }
     }

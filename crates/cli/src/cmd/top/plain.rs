@@ -17,6 +17,7 @@ use crate::{
 use manycore_render::terminal::Terminal;
 use manycore_text::names::printable_json;
 use manycore_top::{
+    Wanted,
     snapshot::{Part, SnapshotOptions, TopSnapshot},
     text::{self, Times},
 };
@@ -35,13 +36,20 @@ pub(super) fn run(args: &Top, terminal: Terminal) -> Outcome {
         format: args.format.unwrap_or(Format::Text),
         terminal,
         is_first: true,
+        has_head: false,
         is_only: count == Some(1),
     };
     if let Some(path) = &args.replay {
         return print_recording(Replayed::open(path)?, args.interval, count, &options, &mut printer);
     }
-    let wanted = wanted(&parts);
-    let has_findings = parts.contains(&TopPart::Findings);
+    let is_printed = !args.is_only_for_others();
+    let wanted = match wanted(&parts) {
+        wanted if is_printed => wanted,
+        // Counters of threads are neither recorded nor served.
+        wanted if !args.show.is_empty() => Wanted { counters: false, ..wanted },
+        _ => Wanted::default(),
+    };
+    let has_findings = is_printed && parts.contains(&TopPart::Findings);
     let mut live = Live::begin(args, wanted.clone(), has_findings, Work::find(&args.work)?)?;
     let mut timer = IntervalTimer::with_command(args.interval, count)?;
     live.work().start(&CommandOutput::Stderr)?;
@@ -95,6 +103,8 @@ struct Printer {
     format: Format,
     terminal: Terminal,
     is_first: bool,
+    /// Whether the head of the only table has been printed.
+    has_head: bool,
     /// Whether it is the only snapshot.
     is_only: bool,
 }
@@ -120,12 +130,14 @@ impl Printer {
             }
             Format::Markdown => output::print_raw(&document().markdown()),
             Format::Csv => {
+                if options.parts.len() > 1 {
+                    return output::print_raw(&document().csv_with_titles());
+                }
                 let csv = document().csv();
-                let is_one = !csv.starts_with("# ");
                 // The head of a single table is that of all its rows.
-                let rows =
-                    if is_first || !is_one { &csv } else { csv.split_once('\n').map_or("", |all| all.1) };
-                output::print_raw(rows)
+                let has_head = self.has_head;
+                self.has_head |= !csv.is_empty();
+                output::print_raw(if has_head { csv.split_once('\n').map_or("", |all| all.1) } else { &csv })
             }
         }
     }

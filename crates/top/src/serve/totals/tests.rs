@@ -1,5 +1,8 @@
 use super::*;
-use crate::sample::{ProcessSample, TaskId, TaskSample};
+use crate::{
+    resources::BandwidthSample,
+    sample::{ProcessSample, TaskId, TaskSample},
+};
 use manycore_topology::{Machine, SysTree, read, synthetic::MachineSpec};
 use proptest::prelude::*;
 
@@ -60,6 +63,40 @@ fn time_of_cpus_that_go_offline_and_come_back_does_not_decrease() {
     assert_eq!(user, [1350, 1360, 1380, 1390, 1400]);
     assert_eq!(totals.sum([1]).ticks[0], 820);
     assert_eq!(totals.sum([9]), CpuTotals::default());
+}
+
+/// Regression: the time since the start of the machine was added in one step.
+#[test]
+fn a_cpu_that_comes_online_later_begins_at_zero() {
+    let mut totals = Totals::default();
+    let samples =
+        [sample(1, &[(0, 500)], &[]), sample(2, &[(0, 550)], &[]), sample(3, &[(0, 560), (1, 90_000)], &[])];
+    let last = sample(4, &[(0, 570), (1, 90_007)], &[]);
+    for pair in samples.windows(2) {
+        add(&mut totals, &pair[0], &pair[1], &[]);
+    }
+    assert_eq!(totals.machine().ticks[0], 560);
+    add(&mut totals, &samples[2], &last, &[]);
+    assert_eq!(totals.machine().ticks[0], 577);
+}
+
+/// Regression: the traffic of a group with a monitoring group counted twice.
+#[test]
+fn the_traffic_of_a_monitoring_group_is_in_that_of_its_group() {
+    let at = |second: u64| {
+        let traffic = |group: &str, bytes: u64| BandwidthSample {
+            group: group.into(),
+            domain: 0,
+            total_bytes: Some(bytes * second),
+            local_bytes: None,
+            cache_bytes: None,
+        };
+        let bandwidth = vec![traffic("/", 10), traffic("vm", 100), traffic("vm/mon_groups/all", 100)];
+        Sample { bandwidth, ..sample(second, &[(0, 500)], &[]) }
+    };
+    let mut totals = Totals::default();
+    add(&mut totals, &at(1), &at(2), &[]);
+    assert_eq!(totals.bandwidth[&0][0], Some(110.0));
 }
 
 #[test]

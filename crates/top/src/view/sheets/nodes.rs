@@ -70,7 +70,7 @@ fn bandwidth(machine: &Machine, picture: &Picture, cpus: Option<&CpuSet>) -> Opt
         let mut caches = machine.last_level_caches();
         caches.any(|cache| cache.id == Some(domain) && cache.cpus.is_subset(cpus))
     };
-    let inside = picture.bandwidth.iter().filter(|one| is_inside(one.domain));
+    let inside = picture.bandwidth_of_all().filter(|one| is_inside(one.domain));
     let known: Vec<f64> = inside.filter_map(|one| one.total).collect();
     (!known.is_empty()).then(|| known.iter().sum())
 }
