@@ -306,14 +306,14 @@ mod tests {
     #[test]
     fn a_kernel_that_only_some_nodes_get_is_a_change_of_these_nodes() {
         let runs = history(|index, records| {
-            for record in records.iter_mut().take(5).filter(|_| index >= 5) {
+            for record in records.iter_mut().take(3).filter(|_| index >= 5) {
                 record.properties.insert(KERNEL.to_owned(), "6.11.0".to_owned());
                 record.figures[0].value *= 0.9;
             }
         });
         let found = changes(&runs, 0.05, 0.02);
         let named: BTreeSet<&str> = found.iter().map(|one| one.node.as_str()).collect();
-        assert_eq!(named, ["n00000", "n00001", "n00002", "n00003", "n00004"].into(), "{found:?}");
+        assert_eq!(named, ["n00000", "n00001", "n00002"].into(), "{found:?}");
         assert!(found.iter().all(|one| one.properties[0].2 == "6.11.0"), "{found:?}");
     }
 

@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(found.iter().map(|step| step.at).collect::<Vec<_>>(), [10, 20]);
         // Regression: the first one that was found had the mean of both levels on its other side, 0.15.
         for step in &found {
-            assert!((step.difference - 0.1).abs() < 3.0 * step.error.0, "{found:?}");
+            assert!((step.difference - 0.1).abs() < 0.02, "{found:?}");
         }
     }
 

@@ -109,7 +109,7 @@ fn counters_of_the_cpus_have_columns_where_they_exist() {
     picture.has_counters = true;
     let csv =
         |picture: &Picture| text::document(&TopSnapshot::new(picture, &[], &options), Times::Full).csv();
-    assert_eq!(csv(&picture).matches("rss,ipc,miss/s,user").count(), 2);
+    assert_eq!(csv(&picture).matches("rss_kib,ipc,miss/s,user").count(), 2);
     let counted = CountedUse { cycles: 2e9, instructions: 3e9, misses: 1234.5 };
     (picture.tasks[0].counted, picture.tasks[1].counted) = (Some(counted), Some(CountedUse::default()));
     insta::assert_snapshot!("counted", csv(&picture));
