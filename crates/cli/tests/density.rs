@@ -122,3 +122,29 @@ fn wrong_requests_have_their_exit_codes_and_say_what_to_do() {
     let said = density(2, &["wrong.toml"]);
     assert!(said.contains("'mx' is no option of density"), "{said}");
 }
+
+/// Regression: another figure was taken, such as p99 for p95 of wrk, or that of the first kind of requests.
+#[test]
+fn figures_that_a_client_does_not_show_are_refused() {
+    let (home, port) = (TestHome::new(), port(3));
+    let ports = port.to_string();
+    let said = |output: &str, options: &[&str]| {
+        let output = format!("{}/../experiment/tests/metrics/{output}", env!("CARGO_MANIFEST_DIR"));
+        let load = format!("sh -c 'cat {output}; : {{port}}'");
+        let density = ["density", "--quiet", "--ports", &ports, "--service", SERVER, "--load", &load];
+        let run = home.run(&[&density[..], &["--max", "2", "--pairs", "2"], options].concat());
+        assert!(home.is_clean() && servers(port).is_empty());
+        (run.status.code(), String::from_utf8_lossy(&run.stderr).into_owned())
+    };
+    let (code, words) = said("wrk-latency.txt", &["--metric", "wrk", "--bound", "p95 < +10%"]);
+    assert!(code == Some(4) && words.contains("its distribution has no p95, only p90"), "{code:?} {words}");
+    let (code, words) = said("redis-plain-two.txt", &["--metric", "redis-benchmark"]);
+    assert!(code == Some(4) && words.contains("several kinds of requests (set, get)"), "{code:?} {words}");
+    let (code, words) = said("redis-plain.txt", &["--metric", "redis-benchmark"]);
+    assert_eq!(code, Some(0), "{words}");
+    let named = home.stderr_of(
+        2,
+        &["density", "--quiet", "--service", SERVER, "--load", "wrk http://{address}:{port}/{name}"],
+    );
+    assert!(named.contains("has no {name}"), "{named}");
+}

@@ -13,7 +13,7 @@ use crate::{
 use manycore_experiment::{
     interrupt,
     metric::{self, LoadModel, MetricReader, RunOutput, load_model},
-    record::RequestTimes,
+    record::{Metric, RequestTimes},
     tail_bound::LatencyFigure,
 };
 use manycore_linux::{
@@ -101,13 +101,14 @@ impl ClientLoad {
         self.model
     }
 
-    /// Returns why the figures of a client that has ended cannot be read, as when it counted errors.
-    fn failure(&self, job: &Job, since: SystemTime) -> Option<String> {
+    /// Returns the figures of a client that has ended.
+    ///
+    /// # Errors
+    /// Why they cannot be read, as when it counted errors.
+    fn figures(&self, job: &Job, since: SystemTime) -> Result<Vec<(Metric, f64)>, String> {
         let (stdout, stderr) = (String::from_utf8_lossy(job.output()), job.stderr_tail());
-        self.reader
-            .read(&RunOutput { stdout: &stdout, stderr: &stderr, since })
-            .err()
-            .map(|error| error.to_string())
+        let output = RunOutput { stdout: &stdout, stderr: &stderr, since };
+        self.reader.read(&output).map_err(|error| error.to_string())
     }
 
     fn start(&self, index: usize, server: SocketAddr, cpus: &CpuSet) -> Result<(Job, Option<PipeWriter>)> {
@@ -203,7 +204,7 @@ impl<'a> RunningClients<'a> {
             for index in 1..self.jobs.len() {
                 if self.jobs[index].ended().is_some() {
                     self.check(index)?;
-                    let failure = self.load.failure(&self.jobs[index], since);
+                    let failure = self.load.figures(&self.jobs[index], since).err();
                     self.failures[index] = self.failures[index].take().or(failure);
                     let (job, input) = self.load.start(index, self.servers[index], self.cpus)?;
                     self.jobs[index] = job;
@@ -271,12 +272,15 @@ fn outcome(
     let LatencyFigure::Quantile(q) = figure else {
         return Err(unreadable("the mean is not in its distribution: use a quantile such as p99".to_owned()));
     };
-    let figure_ms = requests.known_quantile(q).map_err(|near| {
+    let figures = load.figures(job, since);
+    let is_printed = |metric: &Metric| metric.name == figure.to_string() && metric.unit == requests.unit;
+    let printed = figures.iter().flatten().find(|(metric, _)| is_printed(metric)).map(|(_, value)| *value);
+    let figure_ms = printed.map_or_else(|| requests.known_quantile(q), Ok).map_err(|near| {
         let near: Vec<String> =
             near.iter().map(|share| format!("p{}", (share * 1e5).round() / 1e3)).collect();
         unreadable(format!("its distribution has no {figure}, only {}", near.join(" and ")))
     })?;
-    let failure = load.failure(job, since);
+    let failure = figures.err();
     // The process here is not the client.
     let usage = job.ended().filter(|_| load.hosts.is_local());
     let cpu = usage.map(|usage| usage.cpu.as_secs_f64() / elapsed.as_secs_f64());

@@ -2,7 +2,7 @@
 
 use super::{
     view::{View, worst},
-    words::{figure_name, slower},
+    words::{figure_name, first_cause, slower},
 };
 use crate::{
     evaluation::{FleetEvaluation, Node},
@@ -80,7 +80,7 @@ fn reason(evaluation: &FleetEvaluation, node: &Node) -> String {
             words += &format!(" ({} to {})", percent_number(low), percent_number(high));
         }
     }
-    if let Some(cause) = node.causes.first() {
+    if let Some(cause) = first_cause(node) {
         words += &format!(", {cause}");
     }
     quotable(&words)
