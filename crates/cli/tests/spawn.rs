@@ -81,7 +81,7 @@ fn figures_agree_with_the_runtime() {
         assert!((0.95..1.05).contains(&ratio), "{runtime}: {ratio} {run}");
         let [ours, own] = ["start_seconds", "reported_start_seconds"].map(|name| run[name].as_f64().unwrap());
         // What ours has beside its own is a message, which may wait for a CPU.
-        assert!(ours >= own && ours < 1.05 * own + 0.1, "{runtime}: {run}");
+        assert!(ours >= own && ours < 1.05 * own + 0.5, "{runtime}: {run}");
     }
 }
 

@@ -250,3 +250,18 @@ fn said(last: &str) -> String {
 
 /// A result with the error of this crate.
 pub type Result<T = (), E = Error> = std::result::Result<T, E>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lack_of_files_here_is_no_limit_of_the_instances() {
+        let of = |errno: Errno| {
+            let address = ([127, 0, 0, 1], 1).into();
+            Error::Load(manycore_load::Error::Connect { address, source: errno.into() }).is_of_count()
+        };
+        assert!(of(Errno::CONNREFUSED) && of(Errno::TIMEDOUT));
+        assert!(!of(Errno::MFILE) && !of(Errno::ADDRNOTAVAIL));
+    }
+}

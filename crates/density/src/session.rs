@@ -309,7 +309,10 @@ impl<'a> Measurement<'a> {
     fn failed(&mut self, session: &mut Session, index: usize, count: usize, why: &str) {
         let name = self.prefix(index);
         if self.trials[index].repeated.insert(count) {
-            add_note(session, format!("{name}{count} instances failed, and are measured again: {why}"));
+            add_note(
+                session,
+                format!("{name}the measurement of {count} instances failed, and is repeated: {why}"),
+            );
             return;
         }
         self.trials[index].search.fail(count);

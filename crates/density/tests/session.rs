@@ -113,7 +113,11 @@ fn an_instance_that_cannot_run_beside_the_others_is_the_limit() {
         failed.each_ref()
     );
     // Each was measured again first.
-    assert_eq!(notes.iter().filter(|note| note.contains("are measured again: ")).count(), 2, "{notes:?}");
+    assert_eq!(
+        notes.iter().filter(|note| note.contains("failed, and is repeated: ")).count(),
+        2,
+        "{notes:?}"
+    );
     assert_eq!(record.notes, notes);
     let experiment = experiment(&record);
     let failed = experiment.samples.iter().filter(|sample| experiment.is_failure(sample));

@@ -180,7 +180,7 @@ pub struct Drift {
 pub struct Change {
     /// Name of the node; empty for the median of all nodes of the kind.
     pub node: String,
-    /// Name of the kind.
+    /// Name of the kind, without what updates change: the kernel and the microcode.
     pub kind: String,
     /// [`KindFigure::what`].
     pub what: String,

@@ -6,7 +6,7 @@ mod invented;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use invented::{HOSTILE, all_well, fleet, hostile, too_few};
 use manycore_fleet::{
-    evaluation::{FleetEvaluation, Verdict},
+    evaluation::{Change, FleetEvaluation, Verdict},
     hostlist,
     render::{answer, csv, document, drain, json, node_list, page, prometheus},
 };
@@ -33,6 +33,35 @@ fn answers() {
     let fleets = [FleetEvaluation::default(), too_few(), all_well(), fleet(4), fleet(300), fleet(10_000)];
     let answers: Vec<String> = fleets.iter().map(|fleet| answer(fleet).join("\n")).collect();
     insta::assert_snapshot!(answers.join("\n\n"));
+}
+
+/// Regression: changes were of no kind, because kinds have the kernel in their name and changes do not.
+#[test]
+fn a_change_of_all_nodes_is_named_so() {
+    let mut evaluation = all_well();
+    assert_eq!(evaluation.kinds.len(), 1);
+    let change = |kind: &str| Change {
+        kind: kind.to_owned(),
+        what: "stream".to_owned(),
+        between: ("2026-03-13T08:00:00Z".to_owned(), "2026-03-14T08:00:00Z".to_owned()),
+        deficit: 0.07,
+        interval: (0.06, 0.08),
+        ..Change::default()
+    };
+    let shown = |evaluation: &FleetEvaluation| {
+        let text = text(evaluation, 140);
+        text.lines().find(|line| line.contains("2026-03-14")).unwrap().to_owned()
+    };
+    evaluation.kinds[0].name = "X, 64 CPUs, Linux 6.8".to_owned();
+    evaluation.changes = vec![change("X, 64 CPUs")];
+    assert!(shown(&evaluation).contains("  all "), "{}", shown(&evaluation));
+    let mut other = evaluation.kinds[0].clone();
+    other.name = "X, 64 CPUs, Linux 6.9".to_owned();
+    let last = manycore_fleet::evaluation::Kind { name: "Y, 64 CPUs".to_owned(), ..other.clone() };
+    evaluation.kinds.extend([other, last]);
+    assert!(shown(&evaluation).contains("all of kinds 1, 2"), "{}", shown(&evaluation));
+    evaluation.changes = vec![change("Y, 64 CPUs")];
+    assert!(shown(&evaluation).contains("all of kind 3"), "{}", shown(&evaluation));
 }
 
 #[test]

@@ -48,6 +48,8 @@ pub enum LoadReply {
         address: SocketAddr,
         /// The error of `connect(2)`.
         why: String,
+        /// Its number, if it has one.
+        errno: Option<i32>,
     },
     /// A load is invalid.
     Invalid(String),
@@ -97,8 +99,9 @@ impl LoadReply {
             lines.filter(|line| line.starts_with(b"{")).find_map(|line| serde_json::from_slice(line).ok());
         match reply {
             Some(Self::Measured(results)) => Ok(results),
-            Some(Self::NotConnected { address, why }) => {
-                Err(Error::Connect { address, source: io::Error::other(why) })
+            Some(Self::NotConnected { address, why, errno }) => {
+                let source = errno.map_or_else(|| io::Error::other(why), io::Error::from_raw_os_error);
+                Err(Error::Connect { address, source })
             }
             Some(Self::Invalid(why)) => Err(Error::Request(why)),
             Some(Self::Failed(why)) => Err(Error::Reply(why)),
@@ -110,7 +113,7 @@ impl LoadReply {
         match result {
             Ok(results) => Self::Measured(results),
             Err(Error::Connect { address, source }) => {
-                Self::NotConnected { address, why: source.to_string() }
+                Self::NotConnected { address, why: source.to_string(), errno: source.raw_os_error() }
             }
             Err(Error::Request(why)) => Self::Invalid(why),
             Err(error) => Self::Failed(error.to_string()),

@@ -34,7 +34,7 @@ Examples:
   manycore density --preset redis-document --max 8    the client of the published measurement: a closed loop
   manycore density host.toml    the same options from a file
 
-In commands, {port}, {address}, {index}, {cpus} and {name} stand for the instance's own. --load redis:WORDS sends a redis command, \
+In commands, {port}, {address}, {index}, {cpus} and {name} stand for the instance's own ({name} not in --load). --load redis:WORDS sends a redis command, \
 http:PATH a GET request: in an open loop, at a fixed rate with Poisson arrivals, and a latency counts from the intended start. \
 {random} in them is a random number. Any other --load is a command that is started for each instance, and whose output is \
 read as by compare --metric; closed-loop clients such as redis-benchmark hide the time that requests wait.

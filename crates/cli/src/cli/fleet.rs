@@ -6,7 +6,6 @@ use super::{
     value::{duration, share},
 };
 use clap::{Args, ValueEnum};
-use manycore_fleet::DEFAULT_KEYS;
 use std::{
     path::{Path, PathBuf},
     time::Duration,
@@ -18,11 +17,11 @@ use std::{
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  manycore fleet eval --partition batch          each node of a partition of Slurm
-  manycore fleet eval --hosts hosts.txt --out f  each host of a file, by ssh
-  manycore fleet report f                        which of them are slow
-  manycore fleet topo --nodes 'n[1-64]'          how their hardware differs
-  manycore fleet run --hosts hosts.txt -- doctor any subcommand")]
+  manycore fleet eval --partition batch            each node of a partition of Slurm
+  manycore fleet eval --hosts hosts.txt --out f    each host of a file, by ssh
+  manycore fleet report f                          which of them are slow
+  manycore fleet topo --nodes 'n[1-64]'            how their hardware differs
+  manycore fleet run --hosts hosts.txt -- doctor   any other subcommand, such as doctor")]
 pub struct Fleet {
     #[command(subcommand)]
     pub subcommand: FleetSubcommand,
@@ -79,7 +78,7 @@ pub struct FleetHosts {
 #[command(after_help = "\
 Examples:
   manycore fleet eval --partition batch                all nodes that are up, each in a job of its own
-  manycore fleet eval --nodes 'n[1-64]' --standard     narrower intervals, in five minutes a node
+  manycore fleet eval --nodes 'n[1-64]' --standard     narrower intervals, in 70 s a node
   manycore fleet eval --hosts hosts.txt --only stream  memory bandwidth only, by ssh
   manycore fleet eval --partition batch --out f        the same command continues an interrupted run
 
@@ -168,7 +167,7 @@ Examples:
   manycore fleet report runs/06 --history runs/*     since when, from at least six dated runs
   srun -x \"$(manycore fleet report f --format nodelist)\" ...   on the others
   manycore fleet report f --drain | sh               drain the slow nodes in Slurm
-  manycore fleet report f --format prometheus >f.new; mv f.new /var/lib/node_exporter/fleet.prom
+  manycore fleet report f --format prometheus >f.new   then move it to where node_exporter reads
 
 FOLDER is what 'fleet eval' wrote. Records of other origin are read from FOLDER/nodes/NAME/record.json.
 
@@ -221,9 +220,13 @@ pub struct FleetJudging {
     /// The expected share of wrong ones among the results that are called slow
     #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = share)]
     pub false_discoveries: f64,
-    /// Properties that make nodes be of one kind
-    #[arg(long, value_name = "PROPERTIES", value_delimiter = ',',
-        default_values_t = DEFAULT_KEYS.map(str::to_owned))]
+    /// Properties that make nodes be of one kind, separated by commas
+    #[arg(
+        long,
+        value_name = "PROPERTIES",
+        value_delimiter = ',',
+        default_value = "CPU model,CPUs,memory,kernel,microcode"
+    )]
     pub kinds_by: Vec<String>,
     /// An earlier result (--format json), for kinds with too few nodes
     #[arg(long, value_name = "FILE")]
@@ -273,4 +276,19 @@ pub struct FleetCheck {
     /// The least share by which a slow node is slower than the median of its kind
     #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = share)]
     pub slow: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::cli::{Cli, FleetSubcommand, Subcommand};
+    use clap::Parser;
+    use manycore_fleet::DEFAULT_KEYS;
+
+    #[test]
+    fn the_default_kinds_are_those_of_an_evaluation() {
+        let cli = Cli::try_parse_from(["manycore", "fleet", "report", "f"]).unwrap();
+        let Subcommand::Fleet(fleet) = cli.subcommand else { panic!("{cli:?}") };
+        let FleetSubcommand::Report(report) = fleet.subcommand else { panic!("{fleet:?}") };
+        assert_eq!(report.judging.kinds_by, DEFAULT_KEYS);
+    }
 }

@@ -80,10 +80,10 @@ pub struct ResultsBase {
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 pub struct EvalBudget {
-    /// Take about 90 s on 2 CPUs with eval, 15 s with bench (the default)
+    /// Take about 90 s on 2 CPUs with eval, 25 s with fleet eval, 15 s with bench (the default)
     #[arg(long)]
     pub quick: bool,
-    /// Take five minutes with eval, one minute with bench
+    /// Take five minutes with eval, 70 s with fleet eval, one minute with bench
     #[arg(long)]
     pub standard: bool,
     /// Use the published parameters with eval (30 s for each number of workers, 50 inversions of 1000 x 1000

@@ -279,7 +279,8 @@ Examples:
 Worker processes read and write memory on the CPUs of one node, in groups that are created for the measurement and \
 removed afterwards. bandwidth: the same CPUs with and without the limit. min and priority: one half of the CPUs with and \
 without the preference, while the other half uses as much memory bandwidth as it can get; the slowdown that this \
-contention causes is measured too. Pairs are interleaved and evaluated as 'compare' does; the record is saved.
+contention causes is measured too. Pairs are interleaved and evaluated as 'compare' does, but HOLDS needs the 99.5 % \
+interval; the record is saved.
 
 Exit codes: 1 if a limit has no effect or the wrong one; 3 if nothing could be shown on this machine.")]
 pub struct QosProve {

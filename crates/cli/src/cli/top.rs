@@ -220,3 +220,18 @@ impl From<TopOrder> for Order {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::cli::{Cli, Subcommand};
+    use clap::Parser;
+
+    #[test]
+    fn names_of_what_is_watched_are_unique() {
+        let words = "manycore top --pid 7 --pid 7 --unit web --domain web --unit db";
+        let cli = Cli::try_parse_from(words.split(' ')).unwrap();
+        let Subcommand::Top(top) = cli.subcommand else { panic!("{cli:?}") };
+        let names: Vec<String> = top.work.targets().into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["pid 7", "domain web", "unit web", "db"]);
+    }
+}

@@ -20,8 +20,9 @@ In the file, each cluster (or last-level cache, or node) has a track for each CP
 has a track of its states: running, waiting for a CPU, or sleeping, with the reason. The command runs on after the \
 recording, and its exit code is that of manycore.
 
-Recording needs root (CAP_BPF and CAP_PERFMON), and a kernel from 5.18 with CONFIG_DEBUG_INFO_BTF. It ends with \
-manycore, however that ends: nothing is left in the kernel.")]
+Recording needs root (CAP_BPF and CAP_PERFMON), and a kernel from 5.18 with CONFIG_DEBUG_INFO_BTF. The \
+command runs as root, too: start one that must not first, and name it with --pid. Recording stops when manycore ends, even if it \
+is killed.")]
 pub struct Trace {
     /// Record this process, and what it starts; can be repeated
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
@@ -46,7 +47,7 @@ pub struct Trace {
     pub command: Vec<String>,
 }
 
-/// Parses a number of events. One takes about 100 bytes of memory.
+/// Parses a number of events. One takes about 300 bytes of memory when the file is written.
 fn most_events(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(count @ 1..=20_000_000) => Ok(count),

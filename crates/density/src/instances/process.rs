@@ -37,14 +37,15 @@ impl ProcessInstance {
         let index = start.values.index;
         let words = command.words(start.values);
         let failed = |source| Error::Start { index, program: words[0].clone(), source };
+        let pipe = io::pipe().and_then(|(output, input)| Ok((output, input.try_clone()?, input)));
+        let (output, stdout, stderr) =
+            pipe.map_err(|source| Error::System { what: "cannot read the output of an instance", source })?;
         let group = match start.custody.as_deref_mut().map(|custody| custody.group(index, start.spec)) {
             Some(Ok(group)) => Some(group),
             Some(Err(why)) if start.spec.needs_group() => return Err(Error::Unlimited(why)),
             Some(Err(_)) | None => None,
         };
         let mut program = Command::new(&words[0]);
-        let pipe = io::pipe().and_then(|(output, input)| Ok((output, input.try_clone()?, input)));
-        let (output, stdout, stderr) = pipe.map_err(failed)?;
         program.args(&words[1..]).stdin(Stdio::null()).stdout(stdout).stderr(stderr);
         let tuning = &start.spec.tuning;
         program.envs(tuning.env.iter().map(|(name, value)| (name, value)));

@@ -70,8 +70,8 @@ impl RequestTimes {
         reached.map_or(0.0, |point| point.0)
     }
 
-    /// As [`Self::quantile`], if the points show it: the one that reaches `q` has at most half of the requests above `q` below
-    /// it, or is at most 10 % above the one before.
+    /// As [`Self::quantile`], if the points show it: the share of the one that reaches `q` exceeds `q` by at most half of
+    /// `1 - q`, or its latency that of the one before by at most 10 %.
     ///
     /// # Errors
     /// The shares of requests of the points around it.
@@ -80,8 +80,9 @@ impl RequestTimes {
         let at = self.points.iter().position(|point| point.1 as f64 >= wanted).unwrap_or(0);
         let share = |at: usize| self.points[at].1 as f64 / self.count as f64;
         let (latency, before) = (self.points[at].0, at.checked_sub(1));
-        // Of few requests, each is more than that.
-        let is_reached = share(at) - q <= (0.5 * (1.0 - q)).max(1.0 / self.count as f64);
+        let excess = self.points[at].1 as f64 - q * self.count as f64;
+        // Numbers of requests are whole, and printed ones are rounded.
+        let is_reached = excess <= (0.5 * (1.0 - q) * self.count as f64).max(1.0) + 0.5;
         let is_near = before.is_some_and(|before| latency - self.points[before].0 <= 0.1 * latency);
         if is_reached || is_near {
             return Ok(latency);
@@ -157,6 +158,8 @@ mod tests {
         assert_eq!(redis.unwrap().known_quantile(0.99), Ok(2.0));
         let few = RequestTimes::new("", "ms", 10.0, vec![(1.0, 5.0), (8.0, 10.0)]).unwrap();
         assert_eq!(few.known_quantile(0.99), Ok(8.0));
+        let thousand = RequestTimes::new("", "ms", 1000.0, vec![(1.0, 990.0), (8.0, 1000.0)]).unwrap();
+        assert_eq!(thousand.known_quantile(0.999), Ok(8.0));
     }
 
     #[test]

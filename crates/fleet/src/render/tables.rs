@@ -4,7 +4,7 @@ use super::{
     view::{View, worst},
     words::{self, deficit, deficit_of, figure_name, list, list_within, p_value, short, worst_name},
 };
-use crate::evaluation::{Change, Drift, FleetEvaluation, KindFigure, MissingNode, Node};
+use crate::evaluation::{Change, Drift, FleetEvaluation, Kind, KindFigure, MissingNode, Node};
 use manycore_render::{
     figure::{self, grouped, optional, percent},
     table::{Align, Table},
@@ -224,13 +224,8 @@ pub(super) fn changes(evaluation: &FleetEvaluation, most: usize, hint: &str) -> 
     let mut changes: Vec<&Change> = evaluation.changes.iter().collect();
     changes.sort_by(|a, b| b.deficit.abs().total_cmp(&a.deficit.abs()));
     let row = |change: &&Change| {
-        let number = evaluation.kinds.iter().position(|kind| kind.name == change.kind);
-        let node = match number {
-            _ if !change.node.is_empty() => change.node.clone(),
-            Some(at) if evaluation.kinds.len() > 1 => format!("all of kind {}", at + 1),
-            Some(_) => "all".to_owned(),
-            None => format!("all: {}", change.kind),
-        };
+        let node =
+            if change.node.is_empty() { changed_kinds(evaluation, change) } else { change.node.clone() };
         vec![
             words::since(&change.between),
             short(&node, VALUE),
@@ -242,6 +237,22 @@ pub(super) fn changes(evaluation: &FleetEvaluation, most: usize, hint: &str) -> 
     let mut table = limited(Table::new("", &head), changes.iter().map(row).collect(), most, hint);
     table.notes.push("Since: the first run after the change. Negative: faster.".to_owned());
     table
+}
+
+/// Returns the kinds that have changed. Changes do not tell kinds apart by what updates change, which is at the end of names.
+fn changed_kinds(evaluation: &FleetEvaluation, change: &Change) -> String {
+    let is_among = |kind: &Kind| {
+        let rest = kind.name.strip_prefix(&change.kind);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(", "))
+    };
+    let kinds = evaluation.kinds.iter().enumerate().filter(|(_, kind)| is_among(kind));
+    let numbers: Vec<String> = kinds.map(|(at, _)| (at + 1).to_string()).collect();
+    match numbers.len() {
+        0 => format!("all: {}", change.kind),
+        all if all == evaluation.kinds.len() => "all".to_owned(),
+        1 => format!("all of kind {}", numbers[0]),
+        _ => format!("all of kinds {}", numbers.join(", ")),
+    }
 }
 
 fn changed_properties(change: &Change) -> String {

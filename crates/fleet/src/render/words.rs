@@ -85,7 +85,7 @@ fn excluded(view: &View) -> Option<String> {
     } else {
         format!("{} to {}", percent_number(low), percent(high))
     };
-    let except = if all.iter().any(Option::is_none) { " In some figures, none is." } else { "" };
+    let except = if all.iter().any(Option::is_none) { " Some figures cannot show a slow node." } else { "" };
     Some(format!(
         "A node is called slow from a measured deficit of {least} on, depending on the figure.{except}"
     ))

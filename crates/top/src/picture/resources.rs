@@ -134,7 +134,6 @@ pub(super) fn groups(before: &Sample, now: &Sample, seconds: f64) -> Vec<GroupUs
     now.groups.iter().map(of).collect()
 }
 
-/// Returns the groups of resctrl, ascending by group and domain.
 impl Picture {
     /// Returns the bandwidths whose sum is that of the machine: without monitoring groups whose group is there as well, since it
     /// counts their tasks, too.
@@ -147,6 +146,7 @@ impl Picture {
     }
 }
 
+/// Returns the groups of resctrl, ascending by group and domain.
 pub(super) fn bandwidth(before: &Sample, now: &Sample, seconds: f64) -> Vec<BandwidthUse> {
     let key = |group: &Arc<str>, domain| (Arc::clone(group), domain);
     let old: BTreeMap<_, _> = before.bandwidth.iter().map(|one| (key(&one.group, one.domain), one)).collect();

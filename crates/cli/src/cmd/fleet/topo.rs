@@ -23,7 +23,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
-/// What is different on each host, or follows from other processes; and the flags of CPUs, which are compared by themselves.
+/// Properties that are not compared here: those that differ on each host or follow from other processes, and [`FLAGS`].
 const OWN: [&str; 3] = ["system.hostname", "allowed", FLAGS];
 /// The flags of CPUs: a long list, of which the difference is shown.
 const FLAGS: &str = "system.cpu_flags";

@@ -64,7 +64,6 @@ impl Outputs {
                 GroupParts::None
             },
             bandwidth: is_served,
-            frequency: is_served,
             ..Wanted::default()
         }
     }

@@ -56,10 +56,10 @@ pub(super) fn run(args: &Top, terminal: Terminal) -> Outcome {
     let mut print_all = || -> Outcome {
         let mut is_over = false;
         while !is_over && timer.wait()? {
-            let shown = live.next(wanted.clone())?.filter(|_| !args.is_only_for_others());
+            let shown = live.next(wanted.clone())?.filter(|_| is_printed);
             shown.map_or(Ok(()), |shown| printer.print(&shown, &options))?;
             // After the sample: until its status is taken, the counters of a command that has ended are there.
-            is_over = live.work().ended()?.is_some() || live.has_no_output() && args.is_only_for_others();
+            is_over = live.work().ended()?.is_some() || live.has_no_output() && !is_printed;
             if !is_over && let Some(why) = live.take_warning() {
                 output::note(&format!("The recording has ended early: {why}"));
             }
