@@ -189,7 +189,7 @@ pub enum Error {
     /// No pair of slices counted.
     #[error(
         "nothing was measured: no pair of slices counted, because the load was too high for the generator or the lone instance, \
-         or counts failed"
+         no request was answered, or counts failed"
     )]
     NoPair,
     /// The user interrupted the measurement.

@@ -33,6 +33,8 @@ use std::{
 
 /// Pairs that do not count because of their loads, after which no larger count is measured.
 const MOST_LIMITED: usize = 3;
+/// Why a pair does not count.
+const NO_REPLY: &str = "no request was answered in a slice: take a higher rate or longer slices";
 /// Exit code of a sample at a count that failed.
 const FAILED: i32 = 1;
 
@@ -259,9 +261,10 @@ impl<'a> Measurement<'a> {
             return Err(Error::Alone(why.to_owned()));
         }
         let sample = self.options.bound.sample(figure(1), figure(count));
-        let sample = sample.ok_or_else(|| {
-            Error::Alone("no request was answered in a slice: take a higher rate or longer slices".to_owned())
-        })?;
+        let Some(sample) = sample else {
+            self.limited(session, index, count, NO_REPLY);
+            return Ok(());
+        };
         if let Some(why) = slices::why_not_counted(&slices, self.options.bound, sample) {
             self.limited(session, index, count, why);
             return Ok(());

@@ -166,6 +166,16 @@ fn a_lone_instance_that_fails_is_an_error() {
     assert!(matches!(error, Error::Ended { index: 0, .. }), "{error}");
 }
 
+/// Regression: one slice without a request, by chance, ended the measurement.
+#[test]
+fn pairs_without_requests_do_not_count() {
+    let options = DensityOptions { rate: Rate::PerSecond(0.001), ..options(SERVER, 6) };
+    let (record, ending, notes) = measure(&options).unwrap();
+    assert!(matches!(&ending, Err(Error::NoPair)), "{ending:?}");
+    assert!(record.experiments.is_empty());
+    assert!(notes.iter().any(|note| note.contains("no request was answered in a slice")), "{notes:?}");
+}
+
 /// A server that needs at least 20 ms for each request.
 const SLOW: &str = r#"exec python3 -c 'import http.server, time
 class Slow(http.server.BaseHTTPRequestHandler):
