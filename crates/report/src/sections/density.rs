@@ -96,7 +96,7 @@ fn counts(density: &Density, variant: &VariantDensity) -> Table {
     table.rows = variant.counts.iter().map(count_row).collect();
     let path: Vec<String> = variant.path.iter().map(ToString::to_string).collect();
     table.notes.push(format!(
-        "The ratio is the geometric mean over pairs with a lone instance; its interval decides, with the noise of all counts. \
+        "The ratio is the geometric mean over pairs with a lone instance; its interval decides. \
          Measured in this order: {}.",
         path.join(", ")
     ));
