@@ -17,6 +17,7 @@ use manycore_stats::{
     largest_count::{LargestCount, Position, Search, SearchOptions},
     mean, median,
 };
+use manycore_text::names::printable;
 use serde::Serialize;
 use std::{collections::BTreeMap, str::FromStr};
 
@@ -63,6 +64,8 @@ pub struct VariantDensity {
     pub label: String,
     /// What it is: `place=close`. Empty where there is one variant only.
     pub description: String,
+    /// Whether the scheduler could move instances: they have no places, or their loads may run there too.
+    pub is_free: bool,
     /// The largest number of instances within the bound.
     pub answer: LargestCount,
     /// Whether the search has ended by itself. Otherwise more pairs would narrow the interval.
@@ -104,6 +107,9 @@ pub struct InstanceCount {
     pub position: Position,
     /// Whether an instance or a request failed at this count, which is above the bound therefore.
     pub has_failed: bool,
+    /// Why, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
     /// Number of samples.
     pub pairs: usize,
     /// The figure of the observed instance in ms.
@@ -223,13 +229,19 @@ fn of_variant(
         .filter_map(figure)
         .collect();
     let first = experiment.treatments.iter().find(|treatment| treatment.variant().unwrap_or("A") == label);
+    let description =
+        first.and_then(|treatment| treatment.factors.get(factor::COMMAND)).cloned().unwrap_or_default();
+    let is_placed = description
+        .split(',')
+        .any(|item| item == "vm=plan" || item.starts_with("place=") && item != "place=free");
+    let has_other_cpus = [parameter::LOAD_CPUS, parameter::LOAD_HOSTS]
+        .into_iter()
+        .any(|name| experiment.parameters.contains_key(name));
     VariantDensity {
+        is_free: !(is_placed && has_other_cpus),
         variant: label.to_owned(),
         label: first.map_or(label, Treatment::title).to_owned(),
-        description: first
-            .and_then(|treatment| treatment.factors.get(factor::COMMAND))
-            .cloned()
-            .unwrap_or_default(),
+        description,
         answer: search.answer(),
         is_complete: search.next_count().is_none(),
         alone_ms: Estimate::from_samples(&alone),
@@ -285,7 +297,11 @@ fn tails(experiment: &Experiment, pairs: &[Pair], answer: LargestCount) -> Vec<C
         pairs.iter().map(|pair| pair.count).filter(move |count| range.contains(count))
     };
     let within = measured(2..answer.low.saturating_add(1)).max();
-    let above = answer.high.and_then(|high| measured(high + 1..usize::MAX).min());
+    // A count that failed has no latencies of all its instances.
+    let has_failed =
+        |count: &usize| pairs.iter().any(|pair| pair.count == *count && experiment.is_failure(pair.all));
+    let above =
+        answer.high.and_then(|high| measured(high + 1..usize::MAX).min()).filter(|count| !has_failed(count));
     [Some(1), within, above].into_iter().flatten().filter_map(of).collect()
 }
 
@@ -293,7 +309,10 @@ fn counts(experiment: &Experiment, pairs: &[Pair], search: &Search) -> Vec<Insta
     let count = |(&count, visit): (&usize, &manycore_stats::largest_count::Visit)| {
         let all: Vec<&Sample> =
             pairs.iter().filter(|pair| pair.count == count).map(|pair| pair.all).collect();
-        let has_failed = all.iter().any(|sample| experiment.is_failure(sample));
+        let failed = all.iter().find(|sample| experiment.is_failure(sample));
+        let reason = |sample: &&Sample| {
+            experiment.treatments[sample.treatment].factors.get(factor::FAILURE).map(|why| printable(why))
+        };
         let figures: Vec<f64> = all
             .iter()
             .filter(|sample| !experiment.is_failure(sample))
@@ -302,7 +321,8 @@ fn counts(experiment: &Experiment, pairs: &[Pair], search: &Search) -> Vec<Insta
         InstanceCount {
             count,
             position: visit.position,
-            has_failed,
+            has_failed: failed.is_some(),
+            failure: failed.and_then(reason),
             pairs: visit.samples.len(),
             figure_ms: Estimate::from_samples(&figures),
             ratio: mean(&visit.samples).map(f64::exp),

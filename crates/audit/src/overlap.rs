@@ -144,5 +144,5 @@ fn fix(facts: &AuditFacts, claims: &[Claim], free: &CpuSet) -> String {
         Some(name) => format!("give group {name} other CPUs in its cpuset.cpus, such as {place}"),
         None => words::pin(facts, &claim.processes, &place),
     };
-    format!("separate them: {command} ({unclaimed})")
+    format!("separate them ({unclaimed}): {command}")
 }

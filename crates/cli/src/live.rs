@@ -6,6 +6,7 @@ use crate::{
     failure::{Failure, Outcome},
     output,
     signals::{ENDS, Signals},
+    terminal::can_move_cursor,
 };
 use manycore_linux::line_file::LineFile;
 use manycore_render::{document::Document, terminal::Terminal, wrap::cut};
@@ -36,7 +37,7 @@ impl IntervalTimer {
         Ok(Self { signals: Signals::catch(&ENDS)?, interval, next: Instant::now() + interval, left: count })
     }
 
-    /// As [`Self::new`], with a round at once when a command that this process started stops or ends.
+    /// As [`Self::new`], for [`wait_or`](Self::wait_or).
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -51,6 +52,15 @@ impl IntervalTimer {
     /// # Errors
     /// [`Failure::Missing`] if `poll(2)` fails.
     pub fn wait(&mut self) -> Outcome<bool> {
+        self.wait_or(|| false)
+    }
+
+    /// As [`Self::wait`], with a round at once when the command has ended. The signal that it may have comes also when
+    /// it stops or continues.
+    ///
+    /// # Errors
+    /// As [`Self::wait`].
+    pub fn wait_or(&mut self, mut has_ended: impl FnMut() -> bool) -> Outcome<bool> {
         if self.left == Some(0) {
             return Ok(false);
         }
@@ -59,7 +69,7 @@ impl IntervalTimer {
             if came.iter().any(|signal| *signal != Signal::CHILD) {
                 return Ok(false);
             }
-            if !came.is_empty() {
+            if !came.is_empty() && has_ended() {
                 return Ok(true);
             }
             let left = self.next.saturating_duration_since(Instant::now());
@@ -69,10 +79,18 @@ impl IntervalTimer {
             self.signals.wait(left)?;
         }
         self.left = self.left.map(|left| left - 1);
-        // After a stop (SIGSTOP, system suspend) missed rounds are skipped.
-        self.next = (self.next + self.interval).max(Instant::now());
+        self.next = next_round(self.next, Instant::now(), self.interval);
         Ok(true)
     }
+}
+
+/// Returns when the round after that of `last` is, at least half an interval after `now`. After a stop (SIGSTOP, system
+/// suspend) missed rounds are skipped: a round at once would be of an interval of almost no time.
+fn next_round(last: Instant, now: Instant, interval: Duration) -> Instant {
+    let passed = now.saturating_duration_since(last) + interval / 2;
+    let missed = passed.as_nanos() / interval.as_nanos().max(1);
+    let rounds = u32::try_from(missed).unwrap_or(u32::MAX).saturating_add(1);
+    last.checked_add(interval.saturating_mul(rounds)).unwrap_or(now + interval)
 }
 
 /// A terminal on standard output, on which each table replaces the previous one.
@@ -82,9 +100,10 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Returns `None` if standard output is not a terminal; tables are then printed one after another.
+    /// Returns `None` if standard output is not a terminal that can move its cursor; tables are then printed one after another.
     pub fn of_terminal(terminal: Terminal) -> Option<Self> {
-        stdout().is_terminal().then_some(Self { is_clear: false, is_colored: terminal.is_colored() })
+        let is_screen = stdout().is_terminal() && can_move_cursor();
+        is_screen.then_some(Self { is_clear: false, is_colored: terminal.is_colored() })
     }
 
     /// Draws a document from the upper left corner, cut to the present size of the terminal.
@@ -153,6 +172,16 @@ impl History {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn missed_rounds_are_skipped() {
+        let last = Instant::now();
+        let ms = Duration::from_millis;
+        let next = |late: u64| next_round(last, last + ms(late), ms(500)) - last;
+        assert_eq!([0, 249, 250, 500, 3502].map(next), [500, 500, 1000, 1000, 4000].map(ms));
+        // It is never far in the future.
+        assert_eq!(next_round(last + ms(9), last, ms(500)), last + ms(509));
+    }
 
     #[test]
     fn a_frame_never_scrolls() {

@@ -1,10 +1,19 @@
 //! Programs that a command line names.
 
+use rustix::thread::set_name;
 use std::{
     env, fs,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
+
+/// Names this process after the program if it was started as `/proc/self/exe`, which the kernel calls `exe`.
+pub fn set_own_name() {
+    if fs::read_to_string("/proc/self/comm").is_ok_and(|name| name.trim_end() == "exe") {
+        // A name is a help for users only.
+        let _ = set_name(c"manycore");
+    }
+}
 
 /// Returns the file that a program's name means, as `execvp(3)` finds it.
 pub fn find(name: &str) -> Option<PathBuf> {

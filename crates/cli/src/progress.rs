@@ -55,7 +55,7 @@ impl Progress {
             self.draw();
         } else if !self.quiet {
             let left = self.left(self.elapsed()).map(|left| format!(", {} left", clock(left)));
-            output::note(&format!("measuring {title}{}", left.unwrap_or_default()));
+            output::note(&format!("measuring: {title}{}", left.unwrap_or_default()));
         }
     }
 

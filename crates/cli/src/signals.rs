@@ -38,6 +38,11 @@ pub const ALL: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGTERM];
 /// # Errors
 /// [`Failure::Missing`]: those of `sigaction(2)`.
 pub fn catch_interrupts() -> Outcome {
+    static ARE_CAUGHT: AtomicBool = AtomicBool::new(false);
+    // A second registration would take the first signal for a second one.
+    if ARE_CAUGHT.swap(true, Relaxed) {
+        return Ok(());
+    }
     let flag = interrupt::flag();
     let catch = |signal: i32| {
         flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag))?;

@@ -60,7 +60,7 @@ fn start(load: &str, folder: &Path) -> Child {
         .unwrap();
     let mut line = String::new();
     BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();
-    assert!(line.starts_with("measuring ") || line.starts_with("skipped "), "{line}");
+    assert!(line.starts_with("measuring: ") || line.starts_with("skipped "), "{line}");
     child
 }
 

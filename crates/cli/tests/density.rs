@@ -5,6 +5,7 @@ mod common;
 
 use common::place::TestHome;
 use manycore_linux::{port as tcp_port, tasks};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::{
     fs,
@@ -95,6 +96,20 @@ fn nothing_is_left_after_sigkill() {
     until("a journal is left", || home.is_clean());
 }
 
+/// The command is killed at the first Ctrl-C; before, the measurement waited for its end.
+#[test]
+fn ctrl_c_ends_the_preparation_of_an_instance() {
+    let (home, port) = (TestHome::new(), port(4));
+    let (ports, begun) = (port.to_string(), home.path("begun"));
+    let prepare = format!("sh -c 'touch {}; exec sleep 4321'", begun.display());
+    let line = ["density", "--service", SERVER, "--load", "http:/", "--ports", &ports, "--prepare", &prepare];
+    let mut running = home.command(&line).spawn().unwrap();
+    until("the preparation does not begin", || begun.exists());
+    kill_process(Pid::from_child(&running), Signal::INT).unwrap();
+    assert_eq!(running.wait().unwrap().code(), Some(130));
+    assert!(servers(port).is_empty() && home.is_clean());
+}
+
 #[test]
 fn wrong_requests_have_their_exit_codes_and_say_what_to_do() {
     let (home, port) = (TestHome::new(), port(2));
@@ -108,6 +123,12 @@ fn wrong_requests_have_their_exit_codes_and_say_what_to_do() {
     assert!(said.contains("no {port}"), "{said}");
     let said = density(2, &["--service", "x {port}", "--load", "nothing {port}"]);
     assert!(said.contains("--metric wrk"), "{said}");
+    // A client that does not follow them would be measured at another rate.
+    for (option, value) in [("--rate", "500/s"), ("--connections", "2"), ("--arrivals", "constant")] {
+        let said =
+            density(2, &["--service", "x {port}", "--load", "wrk http://{address}:{port}", option, value]);
+        assert!(said.contains(&format!("{option} is for the loads redis:COMMAND and http:PATH")), "{said}");
+    }
     let said =
         density(2, &["--service", "x {port}", "--load", "http:/", "--ports", "65000", "--max", "1000"]);
     assert!(said.contains("--ports"), "{said}");

@@ -61,12 +61,13 @@ impl TestHost {
 
     /// Returns the words of the command line with these options.
     fn line<'a>(&'a self, load: &'a str, more: &[&'a str]) -> Vec<&'a str> {
-        let line =
-            ["density", "--service", SERVICE, "--load", load, "--ports", &self.ports, "--rate", "50/s"];
+        let line = ["density", "--service", SERVICE, "--load", load, "--ports", &self.ports];
+        // The rate of another client is its own.
+        let rate: &[&str] = if load.starts_with("http:") { &["--rate", "50/s"] } else { &[] };
         let own = ["--max", "2", "--bound", "p50 < 60s", "--slice", "200ms", "--quiet", "--out", "found"];
         let program = ["--load-program", &self.program];
         let host: Vec<&str> = self.options.iter().map(String::as_str).chain(program).collect();
-        [&line[..], &own, &["--force"], &host, more].concat()
+        [&line[..], rate, &own, &["--force"], &host, more].concat()
     }
 
     fn density(&self, load: &str, more: &[&str]) -> Command {

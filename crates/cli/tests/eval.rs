@@ -36,7 +36,7 @@ fn start(folder: &Path) -> Child {
         .unwrap();
     let mut line = String::new();
     BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();
-    assert!(line.starts_with("measuring "), "{line}");
+    assert!(line.starts_with("measuring: "), "{line}");
     child
 }
 

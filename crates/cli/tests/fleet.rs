@@ -1,150 +1,24 @@
-//! Tests of `fleet` with the real binary, over a server of ssh and nodes of Slurm on this machine.
+//! Tests of `fleet` with the real binary, over a server of ssh on this machine.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
 mod common;
 
 use assert_cmd::cargo::cargo_bin;
 use common::{
+    fleet::{Fleet, MEASURE, alone, with},
     place::{TestHome, soon},
-    slurm::Cluster,
     text,
 };
 use manycore_fleet::evaluation::{FLEET_SCHEMA, FleetEvaluation};
-use manycore_linux::tasks;
-use manycore_testkit::ssh_server::SshServer;
+use manycore_testkit::SyntheticMachine;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::{
     fs,
-    process::{Child, Command, Output, Stdio},
-    sync::{Mutex, MutexGuard, PoisonError},
+    path::Path,
+    process::{Command, Stdio},
     thread,
 };
-
-/// What a host measures in a second.
-const MEASURE: [&str; 6] = ["eval", "--only", "latency", "--budget", "1s", "--quiet"];
-
-static ALONE: Mutex<()> = Mutex::new(());
-
-fn alone() -> MutexGuard<'static, ()> {
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A directory, and hosts that are all this machine.
-struct Fleet {
-    /// Tests look for what is left on this machine, so there is one at a time.
-    _alone: MutexGuard<'static, ()>,
-    home: TestHome,
-    server: Option<SshServer>,
-    /// The options that name the hosts.
-    options: Vec<String>,
-    slurm: String,
-}
-
-impl Fleet {
-    /// Returns hosts of these names over ssh. `None` if there is no server.
-    fn ssh(hosts: &str) -> Option<Self> {
-        let alone = alone();
-        let server = SshServer::start().unwrap()?;
-        let home = TestHome::new();
-        fs::create_dir(home.path("tmp")).unwrap();
-        fs::write(home.path("hosts"), hosts).unwrap();
-        // The same server for each name.
-        let ssh = server.ssh_with("fleet", "Host n1 n2 n3").unwrap().join(" ");
-        let options = ["--hosts", "hosts", "--ssh", &ssh].map(str::to_owned).to_vec();
-        Some(Self { _alone: alone, home, server: Some(server), options, slurm: String::new() })
-    }
-
-    /// Returns all nodes of a cluster, one of which works at a time.
-    fn slurm(cluster: &Cluster) -> Self {
-        let home = TestHome::new();
-        fs::create_dir(home.path("tmp")).unwrap();
-        let options = ["--partition", "all", "--parallel", "1"].map(str::to_owned).to_vec();
-        Self { _alone: alone(), home, server: None, options, slurm: cluster.conf().to_owned() }
-    }
-
-    fn command(&self, words: &[&str]) -> Command {
-        let options = self.options.iter().map(String::as_str);
-        let (subcommand, rest) = words.split_first().unwrap();
-        let line: Vec<&str> =
-            ["fleet", *subcommand].into_iter().chain(options).chain(rest.iter().copied()).collect();
-        let mut command = self.home.command(&line);
-        command.env("TMPDIR", self.home.path("tmp")).env("SLURM_CONF", &self.slurm);
-        command
-    }
-
-    fn run(&self, code: i32, words: &[&str]) -> (String, String) {
-        let run: Output = self.command(words).output().unwrap();
-        let (printed, said) = (text(&run.stdout), text(&run.stderr));
-        assert_eq!(run.status.code(), Some(code), "{words:?}: {printed}{said}");
-        self.wait_until_nothing_is_left();
-        (printed, said)
-    }
-
-    /// Waits until no program that was copied runs or is left, and no socket.
-    fn wait_until_nothing_is_left(&self) {
-        soon("a program is left on a host", || copies().is_empty());
-        soon("sockets are left", || fs::read_dir(self.home.path("tmp")).unwrap().count() == 0);
-        if let Some(server) = &self.server {
-            let config = server.path("fleet").display().to_string();
-            soon("a process of ssh is left", || with(&config).is_empty());
-        }
-    }
-
-    fn hosts(&self, out: &str) -> Value {
-        let run = fs::read(self.home.path(out).join("fleet.json")).unwrap();
-        serde_json::from_slice::<Value>(&run).unwrap()["hosts"].take()
-    }
-
-    /// Starts a measurement that takes long, and waits until it runs on a host.
-    fn measuring(&self, out: &str) -> Child {
-        let words = ["eval", "--only", "scaling", "--budget", "300s", "--quiet", "--out", out];
-        let running = self.command(&words).spawn().unwrap();
-        soon("nothing runs on the host", || !with("/manycore\0eval\0--budget=300s").is_empty());
-        running
-    }
-}
-
-/// Returns the directories of programs that were copied.
-fn copies() -> Vec<String> {
-    let names =
-        fs::read_dir("/tmp").unwrap().map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
-    let is_copy = |name: &String| {
-        let rest = name.strip_prefix("manycore-").unwrap_or_default();
-        rest.starts_with("fleet-")
-            || rest.len() > 7
-                && rest.starts_with(|letter: char| letter.is_ascii_digit())
-                && rest.contains('-')
-    };
-    names.filter(is_copy).collect()
-}
-
-/// Returns the processes with a text in their command lines.
-fn with(text: &str) -> Vec<u32> {
-    let has = |pid: &u32| {
-        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        String::from_utf8_lossy(&line).contains(text)
-    };
-    tasks::all().into_iter().filter(has).collect()
-}
-
-/// Returns a cluster of Slurm; `None` where there is none, and prints why.
-fn cluster(names: &[&str]) -> Option<Cluster> {
-    if !["slurmctld", "slurmd", "srun", "sbatch", "sbcast"]
-        .into_iter()
-        .all(|name| manycore::program::find(name).is_some())
-    {
-        println!("SKIPPED: Slurm is not installed");
-        return None;
-    }
-    match Cluster::with_nodes(names) {
-        Ok(cluster) => Some(cluster),
-        Err(why) => {
-            println!("SKIPPED: Slurm does not come up here: {why}");
-            None
-        }
-    }
-}
 
 #[test]
 fn records_of_hosts_come_back_by_ssh_and_a_second_run_measures_what_is_left() {
@@ -223,8 +97,15 @@ fn hosts_that_fail_are_listed_with_the_reason() {
     fleet.options[3] = own;
     let (_, said) = fleet.run(1, &["topo", "--program", "/bin/false"]);
     assert!(said.contains("n1: failed: ") && said.contains("does not run here (Linux"), "{said}");
+    // Regression: results stayed in the home directory of the host.
+    let kept = || {
+        let results = Path::new(&std::env::var("HOME").unwrap_or_default()).join("manycore-results");
+        fs::read_dir(results).map_or(0, |entries| 1 + entries.count())
+    };
+    let before = kept();
     let (_, said) = fleet.run(1, &["run", "--time", "1s", "--", "eval", "--budget", "300s"]);
     assert!(said.contains("n1: late: ") && said.contains("--time"), "{said}");
+    assert_eq!(kept(), before);
     fs::write(fleet.home.path("hosts"), "n1\n-oProxyCommand=touch x\n").unwrap();
     let (_, said) = fleet.run(2, &["topo"]);
     assert!(said.contains("hosts, line 2: "), "{said}");
@@ -234,62 +115,80 @@ fn hosts_that_fail_are_listed_with_the_reason() {
 }
 
 #[test]
-fn nodes_of_slurm_that_are_down_do_not_hold_up_the_others() {
-    let Some(mut cluster) = cluster(&["n1", "n2"]) else { return };
-    let fleet = Fleet::slurm(&cluster);
-    assert!(cluster.run("scontrol update nodename=n2 state=drain reason='bad DIMM'").status.success());
-    let words = [&MEASURE[..], &["--out", "found"]].concat();
-    fleet.run(1, &words);
-    let hosts = fleet.hosts("found");
-    assert_eq!((&hosts["n1"]["state"], &hosts["n2"]["state"]), (&Value::from("done"), &Value::from("down")));
-    assert!(hosts["n2"]["why"].as_str().unwrap().contains("bad DIMM"), "{hosts}");
-    assert!(cluster.run("scontrol update nodename=n2 state=resume").status.success());
-    soon("the node is not back", || text(&cluster.run("sinfo -h -n n2 -o %T").stdout).trim() == "idle");
-    // A node that another job has.
-    assert!(
-        cluster
-            .run("sbatch --nodelist=n2 --exclusive --output=/dev/null --wrap 'sleep 100'")
-            .status
-            .success()
-    );
-    let (_, said) = fleet.run(1, &["topo", "--wait", "3s"]);
-    assert!(said.contains("n2: late: Slurm has not granted it within 3 s"), "{said}");
-    assert!(cluster.run("scancel --user=root").status.success());
-    let mut running = fleet.measuring("killed");
-    running.kill().unwrap();
-    running.wait().unwrap();
-    fleet.wait_until_nothing_is_left();
-    soon("a job is left", || cluster.run("squeue -h").stdout.is_empty());
-    cluster.kill_node("n2");
+fn a_budget_that_a_host_has_no_time_for_is_refused() {
+    let home = TestHome::new();
+    fs::write(home.path("hosts"), "n1\n").unwrap();
+    for (budget, time, is_refused) in [("10m", "5m", true), ("5m", "5m", true), ("10s", "5m", false)] {
+        // A program that cannot be read ends a run that is not refused.
+        let words =
+            ["--hosts", "hosts", "--program", "none", "--out", "f", "--budget", budget, "--time", time];
+        let run = home.run(&[&["fleet", "eval"], &words[..]].concat());
+        let said = text(&run.stderr);
+        assert_eq!(run.status.code(), Some(2), "{said}");
+        assert_eq!(
+            said.contains("is not within the 300 s that a host may work: give a longer --time"),
+            is_refused,
+            "{said}"
+        );
+    }
+    assert!(!home.path("f").exists());
 }
 
+/// The program of the hosts sends records that are there, the next one each time: first those of all hosts, then those of the
+/// second measurement. Hosts work one after the other.
 #[test]
-fn a_node_of_slurm_that_fails_is_measured_again() {
-    let Some(mut cluster) = cluster(&["n1"]) else { return };
-    let fleet = Fleet::slurm(&cluster);
-    let words = ["eval", "--only", "latency", "--budget", "20s", "--out", "found"];
-    let running = fleet.command(&words).spawn().unwrap();
-    let measures = || with("/manycore\0eval\0--budget=20s");
-    soon("nothing runs on the node", || !measures().is_empty());
-    cluster.kill_node("n1");
-    // The steps of a job have processes of their own, and the job one that holds its node.
-    for pid in with("slurmstepd: [").into_iter().chain(with("sleep\x001920")) {
-        let _ended = kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL);
+fn slow_and_inconclusive_hosts_are_measured_again() {
+    let names: Vec<String> = (1..=12).map(|host| format!("m{host}")).collect();
+    let Some(mut fleet) = Fleet::ssh(&names.join("\n")) else { return };
+    fleet.options.extend(["--parallel", "1"].map(str::to_owned));
+    let at = fleet.home.path("records").display().to_string();
+    fs::create_dir(&at).unwrap();
+    let write = |number: u64, name: &str, share: f64, noise: f64| {
+        let server = SyntheticMachine::server();
+        let rate = server.rate * share;
+        let machine = SyntheticMachine { hostname: name.to_owned(), rate, noise, seed: number, ..server };
+        fs::write(format!("{at}/{number}"), serde_json::to_vec(&machine.record()).unwrap()).unwrap();
+    };
+    for (number, name) in (1..).zip(&names) {
+        let (share, noise) = match name.as_str() {
+            "m3" | "m5" => (0.7, 0.01),
+            "m7" => (1.0, 0.2),
+            _ => (1.0, 0.01),
+        };
+        write(number, name, share, noise);
     }
-    let state = || text(&cluster.run("squeue -h -o %T").stdout).trim().to_owned();
-    soon("the job is not requeued", || state() == "PENDING");
-    soon("the measurement is left", || measures().is_empty());
-    // Slurm would wait for two minutes.
-    assert!(cluster.run("scontrol update JobId=1 StartTime=now").status.success());
-    cluster.start_node("n1").unwrap();
-    // The script of the job's first run may still remove its directories.
-    soon("the second run has no directory of its own", || {
-        copies().iter().any(|name| name.starts_with("manycore-1-1-"))
-    });
-    let ended = running.wait_with_output().unwrap();
-    assert!(ended.status.success(), "{}", text(&ended.stderr));
-    assert!(text(&ended.stderr).contains("n1: tried again: "), "{}", text(&ended.stderr));
-    assert_eq!(fleet.hosts("found")["n1"]["state"], "done");
+    // The second measurements of m3, and of m7; m5 is lost.
+    write(13, "m3", 1.0, 0.01);
+    write(15, "m7", 1.0, 0.01);
+    let program = format!(
+        "#!/bin/sh\n[ \"$1\" != --version ] || exit 0\nwhile [ \"$1\" != --out ]; do shift; done\n\
+         [ ! -e {at}/hangs ] || exec sleep 12345\necho >>{at}/calls\nmkdir \"$2\" && cp {at}/$(wc -l <{at}/calls) \"$2/record.json\"\n"
+    );
+    let path = fleet.home.path("sends");
+    fs::write(&path, program).unwrap();
+    let path = path.display().to_string();
+    let (printed, said) = fleet.run(1, &["eval", "--confirm", "--program", &path, "--out", "found"]);
+    assert!(said.contains("3 nodes to measure again."), "{said}");
+    assert!(said.contains("m5: failed: cp: "), "{said}");
+    assert!(printed.contains("1 of 12 nodes is slow: m5"), "{printed}");
+    let hosts = fleet.hosts("found");
+    assert!(names.iter().all(|name| hosts[name]["state"] == "done"), "{hosts}");
+    for (host, number) in [("m3", 13), ("m5", 5), ("m7", 15)] {
+        let kept = fs::read(fleet.home.path("found/nodes").join(host).join("record.json")).unwrap();
+        assert!(kept == fs::read(format!("{at}/{number}")).unwrap(), "{host}");
+    }
+
+    // Regression: the first Ctrl-C in the second measurement ended the program without a report.
+    fs::write(format!("{at}/hangs"), "").unwrap();
+    let mut again = fleet.command(&["eval", "--confirm", "--program", &path, "--out", "found"]);
+    let again = again.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    soon("nothing is measured again", || !with("sleep\x0012345").is_empty());
+    kill_process(Pid::from_child(&again), Signal::INT).unwrap();
+    let ended = again.wait_with_output().unwrap();
+    let (printed, said) = (text(&ended.stdout), text(&ended.stderr));
+    assert_eq!(ended.status.code(), Some(130), "{printed}{said}");
+    assert!(printed.contains("1 of 12 nodes is slow: m5"), "{printed}");
+    assert!(said.contains("interrupted: what 12 hosts sent is in found"), "{said}");
     fleet.wait_until_nothing_is_left();
 }
 

@@ -160,6 +160,10 @@ fn a_change_is_dated_and_what_else_changed_is_named() {
         };
         assert!(change.properties.iter().any(is_kernel), "{change:?}");
     }
+    let healthy: Vec<&str> =
+        ["run5", "--history"].into_iter().chain(folders[..FIRST_SLOW].iter().map(String::as_str)).collect();
+    let printed = report(&home, 0, &healthy).replace('\n', " ");
+    assert!(printed.contains("No change was found over 6 runs, from 2026-03-01"), "{printed}");
     // The folder may be the last word as well.
     let [first, second] = [["run1", "--history", "run0"], ["--history", "run0", "run1"]];
     assert_eq!(report(&home, 0, &first), report(&home, 0, &second));
@@ -186,12 +190,31 @@ fn records_that_cannot_be_read_are_listed() {
     assert!(said.contains("has no records"), "{said}");
     let said = home.stderr_of(2, &["fleet", "report", "f", "--kinds-by", "cpu model"]);
     assert!(
-        said.contains("no node has the property cpu model: the records have CPU id, CPU model"),
+        said.contains("no node has the property cpu model: the records have BIOS, CPU id, CPU model"),
         "{said}"
     );
-    let said = home.stderr_of(3, &["fleet", "report", "no-such-directory"]);
-    assert!(said.contains("no-such-directory"), "{said}");
     fs::write(home.path("other.json"), "{\"schema\": \"manycore/record/1\"}").unwrap();
     let said = home.stderr_of(2, &["fleet", "report", "f", "--baseline", "other.json"]);
     assert!(said.contains("other.json"), "{said}");
+}
+
+#[test]
+fn missing_words_are_named() {
+    let home = TestHome::new();
+    let said = |words: &[&str]| {
+        let run = home.run(words);
+        assert_eq!(run.status.code(), Some(2), "{words:?}");
+        text(&run.stderr)
+    };
+    let nowhere = said(&["fleet", "report", "nowhere"]);
+    assert!(
+        nowhere.contains("there is no folder nowhere: name one that 'manycore fleet eval' has filled"),
+        "{nowhere}"
+    );
+    for subcommand in ["eval", "topo", "audit"] {
+        let said = said(&["fleet", subcommand]);
+        for option in ["--nodes", "--partition", "--hosts"] {
+            assert!(said.contains(option), "{said}");
+        }
+    }
 }

@@ -21,7 +21,10 @@ impl CheckedNode {
         node.program("health-check", &script);
         node.program(
             "manycore",
-            &format!("#!/bin/sh\ncat '{folder}/answer'\nexit \"$(cat '{folder}/code')\"\n"),
+            &format!(
+                "#!/bin/sh\necho progress >&2\necho 'cannot read it' >&2\ncat '{folder}/answer'\n\
+                 exit \"$(cat '{folder}/code')\"\n"
+            ),
         );
         for name in ["scontrol", "logger"] {
             node.program(name, &format!("#!/bin/sh\necho \"$*\" >>'{folder}/{name}.log'\n"));
@@ -62,8 +65,10 @@ fn a_node_is_drained_after_two_checks_in_a_row() {
     node.check("n1: not found to be slow", 0);
     node.check(slow, 1);
     assert_eq!(node.log("scontrol"), "");
-    // A check that measured nothing says nothing about the node.
+    // Checks that do not judge the node say nothing about it.
     node.check("", 4);
+    node.check("n1: not idle, so it is not judged: other processes used 3.0 CPUs", 0);
+    node.check("n1: inconclusive: its figures scatter too much", 0);
     node.check(slow, 1);
     let reason = "manycore: 1 of 1 node is slow: n1 (stream 60 % slower reboot (reboot) x)";
     let drained = format!("update nodename=n1 state=drain reason={reason}\n");
@@ -73,10 +78,24 @@ fn a_node_is_drained_after_two_checks_in_a_row() {
     assert_eq!(node.log("scontrol"), drained);
     let log = node.log("logger");
     assert_eq!(
-        (log.matches("is slow").count(), log.matches("not measured: exit code 4").count()),
+        (log.matches("is slow").count(), log.matches("not measured: exit code 4: cannot read it").count()),
         (4, 1),
         "{log}"
     );
+    let kept = fs::read_dir(node.0.path()).unwrap().flatten().map(|entry| entry.file_name());
+    let kept: Vec<_> =
+        kept.filter(|name| name.to_str().unwrap().starts_with("manycore-health-check-")).collect();
+    assert_eq!(kept, ["manycore-health-check-n1.slow"]);
+}
+
+#[test]
+fn a_node_that_cannot_be_drained_is_logged_and_tried_again() {
+    let node = CheckedNode::new("MANYCORE_DRAIN=yes\n");
+    node.program("scontrol", "#!/bin/sh\necho no controller >&2; exit 1\n");
+    for _ in 0..3 {
+        node.check("slow", 1);
+    }
+    assert_eq!(node.log("logger").matches("n1 cannot be drained: no controller").count(), 2);
 }
 
 #[test]

@@ -198,7 +198,7 @@ fn the_bar_is_drawn_and_removed() {
     // Without a terminal that can clear a line, and with --quiet, there is none.
     for (name, term) in [("b", "dumb"), ("c", "")] {
         let Some(plain) = on_terminal(&line.replace("NAME", name), 72, term) else { return };
-        assert!(!plain.contains('\u{1b}') && plain.contains("measuring pairs of A and B"), "{plain:?}");
+        assert!(!plain.contains('\u{1b}') && plain.contains("measuring: pairs of A and B"), "{plain:?}");
     }
     let quiet = format!("{} --quiet", line.replace("NAME", "d").replace(" -- sleep 0.05", ""));
     let Some(quiet) = on_terminal(&format!("{quiet} -- sleep 0.05"), 72, "xterm-256color") else { return };

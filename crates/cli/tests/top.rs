@@ -5,7 +5,11 @@ mod common;
 
 use common::{manycore, place::soon, schema, sh, text};
 use serde_json::Value;
-use std::{fs, path::Path, process::Output};
+use std::{
+    fs,
+    path::Path,
+    process::{Output, Stdio},
+};
 use tempfile::TempDir;
 
 /// Runs a shell that works for about half a second below `top`, whose tables have only its tasks.
@@ -180,4 +184,178 @@ fn a_process_that_ended_before_the_recording_is_reported() {
     assert!(row["state"] == "X" && row["cpu_percent"].as_f64().unwrap() > 1.0, "{row}");
     let shown = manycore().args(["report", &recording]).assert().success();
     assert!(text(&shown.get_output().stdout).contains("State X: the process ended"));
+}
+
+#[test]
+fn latencies_without_bpf_are_refused_and_what_is_missing_is_named() {
+    let refused = manycore().args(["top", "--once", "--show", "latency"]).assert().code(2);
+    assert!(text(&refused.get_output().stderr).contains("add --bpf, as root"));
+    let folder = TempDir::new().unwrap();
+    let day = folder.path().join("day.top").to_str().unwrap().to_owned();
+    manycore().args(["top", "--record", &day, "--interval", "100ms", "--count", "2"]).assert().success();
+    let words = ["top", "--replay", &day, "--interval", "100ms", "--show", "latency,groups,bandwidth"];
+    let said = text(&manycore().args(words).assert().success().get_output().stderr);
+    for option in ["with --bpf", "with --show groups", "with --show bandwidth"] {
+        assert_eq!(said.matches(option).count(), 1, "{said}");
+    }
+}
+
+fn recorded(folder: &TempDir, count: &str) -> String {
+    let day = folder.path().join("day.top").to_str().unwrap().to_owned();
+    manycore().args(["top", "--record", &day, "--interval", "200ms", "--count", count]).assert().success();
+    day
+}
+
+#[test]
+fn parts_that_are_missing_leave_no_empty_lines() {
+    let folder = TempDir::new().unwrap();
+    let day = recorded(&folder, "4");
+    let words = ["top", "--replay", &day, "--interval", "200ms", "--show", "interrupts"];
+    let run = manycore().args(words).assert().success();
+    assert_eq!(text(&run.get_output().stdout), "");
+    let run = manycore().args(["top", "--interval", "100ms", "--count", "4", "--show", "findings"]).assert();
+    let printed = text(&run.success().get_output().stdout);
+    // Each block begins with the time.
+    for block in printed.split("\n\n").filter(|block| !block.is_empty()) {
+        let clock = block.lines().next().unwrap();
+        assert!(clock.ends_with(" UTC") && clock.matches(':').count() == 2, "{printed}");
+    }
+}
+
+#[test]
+fn no_findings_are_said_to_be_none() {
+    // Those of this machine are not known.
+    let findings = |words: &[&str]| {
+        let run = manycore().args([&["top", "--once", "--interval", "100ms"], words].concat()).assert();
+        text(&run.success().get_output().stdout)
+    };
+    let json: Value = serde_json::from_str(&findings(&["--format", "json", "--show", "findings"])).unwrap();
+    assert!(json["findings"].is_array(), "{json}");
+    let json: Value = serde_json::from_str(&findings(&["--format", "json", "--show", "system"])).unwrap();
+    assert!(json.get("findings").is_none(), "{json}");
+    assert!(findings(&["--show", "findings"]).lines().count() > 1);
+}
+
+#[test]
+fn what_an_interval_leaves_out_of_a_recording_is_said() {
+    let folder = TempDir::new().unwrap();
+    let day = recorded(&folder, "5");
+    let replayed = |interval: &str| {
+        let words = ["top", "--replay", &day, "--interval", interval, "--show", "system"];
+        let run = manycore().args(words).output().unwrap();
+        (run.status.code(), text(&run.stderr))
+    };
+    let (code, said) = replayed("1h");
+    assert!(code == Some(2) && said.contains("choose a shorter one with --interval"), "{said}");
+    let (code, said) = replayed("700ms");
+    assert!(code == Some(0) && said.contains("of the recording are left out"), "{said}");
+    // No sample is nearer to the previous one.
+    assert_eq!(replayed("100ms"), (Some(0), String::new()));
+}
+
+#[test]
+fn a_port_in_use_and_the_token_are_explained() {
+    let folder = TempDir::new().unwrap();
+    let token = folder.path().join("token").to_str().unwrap().to_owned();
+    sh(&format!("umask 077; echo 0123456789abcdef0123456789abcdef >{token}"));
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let occupied = listener.local_addr().unwrap().to_string();
+    let refused = manycore().args(["top", "--serve", &occupied]).assert().code(2);
+    assert!(text(&refused.get_output().stderr).contains("Choose another port"));
+    let words = ["top", "--serve", "127.0.0.1:0", "--token", &token, "--interval", "100ms", "--count", "1"];
+    let said = text(&manycore().args(words).assert().success().get_output().stderr);
+    assert!(said.contains(&format!("(each with ?token=TOKEN, which is in {token})")), "{said}");
+}
+
+/// The kernel calls a process `exe` that was started as `/proc/self/exe`, as helper processes are.
+#[test]
+fn helper_processes_are_called_manycore() {
+    let folder = TempDir::new().unwrap();
+    let link = folder.path().join("exe");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_manycore"), &link).unwrap();
+    let script = "grep . /proc/$PPID/comm";
+    let words = ["top", "--interval", "100ms", "--format", "csv", "--", "sh", "-c", script];
+    let output = std::process::Command::new(link).args(words).output().unwrap();
+    assert_eq!(text(&output.stderr).lines().next(), Some("manycore"));
+}
+
+#[test]
+fn a_command_that_stops_and_continues_has_no_table_of_its_own() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("pid");
+    let script = format!("echo $$ >{0}; kill -STOP $$; exit 3", file.display());
+    let words =
+        ["top", "--interval", "60s", "--format", "json", "--show", "system", "--", "sh", "-c", &script];
+    let program = common::program();
+    let top = std::process::Command::new(program).args(words).stdout(Stdio::piped()).spawn().unwrap();
+    let pid = || fs::read_to_string(&file).ok()?.trim().parse::<u32>().ok();
+    let stat = |pid: u32| fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    soon("the stop of the command", || pid().is_some_and(|pid| stat(pid).contains(") T ")));
+    sh(&format!("kill -CONT {}", pid().unwrap()));
+    let output = top.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    assert_eq!(snapshots(&output).len(), 1, "{}", text(&output.stdout));
+}
+
+#[test]
+fn memory_by_node_is_that_of_the_processes_that_are_shown() {
+    let words = ["top", "--once", "--show", "memory", "--format", "json", "--", "sleep", "1000"];
+    let output = manycore().args(words).output().unwrap();
+    let all = snapshots(&output);
+    let [row] = &all[0]["memory"].as_array().unwrap()[..] else { panic!("{all:?}") };
+    assert_eq!(row["name"], "sleep");
+    if !Path::new("/proc/self/numa_maps").exists() {
+        println!("SKIPPED: this kernel has no memory by node");
+        return;
+    }
+    let nodes = row["node_kib"].as_object().unwrap();
+    assert!(nodes.values().map(|kib| kib.as_u64().unwrap()).sum::<u64>() > 0, "{row}");
+    assert!((0.0..=100.0).contains(&row["remote_percent"].as_f64().unwrap()), "{row}");
+}
+
+/// A process that looks like an emulator, until it is dropped: its only thread is that of a virtual CPU.
+struct Emulator(std::process::Child);
+
+impl Emulator {
+    fn start(folder: &Path) -> Self {
+        let program = folder.join("qemu-system-x86_64");
+        // The name of a link is that of the process. A copy could be open for writing in a child of another test.
+        std::os::unix::fs::symlink("/bin/sh", &program).unwrap();
+        let script = "printf 'CPU 0/KVM' >/proc/$$/comm; while :; do :; done";
+        let words = ["-c", script, "-name", "guest=web1,debug-threads=on"];
+        let emulator = Self(std::process::Command::new(program).args(words).spawn().unwrap());
+        let comm = || fs::read_to_string(format!("/proc/{}/comm", emulator.0.id())).unwrap_or_default();
+        soon("the name of its thread", || comm() == "CPU 0/KVM\n");
+        emulator
+    }
+}
+
+impl Drop for Emulator {
+    fn drop(&mut self) {
+        let _ = self.0.kill().and_then(|()| self.0.wait());
+    }
+}
+
+#[test]
+fn virtual_machines_are_printed_recorded_and_reported() {
+    let folder = TempDir::new().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (day, page) = (path("day.top"), path("day.html"));
+    let emulator = Emulator::start(folder.path());
+    let web = |output: &Output| {
+        let rows = snapshots(output)[0]["guests"].as_array().unwrap().clone();
+        let own = rows.into_iter().find(|row| row["pid"] == emulator.0.id()).unwrap();
+        assert_eq!((&own["name"], &own["vcpus"][0]["vcpu"]), (&"web1".into(), &0.into()), "{own}");
+        assert!(own["cpu_percent"].as_f64().unwrap() > 1.0, "{own}");
+    };
+    web(&manycore().args(["top", "--once", "--show", "guests", "--format", "json"]).output().unwrap());
+    manycore().args(["top", "--record", &day, "--interval", "300ms", "--count", "4"]).assert().success();
+    let replayed = ["top", "--replay", &day, "--once", "--interval", "300ms", "--show", "guests"];
+    web(&manycore().args(replayed).args(["--format", "json"]).output().unwrap());
+    let shown = manycore().args(replayed).assert().success();
+    assert!(text(&shown.get_output().stdout).contains("Virtual machines"));
+    let report = manycore().args(["report", &day, "--html", &page]).assert().success();
+    assert!(text(&report.get_output().stdout).contains("web1"));
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains("CPUs used by virtual machines") && page.contains("web1 ("));
 }

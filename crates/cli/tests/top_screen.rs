@@ -7,7 +7,7 @@ use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::{Pid, Signal, kill_process},
     pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
-    termios::{Termios, Winsize, tcgetattr, tcsetwinsize},
+    termios::{OptionalActions, Termios, Winsize, tcgetattr, tcsetattr, tcsetwinsize},
 };
 use std::{
     fs::{self, File},
@@ -111,6 +111,16 @@ impl Screen {
         kill_process(Pid::from_raw(self.child.id() as i32).unwrap(), signal).unwrap();
     }
 
+    /// Waits until the process is in a state, such as `T` for stopped.
+    fn await_state(&self, state: char) {
+        let stat = format!("/proc/{}/stat", self.child.id());
+        let end = Instant::now() + PATIENCE;
+        while !fs::read_to_string(&stat).unwrap().contains(&format!(") {state} ")) {
+            assert!(Instant::now() < end, "it does not become {state}");
+            std::thread::yield_now();
+        }
+    }
+
     /// Waits for the end, and checks that the terminal is as before. Returns the exit code.
     fn end(mut self) -> Option<i32> {
         self.await_text("\x1b[?1049l");
@@ -156,16 +166,32 @@ fn it_stops_with_the_terminal_restored_and_continues() {
     screen.await_text("NAME");
     screen.press("\x1a");
     screen.await_text("\x1b[?1049l");
-    let stat = format!("/proc/{}/stat", screen.child.id());
-    let end = Instant::now() + PATIENCE;
-    while !fs::read_to_string(&stat).unwrap().contains(") T ") {
-        assert!(Instant::now() < end, "it does not stop");
-        std::thread::yield_now();
-    }
+    screen.await_state('T');
     screen.assert_restored();
     screen.signal(Signal::CONT);
     screen.await_text("\x1b[?1049h");
     screen.await_text("NAME");
+    screen.press("q");
+    assert_eq!(screen.end(), Some(0));
+}
+
+/// Regression test: the modes that a shell set while the view was stopped were kept, and the view went on in the background.
+#[test]
+fn a_view_that_was_stopped_from_outside_takes_the_terminal_again() {
+    let mut screen = Screen::start(&["--interval", "1h"]);
+    screen.await_text("NAME");
+    screen.await_text("Filter");
+    let raw = tcgetattr(&screen.slave).unwrap().local_modes;
+    screen.signal(Signal::STOP);
+    screen.await_state('T');
+    tcsetattr(&screen.slave, OptionalActions::Now, &screen.before).unwrap();
+    screen.read_what_is_there();
+    screen.signal(Signal::CONT);
+    screen.await_text("\x1b[?1049h");
+    screen.await_text("\x1b[2J");
+    screen.await_text("NAME");
+    screen.await_text("Filter");
+    assert_eq!(tcgetattr(&screen.slave).unwrap().local_modes, raw);
     screen.press("q");
     assert_eq!(screen.end(), Some(0));
 }

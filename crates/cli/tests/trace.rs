@@ -54,6 +54,7 @@ fn two_processes_on_one_cpu_run_and_wait_in_turn() {
     }
     assert_eq!(output.status.code(), Some(7), "{said}");
     assert!(said.contains("after being displaced") && said.contains("https://ui.perfetto.dev"), "{said}");
+    assert!(said.contains(" events") && !said.contains(" 0 events"), "{said}");
     let trace: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     let events = trace["traceEvents"].as_array().unwrap();
     let sum = |name: &str| -> f64 {

@@ -42,13 +42,28 @@ pub struct ToolOutput {
 /// # Errors
 /// Those of starting a program; [`io::ErrorKind::TimedOut`].
 pub fn run(command: &mut Command, input: Stdio, limit: Duration) -> io::Result<ToolOutput> {
+    run_unless(command, input, limit, &|| false)
+}
+
+/// As [`run`], but the program is also killed soon after `is_cancelled`.
+///
+/// # Errors
+/// As [`run`]; [`io::ErrorKind::Interrupted`] if it was cancelled.
+pub fn run_unless(
+    command: &mut Command,
+    input: Stdio,
+    limit: Duration,
+    is_cancelled: &dyn Fn() -> bool,
+) -> io::Result<ToolOutput> {
     let end = Instant::now() + limit;
     let started = Job::start_with_input(command, &StartPlacement::default(), true, input);
     let mut job = started.map_err(|error| cannot_start(command, &error))?;
     let status = loop {
-        job::wait(slice::from_mut(&mut job), end.saturating_duration_since(Instant::now()), &mut |_| {})?;
+        let left = end.saturating_duration_since(Instant::now()).min(CANCEL_INTERVAL);
+        job::wait(slice::from_mut(&mut job), left, &mut |_| {})?;
         match job.ended() {
             Some(usage) => break usage.status,
+            None if is_cancelled() => return Err(io::ErrorKind::Interrupted.into()),
             None if Instant::now() >= end => return Err(too_long(command, limit)),
             None => {}
         }
@@ -137,6 +152,9 @@ fn cannot_start(command: &Command, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), why)
 }
 
+/// Maximum time between two checks whether a program is to be cancelled.
+const CANCEL_INTERVAL: Duration = Duration::from_millis(100);
+
 /// Longest line that is kept, in characters.
 const LONGEST_LINE: usize = 300;
 
@@ -212,6 +230,8 @@ mod tests {
             (error.kind(), error.to_string()),
             (io::ErrorKind::TimedOut, "sh did not end within 0.02 s".into())
         );
+        let error = run_unless(&mut shell("sleep 1000"), Stdio::null(), LIMIT, &|| true).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::Interrupted);
         assert_eq!(succeed(&mut shell("echo yes")).unwrap(), "yes\n");
         let error = succeed(&mut shell("echo why >&2; exit 1")).unwrap_err();
         assert_eq!(error.to_string(), "sh failed (exit status: 1): why");

@@ -6,8 +6,9 @@
 
 use crate::{
     Error, Result,
+    client_rate::ClientRate,
     hosts::{LoadHosts, cpus_of, place_of},
-    load::{Edge, LoadOutcome},
+    load::{CLIENT_LIMIT, Edge, LoadOutcome},
     template::{CommandTemplate, InstanceValues},
 };
 use manycore_experiment::{
@@ -26,6 +27,7 @@ use std::{
     io::PipeWriter,
     net::SocketAddr,
     process::Command,
+    thread,
     time::{Duration, Instant, SystemTime},
 };
 
@@ -42,6 +44,7 @@ pub struct ClientLoad {
     command: CommandTemplate,
     reader: MetricReader,
     model: Option<LoadModel>,
+    rate: Option<ClientRate>,
     hosts: LoadHosts,
 }
 
@@ -73,13 +76,15 @@ impl ClientLoad {
                 ))
             })?,
         };
-        let model = load_model(&reader, &words).map(|(_, model)| model);
+        let known = load_model(&reader, &words);
+        let rate = known.as_ref().and_then(|(name, _)| ClientRate::of(name, &words));
+        let model = known.map(|(_, model)| model);
         let command = CommandTemplate::new(words)?;
         if command.has("name") {
             let why = "the command of a load has no {name}: it reaches its instance by {address} and {port}";
             return Err(Error::Template(why.to_owned()));
         }
-        Ok(Self { command, reader, model, hosts: LoadHosts::default() })
+        Ok(Self { command, reader, model, rate, hosts: LoadHosts::default() })
     }
 
     /// Runs the clients on these hosts.
@@ -165,7 +170,9 @@ pub(crate) fn run(
     let elapsed = began.elapsed();
     edge(Edge::End);
     clients.end()?;
-    let observed = outcome(load, &clients.jobs[0], since, elapsed, figure)?;
+    let own = cpus_of(0, cpus, load.hosts.first_is_alone());
+    let width = own.map_or_else(process_cpus, |cpus| cpus.len());
+    let observed = outcome(load, &clients.jobs[0], since, (elapsed, width), figure)?;
     let others = clients.failures.into_iter().skip(1).map(|failure| LoadOutcome {
         failed: u64::from(failure.is_some()),
         first_failure: failure,
@@ -246,11 +253,17 @@ fn wait(jobs: &mut [Job]) -> Result<bool> {
         .map_err(|source| Error::System { what: "cannot wait for clients", source })
 }
 
+/// Returns the number of CPUs of a client that is not bound.
+fn process_cpus() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// `elapsed` is how long the client ran, with the number of CPUs that it could use.
 fn outcome(
     load: &ClientLoad,
     job: &Job,
     since: SystemTime,
-    elapsed: Duration,
+    (elapsed, cpus): (Duration, usize),
     figure: LatencyFigure,
 ) -> Result<LoadOutcome> {
     let (stdout, stderr) = (String::from_utf8_lossy(job.output()), job.stderr_tail());
@@ -280,17 +293,24 @@ fn outcome(
             near.iter().map(|share| format!("p{}", (share * 1e5).round() / 1e3)).collect();
         unreadable(format!("its distribution has no {figure}, only {}", near.join(" and ")))
     })?;
+    let is_rate = |metric: &Metric| metric.unit == "requests/s" || metric.unit == "ops/s";
+    let rate = figures.iter().flatten().find(|(metric, _)| is_rate(metric)).map(|(_, value)| *value);
+    let rate = rate.unwrap_or(requests.count as f64 / elapsed.as_secs_f64());
     let failure = figures.err();
     // The process here is not the client.
     let usage = job.ended().filter(|_| load.hosts.is_local());
     let cpu = usage.map(|usage| usage.cpu.as_secs_f64() / elapsed.as_secs_f64());
+    let missed = load.rate.filter(|planned| planned.is_missed(rate));
+    let is_busy = |rate: ClientRate| cpu.is_some_and(|used| rate.is_busy(used, cpus, CLIENT_LIMIT));
     Ok(LoadOutcome {
         figure_ms,
-        rate: requests.count as f64 / elapsed.as_secs_f64(),
+        rate,
         requests: Some(requests),
         failed: u64::from(failure.is_some()),
         first_failure: failure,
         client_cpus: cpu,
+        is_client_limited: missed.is_some_and(is_busy),
+        is_overloaded: missed.is_some_and(|rate| !is_busy(rate)),
         ..LoadOutcome::default()
     })
 }

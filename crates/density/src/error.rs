@@ -84,6 +84,16 @@ pub enum Error {
     /// A program that manages instances is missing.
     #[error("{0} is not installed, and the instances need it")]
     MissingProgram(&'static str),
+    /// The program that manages instances runs, but fails before there are any.
+    #[error("{program} cannot be used: {source}; {hint}")]
+    ManagerFails {
+        /// The program, such as `virsh`.
+        program: &'static str,
+        /// What it printed.
+        source: io::Error,
+        /// What can be done.
+        hint: &'static str,
+    },
     /// The program that manages instances cannot do what is needed.
     #[error("instance {index} cannot be {what}: {source}")]
     Manage {
@@ -106,7 +116,7 @@ pub enum Error {
     #[error(transparent)]
     Setting(#[from] SettingError),
     /// The limits of instances cannot be set on this machine.
-    #[error("instances cannot be limited: {0}")]
+    #[error("instances cannot have control groups of their own: {0}; limits and weights need them, and root")]
     Unlimited(GroupError),
     /// The limits or the places of instances are invalid.
     #[error("{0}")]
@@ -217,7 +227,10 @@ pub enum Error {
 impl Error {
     /// Whether a right, a file system or a program is missing, and not that the request is wrong.
     pub fn is_missing(&self) -> bool {
-        matches!(self, Self::MissingProgram(_) | Self::Unlimited(_) | Self::Control(_))
+        matches!(
+            self,
+            Self::MissingProgram(_) | Self::ManagerFails { .. } | Self::Unlimited(_) | Self::Control(_)
+        )
     }
 
     /// Whether it says that the machine cannot hold so many instances, and not that the request is wrong.

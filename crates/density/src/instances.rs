@@ -108,6 +108,23 @@ impl Instances {
         self.started.iter_mut().take(self.active).try_for_each(|instance| instance.running.check())
     }
 
+    /// Returns all processes of all instances, also of those that are paused, and those that supervise them.
+    pub fn all_processes(&self) -> Vec<u32> {
+        let of = |running: &dyn Running| {
+            [running.processes(), running.supervisor().into_iter().collect()].concat()
+        };
+        self.started.iter().flat_map(|instance| of(instance.running.as_ref())).collect()
+    }
+
+    /// Checks that nothing else uses the ports of instances up to `count` that are not started yet.
+    ///
+    /// # Errors
+    /// [`Error::PortInUse`]; [`Error::Template`] if there are too few ports.
+    pub fn check_ports(&self, count: usize) -> Result {
+        (self.started.len()..count)
+            .try_for_each(|index| check_port(&self.spec.values(index, String::new())?).map(drop))
+    }
+
     /// Checks that the memory holds `count` instances: as much for each as its limit, or as the first one has now. Does
     /// nothing if neither is known.
     ///
@@ -120,7 +137,11 @@ impl Instances {
             instance.running.memory().or_else(of_processes).unwrap_or(0)
         };
         let measured = || self.started.first().map(used);
-        let each = self.spec.limits.memory.or_else(measured).filter(|&bytes| bytes > 0);
+        let own = match &self.spec.kind {
+            InstanceKind::Domain(domain) => domain.xml.memory(),
+            InstanceKind::Process(_) | InstanceKind::Container(_) => self.spec.limits.memory,
+        };
+        let each = own.or_else(measured).filter(|&bytes| bytes > 0);
         if let (Some(each), Some(free)) = (each, memory::available()) {
             let ours: u64 = self.started.iter().map(used).sum();
             memory::check(free.saturating_add(ours), each, count)?;
@@ -155,11 +176,7 @@ impl Instances {
         let own = || format!("{}-{index}", std::process::id());
         let name = self.custody.as_ref().map_or_else(own, |custody| custody.name(index));
         let values = self.spec.values(index, format!("manycore-{name}"))?;
-        let server = SocketAddr::new(values.address, values.port);
-        // A server that is there already would be measured in place of the instance.
-        if port::is_used(server) {
-            return Err(Error::PortInUse { index, port: values.port });
-        }
+        let server = check_port(&values)?;
         let mut running = self.start_kind(&values)?;
         ready::make_ready(running.as_mut(), &self.spec, &values)?;
         self.started.push(Instance { server, running, is_paused: false });
@@ -174,6 +191,15 @@ impl Instances {
             InstanceKind::Domain(spec) => Box::new(domain::DomainInstance::start(spec, &start)?),
         })
     }
+}
+
+/// Returns where an instance serves. A server that is there already would be measured in its place.
+fn check_port(values: &InstanceValues) -> Result<SocketAddr> {
+    let server = SocketAddr::new(values.address, values.port);
+    if port::is_used(server) {
+        return Err(Error::PortInUse { index: values.index, port: values.port });
+    }
+    Ok(server)
 }
 
 impl Drop for Instances {

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]
 
+mod client_rate;
 pub mod clients;
 mod error;
 pub mod hosts;
@@ -19,6 +20,7 @@ pub mod memory;
 pub mod options;
 mod remote_load;
 pub mod resources;
+mod room;
 pub mod session;
 mod settings;
 pub mod slices;

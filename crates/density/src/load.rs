@@ -12,7 +12,7 @@ use manycore_experiment::{
     tail_bound::LatencyFigure,
 };
 use manycore_load::{
-    Arrivals, LoadRequest, LoadResult, Template,
+    ArrivalPattern, Arrivals, LoadRequest, LoadResult, Template,
     batch::{LoadBatch, PlacedLoad},
 };
 use manycore_topology::CpuSet;
@@ -22,7 +22,7 @@ use std::{net::SocketAddr, time::Duration};
 /// Nanoseconds of a millisecond.
 const MS: f64 = 1e6;
 /// Share of a CPU from which the thread of a load is the limit of its rate.
-const CLIENT_LIMIT: f64 = 0.95;
+pub(crate) const CLIENT_LIMIT: f64 = 0.95;
 /// Mean time in ms by which a generator may send its requests too late. Its instance gets another load than the others
 /// otherwise.
 const MOST_LATE_MS: f64 = 10.0;
@@ -39,6 +39,10 @@ pub enum InstanceLoad {
         template: Template,
         /// Connections to each instance.
         connections: usize,
+        /// Requests that a connection has at a time, at most.
+        pipeline: usize,
+        /// How requests are distributed in time.
+        pattern: ArrivalPattern,
         /// Where it runs.
         hosts: LoadHosts,
     },
@@ -96,6 +100,8 @@ pub struct LoadOutcome {
     pub own_share: Option<f64>,
     /// CPU time of the client, as a number of CPUs.
     pub client_cpus: Option<f64>,
+    /// Whether the client, and not the instance, limits the rate: it has used all CPU time that it can use.
+    pub is_client_limited: bool,
     /// Whether the client sent its requests much too late, or not at all.
     pub is_behind: bool,
     /// Whether the instance serves less than the rate.
@@ -103,18 +109,15 @@ pub struct LoadOutcome {
 }
 
 impl LoadOutcome {
-    /// Whether the client, and not the instance, limits the rate: its thread has used a whole CPU.
-    pub fn is_client_limited(&self) -> bool {
-        self.client_cpus.is_some_and(|cpus| cpus > CLIENT_LIMIT) && self.own_share.is_some()
-    }
-
-    fn new(result: &LoadResult, times: SliceTimes, figure: LatencyFigure, connections: usize) -> Self {
+    /// `at_once` is the number of requests that all connections have at a time.
+    fn new(result: &LoadResult, times: SliceTimes, figure: LatencyFigure, at_once: usize) -> Self {
         // Those that are being served are no queue.
-        let queue = result.unanswered.saturating_sub(connections as u64);
+        let queue = result.unanswered.saturating_sub(at_once as u64);
         let ns = match figure {
             LatencyFigure::Mean => result.latency.mean(),
             LatencyFigure::Quantile(q) => result.latency_ns(q) as f64,
         };
+        let client_cpus = result.cpu.as_secs_f64() / (times.settle + times.length).as_secs_f64();
         Self {
             figure_ms: ns / MS,
             requests: request_times(result),
@@ -122,7 +125,8 @@ impl LoadOutcome {
             failed: result.failed,
             first_failure: result.first_failure.clone(),
             own_share: Some(result.own_share()),
-            client_cpus: Some(result.cpu.as_secs_f64() / (times.settle + times.length).as_secs_f64()),
+            client_cpus: Some(client_cpus),
+            is_client_limited: client_cpus > CLIENT_LIMIT,
             is_behind: result.own.mean() / MS > MOST_LATE_MS,
             is_overloaded: queue as f64 > MOST_QUEUED * result.intended as f64,
         }
@@ -156,8 +160,10 @@ impl InstanceLoad {
 
     fn generator_parameters(&self) -> Vec<(&'static str, String)> {
         match self {
-            Self::Generator { connections, .. } => vec![
+            Self::Generator { connections, pipeline, pattern, .. } => vec![
+                (parameter::ARRIVALS, pattern.name().to_owned()),
                 (parameter::CONNECTIONS, connections.to_string()),
+                (parameter::PIPELINE, pipeline.to_string()),
                 (parameter::LOAD_GENERATOR, "manycore".to_owned()),
                 (parameter::LOAD_MODEL, LoadModel::Open.name().to_owned()),
             ],
@@ -182,16 +188,16 @@ impl InstanceLoad {
         edge: &mut dyn FnMut(Edge),
     ) -> Result<Vec<LoadOutcome>> {
         let &LoadedSlice { servers, per_second, times, figure, cpus } = slice;
-        let arrivals = Arrivals::Poisson { per_second };
         match self {
-            Self::Generator { template, connections, hosts } => {
+            Self::Generator { template, connections, pipeline, pattern, hosts } => {
                 // The observed load has a CPU or a host of its own then.
                 let is_alone = cpus.len() > 1 || hosts.first_is_alone();
                 let request = |(index, address): (usize, &SocketAddr)| LoadRequest {
                     address: *address,
                     template: template.clone(),
                     connections: *connections,
-                    arrivals,
+                    pipeline: *pipeline,
+                    arrivals: pattern.at(per_second),
                     warm_up: times.settle,
                     duration: times.length,
                     seed: random.random(),
@@ -199,7 +205,7 @@ impl InstanceLoad {
                 };
                 let requests: Vec<LoadRequest> = servers.iter().enumerate().map(request).collect();
                 let results = generate(hosts, requests, cpus, edge)?;
-                let outcome = |result| LoadOutcome::new(result, times, figure, *connections);
+                let outcome = |result| LoadOutcome::new(result, times, figure, connections * pipeline);
                 Ok(results.iter().map(outcome).collect())
             }
             Self::Clients(load) => clients::run(load, servers, figure, cpus, edge),
@@ -211,11 +217,12 @@ impl InstanceLoad {
     /// # Errors
     /// [`crate::Error::Load`]; [`crate::Error::Remote`]; [`Error::Alone`]: requests failed, or none was answered.
     pub fn capacity(&self, server: SocketAddr, times: SliceTimes, cpus: &CpuSet) -> Result<Option<Capacity>> {
-        let Self::Generator { template, connections, hosts } = self else { return Ok(None) };
+        let Self::Generator { template, connections, pipeline, hosts, .. } = self else { return Ok(None) };
         let request = LoadRequest {
             address: server,
             template: template.clone(),
             connections: *connections,
+            pipeline: *pipeline,
             arrivals: Arrivals::Closed,
             warm_up: times.settle,
             duration: times.length,
@@ -224,14 +231,14 @@ impl InstanceLoad {
         };
         let results = generate(hosts, vec![request], cpus, &mut |_| {})?;
         let Some(result) = results.first() else { return Ok(None) };
-        let outcome = LoadOutcome::new(result, times, LatencyFigure::Mean, *connections);
+        let outcome = LoadOutcome::new(result, times, LatencyFigure::Mean, connections * pipeline);
         if let Some(why) = failure_of([&outcome]) {
             return Err(Error::Alone(why));
         }
         if outcome.rate <= 0.0 {
             return Err(Error::Alone("it answered no request in a slice: take longer slices".to_owned()));
         }
-        Ok(Some(Capacity { per_second: outcome.rate, is_of_client: outcome.is_client_limited() }))
+        Ok(Some(Capacity { per_second: outcome.rate, is_of_client: outcome.is_client_limited }))
     }
 }
 

@@ -49,7 +49,7 @@ pub struct DensityOptions {
     pub request: String,
     /// CPUs of the loads; those of this process if empty.
     pub load_cpus: CpuSet,
-    /// How often each instance gets requests, with Poisson arrivals.
+    /// How often each instance gets requests.
     pub rate: Rate,
     /// The bound of the observed instance.
     pub bound: TailBound,

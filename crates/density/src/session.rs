@@ -10,7 +10,7 @@ use crate::{
     instances::{Instances, ServiceSpec},
     load::{Edge, InstanceLoad, LoadedSlice},
     options::{DensityOptions, DensityVariant, Rate},
-    settings,
+    room, settings,
     slices::{self, Slice, SliceMeter},
 };
 use manycore_control::setting::SettingSwitch;
@@ -54,6 +54,7 @@ pub fn run(
     let mut measurement = Measurement::begin(&mut session, options)?;
     session.record.experiments.push(measurement.experiment(&session));
     let ending = measurement.measure(&mut session);
+    session.read_others(&measurement.processes());
     for note in measurement.end() {
         add_note(&mut session, note);
     }
@@ -121,7 +122,9 @@ impl<'a> Measurement<'a> {
         let mut trials: Vec<Trial> = options.variants.iter().enumerate().map(trial).collect::<Result<_>>()?;
         let first = trials.first_mut().ok_or_else(|| Error::Alone("there is no variant".to_owned()))?;
         first.instances.set_active(1)?;
-        let (most, shortage) = most(&first.instances, options)?;
+        let all: Vec<&Instances> = trials.iter().map(|trial| &trial.instances).collect();
+        let (most, shortages) = room::most(&all, options)?;
+        let first = &trials[0];
         let (rate, capacity) = match options.rate {
             Rate::PerSecond(rate) => (rate, None),
             Rate::ShareOfCapacity(share) => {
@@ -137,7 +140,7 @@ impl<'a> Measurement<'a> {
                 capacity.per_second
             )
         });
-        let notes = shortage.into_iter().chain(of_client).chain(options.few_requests(rate));
+        let notes = shortages.into_iter().chain(of_client).chain(options.few_requests(rate));
         for note in notes.chain(options.few_cpus()) {
             add_note(session, note);
         }
@@ -186,6 +189,11 @@ impl<'a> Measurement<'a> {
             treatments: Vec::new(),
             samples: Vec::new(),
         }
+    }
+
+    /// Returns the processes of all instances.
+    fn processes(&self) -> Vec<u32> {
+        self.trials.iter().flat_map(|trial| trial.instances.all_processes()).collect()
     }
 
     /// Ends all instances, and restores the settings. Returns what could not be ended or restored.
@@ -319,8 +327,7 @@ impl<'a> Measurement<'a> {
             return;
         }
         self.trials[index].search.fail(count);
-        let note = format!("{name}{count} instances count as above the bound: {why}");
-        add_note(session, note);
+        session.report(Event::Note(&format!("{name}{count} instances count as above the bound: {why}")));
         let metrics = session.record.experiments[0].metrics.len();
         let sample = Sample {
             block: self.pairs,
@@ -330,6 +337,9 @@ impl<'a> Measurement<'a> {
             ..Sample::default()
         };
         self.keep(session, index, count, sample);
+        let experiment = &mut session.record.experiments[0];
+        let treatment = &mut experiment.treatments[self.trials[index].treatments[&count]];
+        treatment.factors.insert(factor::FAILURE.to_owned(), why.to_owned());
         self.pairs += 1;
     }
 
@@ -339,7 +349,8 @@ impl<'a> Measurement<'a> {
         trial.limited += 1;
         if trial.limited == MOST_LIMITED {
             let note = format!(
-                "{MOST_LIMITED} pairs do not count, and the search ended. In the last one, with {count} instances, {why}."
+                "{MOST_LIMITED} pairs do not count, and the search ended. In the last one, with {}, {why}.",
+                counted(count, "instance")
             );
             add_note(session, note);
         }
@@ -395,19 +406,6 @@ impl Trial {
 fn add_note(session: &mut Session, note: String) {
     session.report(Event::Note(&note));
     session.record.notes.push(note);
-}
-
-/// Returns the largest count that is measured: as many as the memory holds, where that may be fewer, with the reason.
-fn most(instances: &Instances, options: &DensityOptions) -> Result<(usize, Option<String>)> {
-    let variants = options.variants.len();
-    match instances.check_memory(options.most * variants) {
-        Err(Error::Memory(shortage))
-            if options.may_reduce && shortage.most / variants >= options.bound.first_count() =>
-        {
-            Ok((shortage.most / variants, Some(shortage.to_string())))
-        }
-        checked => checked.map(|()| (options.most, None)),
-    }
 }
 
 fn treatment(variant: &DensityVariant, label: &str, count: usize) -> Treatment {

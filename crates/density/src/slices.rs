@@ -21,8 +21,7 @@ use std::{path::Path, rc::Rc};
 const CLIENT_LIMITED: &str = "a load generator used a whole CPU or sent its requests much too late: take a lower rate, or \
                               more CPUs for the loads";
 /// The same.
-const ALONE_OVERLOADED: &str =
-    "the lone instance served less than the rate, so that its latency is no reference: take a lower rate";
+const ALONE_OVERLOADED: &str = "the lone instance served less than the rate of its load, so that its latency is no reference: take a lower rate";
 
 /// What was measured in a slice.
 #[derive(Clone, Debug)]
@@ -43,12 +42,12 @@ impl Slice {
 
     /// Whether the client of the observed instance, and not the instance, limited its rate, or sent much too late.
     pub fn is_client_limited(&self) -> bool {
-        self.observed.is_client_limited() || self.observed.is_behind
+        self.observed.is_client_limited || self.observed.is_behind
     }
 
     /// Whether another instance got less load than it should have.
     pub fn is_underloaded(&self) -> bool {
-        self.others.iter().any(|outcome| outcome.is_behind || outcome.is_client_limited())
+        self.others.iter().any(|outcome| outcome.is_behind || outcome.is_client_limited)
     }
 }
 

@@ -12,11 +12,11 @@ use manycore_density::{
 };
 use manycore_experiment::{
     Record,
-    record::{Experiment, Sample, id, parameter},
+    record::{Experiment, Sample, factor, id, parameter},
     session::Event,
 };
 use manycore_linux::port;
-use manycore_load::Template;
+use manycore_load::{ArrivalPattern, Template};
 use manycore_topology::{CpuSet, Machine, SysTree};
 use std::{path::Path, time::Duration};
 
@@ -32,6 +32,8 @@ fn options(command: &str, test: u16) -> DensityOptions {
         subject: command.to_owned(),
         variants: vec![DensityVariant::default()],
         load: InstanceLoad::Generator {
+            pipeline: 1,
+            pattern: ArrivalPattern::default(),
             template: Template::http("localhost", "/", 1).unwrap(),
             connections: 2,
             hosts: LoadHosts::default(),
@@ -118,12 +120,37 @@ fn an_instance_that_cannot_run_beside_the_others_is_the_limit() {
         2,
         "{notes:?}"
     );
-    assert_eq!(record.notes, notes);
+    // The reason is that of the count.
+    let is_kept = |note: &&String| !note.contains("count as above");
+    assert_eq!(record.notes.iter().collect::<Vec<_>>(), notes.iter().filter(is_kept).collect::<Vec<_>>());
     let experiment = experiment(&record);
+    let reasons = experiment.treatments.iter().filter_map(|one| one.factors.get(factor::FAILURE));
+    assert_eq!(
+        reasons.collect::<Vec<_>>(),
+        ["instance 2 has ended (exit status: 3), having printed: no room"; 2].each_ref()
+    );
     let failed = experiment.samples.iter().filter(|sample| experiment.is_failure(sample));
     assert_eq!(failed.map(|sample| workers(experiment, sample)).collect::<Vec<_>>(), [4, 3]);
     // With an absolute bound, the lone instance is a count like any other.
     assert_eq!(experiment.samples.iter().map(|sample| workers(experiment, sample)).min(), Some(1));
+}
+
+#[test]
+fn a_port_in_use_reduces_the_counts_where_it_may() {
+    let mut options = DensityOptions { pairs: 1, ..options(SERVER, 7) };
+    let third = options.service.first_port + 2;
+    let _other = std::net::TcpListener::bind(("127.0.0.1", third)).unwrap();
+    let refused = measure(&options).unwrap_err();
+    assert!(matches!(refused, Error::PortInUse { index: 2, port } if port == third), "{refused}");
+    options.may_reduce = true;
+    let (record, ending, notes) = measure(&options).unwrap();
+    assert!(ending.is_ok());
+    assert_eq!(record.experiments[0].parameters[parameter::MOST_INSTANCES], "2");
+    let why = format!("port {third} of instance 2 is in use by another program: at most 2 are measured");
+    assert!(notes.iter().any(|note| note.starts_with(&why)), "{notes:?}");
+    // A bound relative to the lone instance needs two.
+    options.service.first_port = third - 1;
+    assert!(matches!(measure(&options).unwrap_err(), Error::PortInUse { index: 1, .. }));
 }
 
 #[test]
@@ -151,6 +178,8 @@ fn variants_alternate_and_the_rate_can_be_a_share_of_the_capacity() {
 fn a_lone_instance_that_fails_is_an_error() {
     let mut missing = options(SERVER, 3);
     missing.load = InstanceLoad::Generator {
+        pipeline: 1,
+        pattern: ArrivalPattern::default(),
         template: Template::http("localhost", "/missing", 1).unwrap(),
         connections: 1,
         hosts: LoadHosts::default(),

@@ -4,10 +4,10 @@ use crate::record::BusyProcess;
 use manycore_linux::tasks::{self, Usage};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Maximum number of processes that are named.
+/// Maximum number of names of processes.
 const MAX_NAMED: usize = 3;
 
-/// Use of CPU time, in CPUs, below which a process is not named.
+/// Use of CPU time, in CPUs, below which processes of one name are not named.
 const MIN_CPUS: f64 = 0.02;
 
 /// CPU time of all processes at one moment.
@@ -20,15 +20,34 @@ impl OtherWork {
         Self(tasks::all().into_iter().filter_map(|pid| Some((pid, tasks::usage(pid)?))).collect())
     }
 
-    /// Returns the processes that used most CPU time since, `seconds` ago, without this one and its descendants.
-    pub fn busiest(&self, seconds: f64) -> Vec<BusyProcess> {
-        let own = tasks::with_descendants(&[std::process::id()]);
-        let named = |(pid, cpus)| Some(BusyProcess { pid, name: tasks::name(pid)?, cpus });
-        most(&self.0, &Self::now().0, &own, seconds).into_iter().filter_map(named).collect()
+    /// Returns the processes that used most CPU time since, `seconds` ago, without this one, `subjects`, and their descendants.
+    /// Those with the same name count together.
+    pub fn busiest(&self, seconds: f64, subjects: &[u32]) -> Vec<BusyProcess> {
+        let own = tasks::with_descendants(&[subjects, &[std::process::id()]].concat());
+        let named = |(pid, cpus)| Some((pid, tasks::name(pid)?, cpus));
+        by_name(most(&self.0, &Self::now().0, &own, seconds).into_iter().filter_map(named))
     }
 }
 
-/// Returns the processes with most CPU time between two readings, in CPUs. The time of a process includes that of
+/// Adds up processes with the same name. A load of many processes would hide behind its parts otherwise.
+fn by_name(processes: impl Iterator<Item = (u32, String, f64)>) -> Vec<BusyProcess> {
+    let mut all: Vec<BusyProcess> = Vec::new();
+    for (pid, name, cpus) in processes {
+        match all.iter_mut().find(|known| known.name == name) {
+            Some(known) => {
+                known.cpus += cpus;
+                known.others += 1;
+            }
+            None => all.push(BusyProcess { pid, name, others: 0, cpus }),
+        }
+    }
+    all.retain(|one| one.cpus >= MIN_CPUS);
+    all.sort_by(|a, b| b.cpus.total_cmp(&a.cpus));
+    all.truncate(MAX_NAMED);
+    all
+}
+
+/// Returns the processes that used CPU time between two readings, in CPUs, the busiest first. The time of a process includes that of
 /// children that it has waited for, so a build counts for the program that started its compilers. What these had used
 /// before the first reading does not count.
 fn most(
@@ -64,10 +83,9 @@ fn most(
         // Process 1 waits for the orphans of all programs, whose time from before the run would count for it.
         .filter(|(pid, _)| !own.contains(pid) && **pid != 1)
         .map(used)
-        .filter(|(_, cpus)| cpus.is_finite() && *cpus >= MIN_CPUS)
+        .filter(|(_, cpus)| cpus.is_finite() && *cpus > 0.0)
         .collect();
     found.sort_by(|a, b| b.1.total_cmp(&a.1));
-    found.truncate(MAX_NAMED);
     found
 }
 
@@ -91,9 +109,26 @@ mod tests {
             (5, usage(5, 1.0)),
             (6, usage(6, 9.0)),
         ]);
-        assert_eq!(most(&before, &after, &BTreeSet::from([6]), 10.0), [(4, 0.7), (2, 0.5), (3, 0.2)]);
+        assert_eq!(
+            most(&before, &after, &BTreeSet::from([6]), 10.0),
+            [(4, 0.7), (2, 0.5), (3, 0.2), (5, 0.1)]
+        );
         assert!(most(&before, &before, &BTreeSet::new(), 10.0).is_empty());
         assert!(most(&before, &after, &BTreeSet::new(), 0.0).is_empty());
+    }
+
+    /// Regression: of ten processes of a load, only three counted, and other work came first.
+    #[test]
+    fn processes_with_the_same_name_count_together() {
+        let all =
+            [(1, "a", 0.9), (2, "hog", 0.5), (3, "hog", 0.5), (4, "b", 0.3), (5, "c", 0.2), (6, "hog", 0.1)];
+        let found = by_name(all.into_iter().map(|(pid, name, cpus)| (pid, name.to_owned(), cpus)));
+        let found: Vec<_> =
+            found.iter().map(|one| (one.pid, one.name.as_str(), one.others, one.cpus)).collect();
+        assert_eq!(found, [(2, "hog", 2, 1.1), (1, "a", 0, 0.9), (4, "b", 0, 0.3)]);
+        let small = (1..=10).map(|pid| (pid, if pid < 10 { "hog" } else { "idle" }.to_owned(), 0.01));
+        let found: Vec<_> = by_name(small).into_iter().map(|one| (one.name, one.others)).collect();
+        assert_eq!(found, [("hog".to_owned(), 8)]);
     }
 
     /// Regression test: "bash (36.07 CPUs)" on two CPUs, whose child had worked for minutes before the run.
@@ -108,7 +143,7 @@ mod tests {
 
     #[test]
     fn this_process_is_not_other_work() {
-        let busiest = OtherWork(BTreeMap::new()).busiest(1e-3);
+        let busiest = OtherWork(BTreeMap::new()).busiest(1e-3, &[]);
         assert!(busiest.iter().all(|process| process.pid != std::process::id()), "{busiest:?}");
     }
 }

@@ -79,11 +79,14 @@ pub struct Record {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BusyProcess {
-    /// Its id.
+    /// Its id; of several with its name, that of the busiest.
     pub pid: u32,
     /// Its name (`comm`, at most 15 bytes).
     pub name: String,
-    /// CPU time of it and of children that it has waited for, as a number of CPUs over the whole run.
+    /// Number of other processes with its name, whose CPU time is in `cpus`.
+    #[serde(default)]
+    pub others: usize,
+    /// CPU time of these processes and of children that they have waited for, as a number of CPUs over the whole run.
     pub cpus: f64,
 }
 

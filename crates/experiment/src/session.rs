@@ -6,7 +6,7 @@ use crate::{
     engine::{self, ExperimentSpec, Progress, Rng, Subject},
     new_record::new_record,
     other_work::OtherWork,
-    record::{Experiment, NotMeasured},
+    record::{BusyProcess, Experiment, NotMeasured},
 };
 use manycore_linux::clock;
 use manycore_stats::verdict::parameter;
@@ -58,6 +58,8 @@ pub struct Session<'a> {
     margin: f64,
     /// CPU time of all processes at the start.
     others: OtherWork,
+    /// The busiest other processes, if they were read before the end.
+    busiest_others: Option<Vec<BusyProcess>>,
     listener: &'a mut dyn Listener,
 }
 
@@ -84,6 +86,7 @@ impl<'a> Session<'a> {
             origin_ns: clock::now_ns(),
             margin,
             others: OtherWork::now(),
+            busiest_others: None,
             listener,
         }
     }
@@ -131,11 +134,20 @@ impl<'a> Session<'a> {
         (self.record.experiments.last(), ending)
     }
 
+    /// Reads which other processes were busy, now instead of at the end: when `subjects`, the processes that are measured,
+    /// end, their children may become those of others.
+    pub fn read_others(&mut self, subjects: &[u32]) {
+        self.busiest_others = Some(self.others.busiest(self.seconds(), subjects));
+    }
+
     /// Ends the run.
     pub fn end(mut self, interrupted: bool) -> Record {
         self.record.interrupted = interrupted;
         self.record.seconds = self.seconds();
-        self.record.busiest_others = self.others.busiest(self.record.seconds);
+        if self.busiest_others.is_none() {
+            self.read_others(&[]);
+        }
+        self.record.busiest_others = self.busiest_others.unwrap_or_default();
         self.record
     }
 

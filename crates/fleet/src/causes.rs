@@ -82,8 +82,8 @@ const NUMBERS: [NumberSign; 7] = [
         is_low: false,
         stands_alone: true,
         words: |value| format!("other work took {} of the CPU time", percent(value)),
-        // A process that used most of that says more.
-        cost: |value, _| value / 2.0,
+        // A process that used most of what the others do not have says more.
+        cost: |value, others| (value - others) / 2.0,
         show: percent,
     },
     NumberSign {

@@ -15,6 +15,12 @@ pub enum Error {
         /// The error of the system call.
         source: io::Error,
     },
+    /// There is no such folder.
+    #[error("there is no folder {}: name one that 'manycore fleet eval' has filled, its --out", path.display())]
+    NoFolder {
+        /// The folder.
+        path: PathBuf,
+    },
     /// The description of a run cannot be used.
     #[error(transparent)]
     Manifest(#[from] manycore_linux::input_file::InputError),

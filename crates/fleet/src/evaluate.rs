@@ -205,8 +205,11 @@ fn add_kind(
         .zip(&needed)
         .map(|(model, needed)| {
             let mut figure = model.figure.clone();
-            figure.detectable =
-                needed.map(|slowness| model.deficit(slowness)).filter(|deficit| *deficit < 1.0);
+            // A latency can be more than twice that of the others; no rate is below 0.
+            let is_possible =
+                |deficit: &f64| deficit.is_finite() && (*deficit < 1.0 || !figure.higher_is_better);
+            let detectable = needed.map(|slowness| model.deficit(slowness)).filter(is_possible);
+            figure.detectable = detectable;
             figure
         })
         .collect();

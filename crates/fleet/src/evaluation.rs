@@ -31,6 +31,24 @@ pub struct FleetEvaluation {
     pub drift: Vec<Drift>,
     /// Changes of nodes over dated runs. Empty without earlier runs.
     pub changes: Vec<Change>,
+    /// When the runs began that were searched for changes, RFC 3339, ascending. Empty without earlier runs, or with too few.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dated_runs: Vec<String>,
+}
+
+impl FleetEvaluation {
+    /// Returns the kinds whose nodes were judged.
+    pub fn judged_kinds(&self) -> impl Iterator<Item = &Kind> {
+        self.kinds.iter().filter(|kind| kind.not_judged.is_none())
+    }
+
+    /// Returns the least and the largest deficit, as shares, from which a node is called slow by a figure; `None` if no figure
+    /// can show a slow node.
+    pub fn detectable(&self) -> Option<(f64, f64)> {
+        let all = self.judged_kinds().flat_map(|kind| &kind.figures).filter_map(|one| one.detectable);
+        let known = all.filter(|share| share.is_finite());
+        known.map(|share| (share, share)).reduce(|(low, high), (one, _)| (low.min(one), high.max(one)))
+    }
 }
 
 /// Nodes that are compared with each other.

@@ -4,9 +4,11 @@
 //! its page, or `output`. A run that was interrupted is continued in its folder. Folders that other programs filled, without
 //! `fleet.json`, can be read, too.
 
+mod description;
 mod names;
 
-pub use names::host_name;
+pub use description::{FleetRun, HostState, HostStatus, RUN_SCHEMA};
+pub use names::{directory_name, host_name};
 
 use crate::{
     collect::{HostEvent, Reply},
@@ -19,8 +21,6 @@ use manycore_linux::{
     whole_file,
 };
 use manycore_report::NamedEvaluation;
-use names::directory_name;
-use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
     fs::{self, File, TryLockError},
@@ -28,8 +28,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Value of [`FleetRun::schema`].
-pub const RUN_SCHEMA: &str = "manycore/fleet-run/1";
 /// Name of the file that describes the run.
 const MANIFEST: &str = "fleet.json";
 /// Name of the file with what a host printed, where that is no record.
@@ -51,82 +49,8 @@ const KIND: FileKind = FileKind {
     origin: "the fleet.json of 'manycore fleet'",
     max_bytes: 64 << 20,
 };
-/// A run over a fleet.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct FleetRun {
-    /// Always [`RUN_SCHEMA`].
-    #[cfg_attr(feature = "schema", schemars(extend("const" = RUN_SCHEMA)))]
-    pub schema: String,
-    /// Version of manycore that collected.
-    pub version: String,
-    /// Start in UTC, RFC 3339.
-    pub started: String,
-    /// What ran on each host: the arguments of manycore.
-    pub command: Vec<String>,
-    /// What happened to each host, by its name.
-    pub hosts: BTreeMap<String, HostStatus>,
-}
-
 /// A host, what manycore printed there, and its exit code.
 pub type HostOutput = (String, Vec<u8>, i32);
-
-/// What happened to a host.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct HostStatus {
-    /// How far it is.
-    pub state: HostState,
-    /// Why, in words. Empty where there is nothing to say.
-    #[serde(skip_serializing_if = "String::is_empty", default)]
-    pub why: String,
-    /// Exit code of manycore there, where it ended.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub code: Option<i32>,
-    /// How long it ran, in seconds, where it ended.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub seconds: Option<f64>,
-}
-
-/// How far a host is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum HostState {
-    /// It has not begun.
-    #[default]
-    Waiting,
-    /// It runs.
-    Running,
-    /// It sent its result.
-    Done,
-    /// Its manager says that it is down.
-    Down,
-    /// It did not get its turn in time, or took too long.
-    Late,
-    /// It cannot be reached, or was lost.
-    Unreachable,
-    /// The run failed there, or sent something else than a record.
-    Failed,
-    /// The user interrupted.
-    Interrupted,
-}
-
-impl HostState {
-    /// The state in one word, as in `fleet.json`.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Waiting => "waiting",
-            Self::Running => "running",
-            Self::Done => "done",
-            Self::Down => "down",
-            Self::Late => "late",
-            Self::Unreachable => "unreachable",
-            Self::Failed => "failed",
-            Self::Interrupted => "interrupted",
-        }
-    }
-}
 
 /// A folder of a run, of which this process is the only writer.
 #[derive(Debug)]
@@ -156,7 +80,7 @@ impl FleetFolder {
             Some(there) if there.command != run.command => {
                 return Err(Error::OtherRun { path: path.to_owned(), there: there.command.join(" ") });
             }
-            Some(there) => continued(there, run),
+            Some(there) => run.continuing(there),
             None => run,
         };
         let folder = Self { path: path.to_owned(), run, first: BTreeMap::new(), _lock: lock };
@@ -308,16 +232,19 @@ pub fn read(path: &Path) -> Result<Option<FleetRun>> {
     if !path.exists() {
         return Ok(None);
     }
-    Ok(Some(input_file::load(&path, &KIND)?))
+    Ok(Some(input_file::load_found(&path, &KIND)?))
 }
 
 /// Returns the directories of hosts in a folder, sorted.
 ///
 /// # Errors
-/// [`Error::File`]: there is no such folder.
+/// [`Error::NoFolder`]; [`Error::File`]: it cannot be read.
 pub fn directories(path: &Path) -> Result<Vec<PathBuf>> {
     let nodes = path.join(NODES);
-    if path.is_dir() && !nodes.exists() {
+    if !path.is_dir() {
+        return Err(Error::NoFolder { path: path.to_owned() });
+    }
+    if !nodes.exists() {
         return Ok(Vec::new());
     }
     let entries = fs::read_dir(&nodes).map_err(|source| failed("cannot read", &nodes, source))?;
@@ -327,26 +254,13 @@ pub fn directories(path: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Adds the hosts of a new run to an earlier one.
-fn continued(mut there: FleetRun, new: FleetRun) -> FleetRun {
-    there.hosts.retain(|_, status| status.state == HostState::Done);
-    for (host, status) in new.hosts {
-        let known = there.hosts.entry(host).or_default();
-        if known.state != HostState::Done {
-            *known = status;
-        }
-    }
-    there
-}
-
 /// Reads the record of a reply.
 fn record_of(reply: &Reply) -> Result<Record, String> {
-    let ended = || match reply.last_line.as_str() {
-        "" => format!("manycore ended there with exit code {}", reply.code),
-        line => line.to_owned(),
-    };
     if reply.output.is_empty() {
-        return Err(ended());
+        return Err(match reply.code {
+            0 => "the program there sent no record: is it manycore?".to_owned(),
+            _ => reply.last_line.clone(),
+        });
     }
     // These errors can quote all of the record.
     let record: Record = serde_json::from_slice(&reply.output).map_err(|error| {

@@ -170,7 +170,7 @@ mod tests {
             assert_eq!(check(known), Ok(()));
         }
         let said = check("cpu model").unwrap_err();
-        let expected = "no node has the property cpu model: the records have CPU id, CPU model, CPUs, NUMA nodes, SMT, budget, ";
+        let expected = "no node has the property cpu model: the records have BIOS, CPU id, CPU model, CPUs, NUMA nodes, SMT, budget, ";
         assert!(said.starts_with(expected), "{said}");
     }
 

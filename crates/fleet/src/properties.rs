@@ -15,6 +15,11 @@ pub const KERNEL: &str = "kernel";
 /// Property: microcode revision.
 pub const MICROCODE: &str = "microcode";
 
+/// Property: vendor, version and date of the BIOS.
+pub const BIOS: &str = "BIOS";
+/// Property: how slots are populated with memory modules.
+pub const MODULES: &str = "memory modules";
+
 /// The properties by which nodes are of one kind, unless others are named.
 pub const DEFAULT_KEYS: [&str; 5] = [CPU_MODEL, CPUS, MEMORY, KERNEL, MICROCODE];
 
@@ -22,6 +27,9 @@ pub const DEFAULT_KEYS: [&str; 5] = [CPU_MODEL, CPUS, MEMORY, KERNEL, MICROCODE]
 const NODE_MEMORY: &str = "memory per NUMA node";
 /// Property: how the CPU flags differ from those of most nodes of the kind.
 const FLAGS: &str = "CPU flags";
+
+/// What is said of CPU flags that do not differ from those of most nodes.
+pub const USUAL_FLAGS: &str = "the usual ones";
 
 /// Maximum number of kernel settings that are kept.
 const MAX_SETTINGS: usize = 64;
@@ -76,7 +84,7 @@ pub(crate) fn of_record(record: &Record) -> BTreeMap<String, String> {
 }
 
 /// Returns the properties of the machine and of the measurement.
-fn of_machine(record: &Record) -> [(&'static str, Option<String>); 20] {
+fn of_machine(record: &Record) -> [(&'static str, Option<String>); 22] {
     let (machine, conditions) = (&record.machine, &record.conditions);
     let system = &machine.system;
     let text = |value: &Option<String>| value.clone();
@@ -98,6 +106,8 @@ fn of_machine(record: &Record) -> [(&'static str, Option<String>); 20] {
         (MICROCODE, text(&conditions.microcode)),
         ("os", text(&system.os)),
         ("hardware", text(&system.hardware)),
+        (BIOS, text(&system.bios)),
+        (MODULES, text(&system.memory_modules)),
         ("hypervisor", text(&system.hypervisor)),
         ("governor", governors),
         ("turbo", conditions.turbo.map(on_off)),
@@ -162,24 +172,28 @@ fn rounded(bytes: u64) -> u64 {
 
 /// Adds to the nodes of a kind how their CPU flags differ from those that are most frequent.
 pub(crate) fn add_flags(nodes: &mut [NodeRecord], members: &[usize]) {
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for &member in members {
-        *counts.entry(nodes[member].sizes.flags.as_str()).or_default() += 1;
-    }
-    let Some(usual) = counts.into_iter().max_by_key(|(_, count)| *count).map(|(flags, _)| flags.to_owned())
-    else {
+    let flags: Vec<String> =
+        members.iter().map(|&member| std::mem::take(&mut nodes[member].sizes.flags)).collect();
+    if flags.iter().all(String::is_empty) {
         return;
-    };
-    for &member in members {
-        let flags = std::mem::take(&mut nodes[member].sizes.flags);
-        if !(usual.is_empty() && flags.is_empty()) {
-            nodes[member].properties.insert(FLAGS.to_owned(), flag_difference(&usual, &flags));
-        }
+    }
+    for (&member, difference) in members.iter().zip(flag_differences(&flags)) {
+        nodes[member].properties.insert(FLAGS.to_owned(), difference);
     }
 }
 
-/// Returns how CPU flags differ from the usual ones, both separated by blanks: `without avx512f, with sgx`.
-pub fn flag_difference(usual: &str, flags: &str) -> String {
+/// Returns how each of several texts with CPU flags, separated by blanks, differs from the most frequent one:
+/// `without avx512f, with sgx`, or [`USUAL_FLAGS`].
+pub fn flag_differences(texts: &[String]) -> Vec<String> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for text in texts {
+        *counts.entry(text).or_default() += 1;
+    }
+    let usual = counts.into_iter().max_by_key(|(_, count)| *count).map_or("", |(flags, _)| flags);
+    texts.iter().map(|flags| flag_difference(usual, flags)).collect()
+}
+
+fn flag_difference(usual: &str, flags: &str) -> String {
     let [a, b] = [usual, flags].map(|flags| flags.split_whitespace().collect::<BTreeSet<_>>());
     let words = |prefix: &str, mut names: Vec<&str>| {
         let more = names.len().saturating_sub(8);
@@ -192,7 +206,7 @@ pub fn flag_difference(usual: &str, flags: &str) -> String {
         words("with", b.difference(&a).copied().collect()),
     ];
     let found: Vec<String> = parts.into_iter().flatten().collect();
-    if found.is_empty() { "the usual ones".to_owned() } else { shown(&found.join(", ")) }
+    if found.is_empty() { USUAL_FLAGS.to_owned() } else { shown(&found.join(", ")) }
 }
 
 #[cfg(test)]

@@ -3,12 +3,13 @@
 use crate::{
     NodeRecord, Result,
     evaluation::MissingNode,
-    folder::{self, FleetRun, HostState, RECORD, host_name},
+    folder::{self, FleetRun, HostState, HostStatus, RECORD, directory_name, host_name},
 };
 use manycore_experiment::{Record, record::RECORD_SCHEMA};
 use manycore_linux::input_file::{self, FileKind};
 use manycore_text::names::printable;
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
     sync::{
@@ -67,6 +68,8 @@ fn all(
     read: &(dyn Fn(usize) + Sync),
 ) -> (Vec<NodeRecord>, Vec<MissingNode>) {
     let next = AtomicUsize::new(0);
+    let hosts: BTreeMap<String, (&String, &HostStatus)> =
+        run.iter().flat_map(|run| &run.hosts).map(|one| (directory_name(one.0), one)).collect();
     let found = Mutex::new(Vec::new());
     let missing = Mutex::new(Vec::new());
     let threads = thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
@@ -75,13 +78,11 @@ fn all(
             scope.spawn(|| {
                 while let Some(directory) = directories.get(next.fetch_add(1, Relaxed)) {
                     let name = directory.file_name().unwrap_or_default().to_string_lossy();
-                    let host = host_name(&name);
-                    let has_result = |run: &FleetRun| {
-                        run.hosts.get(&host).is_some_and(|status| status.state == HostState::Done)
+                    let host = match hosts.get(name.as_ref()) {
+                        Some((host, status)) if status.state == HostState::Done => (*host).clone(),
+                        None if run.is_none() => host_name(&name),
+                        _ => continue,
                     };
-                    if run.is_some_and(|run| !has_result(run)) {
-                        continue;
-                    }
                     match one(directory, &name, &host) {
                         Ok(node) => {
                             let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
@@ -104,8 +105,8 @@ fn all(
 }
 
 fn one(directory: &Path, name: &str, host: &str) -> Result<NodeRecord, String> {
-    let record: Record =
-        input_file::load(&directory.join(RECORD), &KIND).map_err(|error| printable(&error.to_string()))?;
+    let record: Record = input_file::load_found(&directory.join(RECORD), &KIND)
+        .map_err(|error| printable(&error.to_string()))?;
     record.check().map_err(|error| printable(&error.to_string()))?;
     let mut node = NodeRecord::from_record(&printable(host), &record);
     if fs::exists(directory.join(folder::PAGE)).unwrap_or(false) {

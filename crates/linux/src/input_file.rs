@@ -4,6 +4,7 @@
 //! [`load`] checks it before the rest, so that the error for another kind of file names that kind.
 
 use manycore_text::units;
+use rustix::fs::OFlags;
 use serde::{
     Deserialize,
     de::{DeserializeOwned, IgnoredAny},
@@ -12,7 +13,7 @@ use serde_json::{Value, error::Category};
 use std::{
     fs::{self, File},
     io::{self, Read},
-    os::unix::fs::FileTypeExt,
+    os::unix::fs::{FileTypeExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
@@ -147,20 +148,45 @@ pub fn read(path: &Path, max_bytes: u64) -> Result<Vec<u8>, InputError> {
     bounded(path, max_bytes).map_err(|problem| InputError::Unreadable { path: path.to_owned(), problem })
 }
 
-fn bounded(path: &Path, max_bytes: u64) -> Result<Vec<u8>, ReadProblem> {
-    let read = |source: &mut dyn Read| {
-        let mut bytes = Vec::new();
-        let count = source.take(max_bytes + 1).read_to_end(&mut bytes)? as u64;
-        if count > max_bytes { Err(ReadProblem::TooLong(max_bytes)) } else { Ok(bytes) }
+/// Returns the contents of a regular file that a directory is known to have. Pipes, which may never end, are refused.
+///
+/// # Errors
+/// As [`read`].
+fn read_regular(path: &Path, max_bytes: u64) -> Result<Vec<u8>, InputError> {
+    let read = || {
+        // A pipe that is opened like this has an end at once.
+        let file = File::options().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)?;
+        if !file.metadata()?.is_file() {
+            return Err(ReadProblem::NotAFile);
+        }
+        up_to(max_bytes, file)
     };
+    read().map_err(|problem| InputError::Unreadable { path: path.to_owned(), problem })
+}
+
+/// As [`load`], of a file that was found in a directory: pipes are refused.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_found<T: DeserializeOwned>(path: &Path, kind: &'static FileKind) -> Result<T, InputError> {
+    parse(&read_regular(path, kind.max_bytes)?, kind).map_err(|problem| problem.in_file(path))
+}
+
+fn up_to(max_bytes: u64, source: impl Read) -> Result<Vec<u8>, ReadProblem> {
+    let mut bytes = Vec::new();
+    let count = source.take(max_bytes + 1).read_to_end(&mut bytes)? as u64;
+    if count > max_bytes { Err(ReadProblem::TooLong(max_bytes)) } else { Ok(bytes) }
+}
+
+fn bounded(path: &Path, max_bytes: u64) -> Result<Vec<u8>, ReadProblem> {
     if path == Path::new("-") {
-        return read(&mut io::stdin().lock());
+        return up_to(max_bytes, io::stdin().lock());
     }
     let file_type = fs::metadata(path)?.file_type();
     if file_type.is_dir() || file_type.is_char_device() || file_type.is_block_device() {
         return Err(ReadProblem::NotAFile);
     }
-    read(&mut File::open(path)?)
+    up_to(max_bytes, File::open(path)?)
 }
 
 /// Reads a JSON file of the given kind, or standard input if `path` is `-`.
@@ -238,6 +264,19 @@ mod tests {
     #[derive(Debug, PartialEq, Deserialize)]
     struct Contents {
         figure: u64,
+    }
+
+    /// Regression test: a pipe in a directory of results was waited for without end.
+    #[test]
+    fn a_pipe_that_was_found_is_refused_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("record.json");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR).unwrap();
+        let error = load_found::<Contents>(&pipe, &KIND).unwrap_err().to_string();
+        assert!(error.contains("not a regular file"), "{error}");
+        fs::remove_file(&pipe).unwrap();
+        fs::write(&pipe, r#"{"schema": "manycore/record/2", "figure": 7}"#).unwrap();
+        assert_eq!(load_found::<Contents>(&pipe, &KIND).unwrap(), Contents { figure: 7 });
     }
 
     #[test]

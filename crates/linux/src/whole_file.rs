@@ -1,6 +1,7 @@
 //! Writes results: to standard output, and to files that are either complete or absent.
 
 use std::{
+    error::Error,
     fs::{self, File, Metadata, Permissions},
     io::{self, ErrorKind, Write},
     os::{
@@ -80,8 +81,17 @@ fn temporary(path: &Path, older: Option<&Metadata>) -> io::Result<tempfile::Name
         // The kernel subtracts the umask when it creates the file.
         builder.permissions(Permissions::from_mode(0o666));
     }
-    // The original message would name the temporary file.
-    builder.tempfile_in(folder).map_err(|error| error.kind().into())
+    builder.tempfile_in(folder).map_err(|error| reason(&error, folder))
+}
+
+/// Returns why a temporary file cannot be created; the original message would name the file.
+fn reason(error: &io::Error, folder: &Path) -> io::Error {
+    if error.kind() == ErrorKind::NotFound {
+        return io::Error::new(ErrorKind::NotFound, format!("there is no directory {}", folder.display()));
+    }
+    let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
+    let number = cause.and_then(io::Error::raw_os_error);
+    number.map_or_else(|| error.kind().into(), io::Error::from_raw_os_error)
 }
 
 /// Replaces the file at `path`, whose metadata are `older`, by a complete new one.
@@ -161,6 +171,14 @@ mod tests {
         assert!(fs::symlink_metadata(null).unwrap().file_type().is_char_device());
         assert!(write(Path::new("/dev/full"), b"x").is_err());
         assert!(fs::symlink_metadata("/dev/full").unwrap().file_type().is_char_device());
+    }
+
+    #[test]
+    fn a_missing_folder_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let missing = folder.path().join("none");
+        let error = check(&missing.join("x")).unwrap_err();
+        assert_eq!(error.to_string(), format!("there is no directory {}", missing.display()));
     }
 
     #[test]

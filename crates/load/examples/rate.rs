@@ -26,6 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         address: address.parse()?,
         template,
         connections: connections.parse()?,
+        pipeline: 1,
         arrivals: if per_second > 0.0 { Arrivals::Poisson { per_second } } else { Arrivals::Closed },
         warm_up: Duration::from_secs(1),
         duration: Duration::from_secs_f64(seconds.parse()?),

@@ -46,6 +46,34 @@ impl Arrivals {
     }
 }
 
+/// How requests at a rate are distributed in time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ArrivalPattern {
+    /// As in [`Arrivals::Poisson`].
+    #[default]
+    Poisson,
+    /// As in [`Arrivals::Constant`].
+    Constant,
+}
+
+impl ArrivalPattern {
+    /// Returns the arrivals at this rate.
+    pub fn at(self, per_second: f64) -> Arrivals {
+        match self {
+            Self::Poisson => Arrivals::Poisson { per_second },
+            Self::Constant => Arrivals::Constant { per_second },
+        }
+    }
+
+    /// Returns its name: `poisson` or `constant`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Poisson => "poisson",
+            Self::Constant => "constant",
+        }
+    }
+}
+
 /// The intended times of requests before an end, in nanoseconds since the begin. None in a closed loop.
 #[derive(Clone, Debug)]
 pub(crate) struct Schedule {

@@ -224,6 +224,7 @@ mod tests {
             address: "127.0.0.1:1".parse().unwrap(),
             template: Template::http("localhost", "/{random}", 10).unwrap(),
             connections: 2,
+            pipeline: 1,
             arrivals: Arrivals::Poisson { per_second: 0.1 + 0.2 },
             warm_up: Duration::from_nanos(1_000_000_001),
             duration: Duration::from_secs(2),

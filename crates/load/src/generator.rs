@@ -3,13 +3,12 @@
 use crate::{
     Error, Result,
     arrivals::{Arrivals, Schedule},
+    connection::Connection,
     result::LoadResult,
     template::Template,
     timer::Timer,
 };
 use manycore_linux::clock::thread_cpu;
-use rand::{RngExt, SeedableRng};
-use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
 use std::{
     cell::{Cell, RefCell},
@@ -21,7 +20,6 @@ use std::{
     time::{Duration, Instant},
 };
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
     runtime,
     sync::Notify,
@@ -48,8 +46,11 @@ pub struct LoadRequest {
     pub address: SocketAddr,
     /// The request.
     pub template: Template,
-    /// Connections, at least 1. Each has one request at a time.
+    /// Connections, at least 1.
     pub connections: usize,
+    /// Requests that a connection has sent and whose replies it waits for, at most; at least 1. With 1, it waits for the reply
+    /// before it sends the next request.
+    pub pipeline: usize,
     /// When requests are sent.
     pub arrivals: Arrivals,
     /// How long requests are sent before those that count.
@@ -66,12 +67,12 @@ pub struct LoadRequest {
 /// Sends requests for the warm-up and the duration, and waits up to 1 s for the last replies.
 ///
 /// # Errors
-/// [`Error::Request`] for an impossible rate, or no connections; [`Error::Connect`]; [`Error::System`]. A server that fails
-/// later is no error: its failures are counted.
+/// [`Error::Request`] for an impossible rate, or no connections or requests on them; [`Error::Connect`]; [`Error::System`]. A
+/// server that fails later is no error: its failures are counted.
 pub fn run(request: &LoadRequest) -> Result<LoadResult> {
     request.arrivals.check()?;
-    if request.connections == 0 {
-        return Err(Error::Request("a load needs a connection".to_owned()));
+    if request.connections == 0 || request.pipeline == 0 {
+        return Err(Error::Request("a load needs a connection, and a request on it".to_owned()));
     }
     let runtime = runtime::Builder::new_current_thread()
         .enable_all()
@@ -107,7 +108,7 @@ async fn generate(request: &LoadRequest) -> Result<LoadResult> {
     Ok(shared.end(thread_cpu().saturating_sub(cpu_before)))
 }
 
-async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+pub(crate) async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     let stream = time::timeout(CONNECT, TcpStream::connect(address)).await.map_err(io::Error::from)??;
     stream.set_nodelay(true)?;
     Ok(stream)
@@ -115,22 +116,22 @@ async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
 
 /// A request that is to be sent. Times are nanoseconds since the begin.
 #[derive(Clone, Copy, Debug)]
-struct Job {
+pub(crate) struct Job {
     intended: u64,
     /// The time since then that passed although a connection was free.
     late: u64,
 }
 
 /// What the connections share.
-struct Shared {
-    request: LoadRequest,
+pub(crate) struct Shared {
+    pub(crate) request: LoadRequest,
     began: Instant,
     /// Requests that no connection has yet.
     upcoming: RefCell<Peekable<Schedule>>,
     /// Those that are handed to free connections.
     jobs: RefCell<VecDeque<u64>>,
-    /// Connections that wait for a request, without those that get one of `jobs`.
-    free: Cell<usize>,
+    /// Connections that wait for a request.
+    idle: Cell<usize>,
     /// Requests that were intended before this moment were late although a connection was free.
     late_until: Cell<u64>,
     /// Requests that were sent, and replies and failures.
@@ -140,8 +141,8 @@ struct Shared {
     has_free: Notify,
     arrived: Notify,
     has_ended: Cell<bool>,
-    /// The request of each connection that waits for its reply.
-    waiting: RefCell<Vec<Option<Job>>>,
+    /// The requests of each connection that have no reply yet.
+    pub(crate) unanswered: RefCell<Vec<VecDeque<Job>>>,
     result: RefCell<LoadResult>,
 }
 
@@ -154,20 +155,25 @@ impl Shared {
             began: Instant::now(),
             upcoming: RefCell::new(upcoming.peekable()),
             jobs: RefCell::default(),
-            free: Cell::new(0),
+            idle: Cell::new(0),
             late_until: Cell::new(0),
             events: Cell::new(0),
             idle_ns: Cell::new(0),
             has_free: Notify::new(),
             arrived: Notify::new(),
             has_ended: Cell::new(false),
-            waiting: RefCell::new(vec![None; request.connections]),
+            unanswered: RefCell::new(vec![VecDeque::new(); request.connections]),
             result: RefCell::new(LoadResult::new()),
         }
     }
 
     fn now(&self) -> u64 {
         self.began.elapsed().as_nanos() as u64
+    }
+
+    /// Returns the connections that wait for a request, without those that get one of the handed ones.
+    fn free(&self) -> usize {
+        self.idle.get().saturating_sub(self.jobs.borrow().len())
     }
 
     /// Whether a request that is intended at that time counts.
@@ -184,7 +190,7 @@ impl Shared {
             let left = duration.saturating_sub(self.began.elapsed());
             // While no connection is free, each that becomes free takes its next request itself.
             time::timeout(left, self.hand_in_time()).await.unwrap_or(Ok(()))?;
-            while self.free.get() > 0 && self.hand() {}
+            while self.free() > 0 && self.hand() {}
         }
         self.has_ended.set(true);
         self.arrived.notify_waiters();
@@ -198,7 +204,7 @@ impl Shared {
         let (mut handed, mut wake_up) = (0, 0);
         while let Some(intended) = self.peek() {
             let left = intended.saturating_sub(self.now());
-            if self.free.get() == 0 {
+            if self.free() == 0 {
                 self.has_free.notified().await;
             } else if left == 0 {
                 self.hand();
@@ -241,7 +247,7 @@ impl Shared {
     fn take_due(&self) -> Option<u64> {
         let now = self.now();
         let intended = self.upcoming.borrow_mut().next_if(|&at| at <= now)?;
-        if self.free.get() > 0 {
+        if self.free() > 0 {
             self.late_until.set(now);
         }
         if self.counts(intended) {
@@ -254,13 +260,12 @@ impl Shared {
     fn hand(&self) -> bool {
         let Some(intended) = self.take_due() else { return false };
         self.jobs.borrow_mut().push_back(intended);
-        self.free.set(self.free.get() - 1);
         self.arrived.notify_one();
         true
     }
 
-    /// Waits for the next request; `None` at the end.
-    async fn next(&self) -> Option<Job> {
+    /// Waits for the next request; `None` at the end. No request is lost if the wait is dropped.
+    pub(crate) async fn next(&self) -> Option<Job> {
         if self.request.arrivals == Arrivals::Closed {
             let intended = self.now();
             if !self.has_ended.get() && self.counts(intended) {
@@ -281,9 +286,30 @@ impl Shared {
             if self.has_ended.get() || self.peek().is_none() {
                 return None;
             }
-            self.free.set(self.free.get() + 1);
+            let _idle = Idle::new(&self.idle);
             self.has_free.notify_one();
             self.arrived.notified().await;
+        }
+    }
+
+    /// Notes that a request was sent, or has ended.
+    pub(crate) fn count_event(&self) {
+        self.events.set(self.events.get() + 1);
+    }
+
+    /// Counts a request with a reply, or with the reason why it failed.
+    pub(crate) fn ended(&self, job: Job, failure: Option<String>) {
+        self.count_event();
+        if !self.counts(job.intended) {
+            return;
+        }
+        let mut result = self.result.borrow_mut();
+        match failure {
+            None => {
+                result.replied(self.now() - job.intended);
+                result.own.saturating_record(job.late);
+            }
+            Some(why) => result.failed(|| why),
         }
     }
 
@@ -293,7 +319,7 @@ impl Shared {
         let now = self.now();
         let unsent: Vec<u64> = self.upcoming.borrow_mut().by_ref().filter(|&at| self.counts(at)).collect();
         result.intended += unsent.len() as u64;
-        let (handed, waiting) = (self.jobs.borrow(), self.waiting.borrow());
+        let (handed, waiting) = (self.jobs.borrow(), self.unanswered.borrow());
         let waiting = waiting.iter().flatten().map(|job| job.intended);
         let taken = handed.iter().copied().chain(waiting).filter(|&at| self.counts(at));
         for intended in taken.chain(unsent) {
@@ -305,75 +331,18 @@ impl Shared {
     }
 }
 
-/// One connection.
-struct Connection {
-    shared: Rc<Shared>,
-    index: usize,
-    stream: Option<TcpStream>,
-    random: Xoshiro256PlusPlus,
-    output: Vec<u8>,
-    input: Vec<u8>,
+/// A connection that waits for a request, until this is dropped.
+struct Idle<'a>(&'a Cell<usize>);
+
+impl<'a> Idle<'a> {
+    fn new(all: &'a Cell<usize>) -> Self {
+        all.set(all.get() + 1);
+        Self(all)
+    }
 }
 
-impl Connection {
-    fn new(shared: Rc<Shared>, index: usize, stream: TcpStream) -> Self {
-        let random = Xoshiro256PlusPlus::seed_from_u64(shared.request.seed.wrapping_add(1 + index as u64));
-        Self { shared, index, stream: Some(stream), random, output: Vec::new(), input: Vec::new() }
-    }
-
-    async fn run(mut self) {
-        let shared = Rc::clone(&self.shared);
-        while let Some(job) = shared.next().await {
-            shared.waiting.borrow_mut()[self.index] = Some(job);
-            shared.events.set(shared.events.get() + 1);
-            let replied = self.exchange().await;
-            shared.waiting.borrow_mut()[self.index] = None;
-            shared.events.set(shared.events.get() + 1);
-            if replied.is_err() {
-                self.stream = None;
-                self.input.clear();
-            }
-            if !shared.counts(job.intended) {
-                continue;
-            }
-            let latency = shared.now() - job.intended;
-            let mut result = shared.result.borrow_mut();
-            match replied {
-                Ok(None) => {
-                    result.replied(latency);
-                    result.own.saturating_record(job.late);
-                }
-                Ok(Some(reply)) => result.failed(|| reply),
-                Err(error) => result.failed(|| error.to_string()),
-            }
-        }
-    }
-
-    /// Sends a request, and reads its reply. Returns the begin of the reply if it is an error.
-    async fn exchange(&mut self) -> io::Result<Option<String>> {
-        let mut stream = match self.stream.take() {
-            Some(stream) => stream,
-            None => connect(self.shared.request.address).await?,
-        };
-        let template = &self.shared.request.template;
-        template.write(|below| self.random.random_range(0..below), &mut self.output);
-        stream.write_all(&self.output).await?;
-        let reply = loop {
-            if stream.read_buf(&mut self.input).await? == 0 {
-                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection"));
-            }
-            let malformed = |_| io::Error::new(io::ErrorKind::InvalidData, "the server sent no valid reply");
-            if let Some(reply) = template.protocol.reply(&self.input).map_err(malformed)? {
-                break reply;
-            }
-        };
-        let begin =
-            || String::from_utf8_lossy(&self.input[..reply.length]).lines().next().unwrap_or("").to_owned();
-        let error = reply.is_error.then(begin);
-        self.input.drain(..reply.length);
-        if !reply.closes {
-            self.stream = Some(stream);
-        }
-        Ok(error)
+impl Drop for Idle<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
     }
 }

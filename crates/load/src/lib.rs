@@ -6,7 +6,7 @@
 //! reply (a closed loop) counts a stall of 100 ms once per connection, and not for each request that came meanwhile
 //! (coordinated omission).
 //!
-//! Each connection has one request at a time. All connections are driven by the calling thread. [`batch`] runs several loads
+//! A connection has one request at a time, or several with pipelining. All connections are driven by the calling thread. [`batch`] runs several loads
 //! at the same time, also in a process on another host.
 //!
 //! ```no_run
@@ -17,6 +17,7 @@
 //!     address: "127.0.0.1:6379".parse().unwrap(),
 //!     template: Template::redis(&["GET", "key:{random}"], 10_000_000)?,
 //!     connections: 40,
+//!     pipeline: 1,
 //!     arrivals: Arrivals::Poisson { per_second: 5000.0 },
 //!     warm_up: Duration::from_secs(1),
 //!     duration: Duration::from_secs(10),
@@ -32,13 +33,14 @@
 
 mod arrivals;
 pub mod batch;
+mod connection;
 mod generator;
 mod protocol;
 mod result;
 mod template;
 mod timer;
 
-pub use arrivals::Arrivals;
+pub use arrivals::{ArrivalPattern, Arrivals};
 pub use generator::{LoadRequest, run};
 pub use result::LoadResult;
 pub use template::Template;

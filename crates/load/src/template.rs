@@ -58,9 +58,8 @@ impl Template {
         Ok(Self { parts, numbers, protocol })
     }
 
-    /// Writes a request with random numbers from `random`.
+    /// Adds a request with random numbers from `random`.
     pub(crate) fn write(&self, mut random: impl FnMut(u64) -> u64, to: &mut Vec<u8>) {
-        to.clear();
         for (index, part) in self.parts.iter().enumerate() {
             if index > 0 {
                 let number = random(self.numbers) % 10u64.pow(DIGITS as u32);
@@ -77,7 +76,7 @@ mod tests {
     use super::*;
 
     fn text(template: &Template, number: u64) -> String {
-        let mut bytes = b"before".to_vec();
+        let mut bytes = Vec::new();
         template.write(|below| number.min(below - 1), &mut bytes);
         String::from_utf8(bytes).unwrap()
     }

@@ -54,6 +54,7 @@ fn ping(address: SocketAddr, connections: usize, arrivals: Arrivals) -> LoadRequ
         address,
         template: Template::redis(&["PING"], 1).unwrap(),
         connections,
+        pipeline: 1,
         arrivals,
         warm_up: Duration::from_millis(100),
         duration: Duration::from_secs(1),
@@ -137,6 +138,54 @@ fn a_server_that_never_replies_leaves_all_requests_unanswered() {
     assert_eq!((load.answered, load.unanswered), (0, load.intended));
     assert_eq!(load.latency.len(), load.intended);
     assert!(ms(&load, 0.0) >= 1000.0 - 15.0, "{} ms", ms(&load, 0.0));
+}
+
+#[test]
+fn a_connection_has_as_many_requests_at_a_time_as_its_pipeline() {
+    // It answers four requests at once: never those of a client that waits for each reply.
+    let load = |pipeline| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        thread::spawn(move || {
+            let mut stream = listener.accept().unwrap().0;
+            let mut input = [0; 4 * "*1\r\n$4\r\nPING\r\n".len()];
+            while stream.read_exact(&mut input).is_ok() && stream.write_all(&b"+PONG\r\n".repeat(4)).is_ok() {
+            }
+        });
+        let arrivals = Arrivals::Constant { per_second: 400.0 };
+        run(&LoadRequest { pipeline, ..ping(address, 1, arrivals) }).unwrap()
+    };
+    assert_eq!(load(3).answered, 0);
+    for pipeline in [4, 100] {
+        let load = load(pipeline);
+        assert!(load.answered + load.unanswered == load.intended && load.unanswered < 4, "{load:?}");
+    }
+    let closed = ping("127.0.0.1:1".parse().unwrap(), 1, Arrivals::Closed);
+    assert!(matches!(run(&LoadRequest { pipeline: 0, ..closed }), Err(Error::Request(_))));
+}
+
+#[test]
+fn requests_behind_a_reply_that_closes_the_connection_are_sent_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            thread::spawn(move || {
+                let mut stream = stream.unwrap();
+                let mut input = [0; 4096];
+                let reply = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+                if stream.read(&mut input).is_ok_and(|bytes| bytes > 0) && stream.write_all(reply).is_ok() {
+                    stream.shutdown(std::net::Shutdown::Write).unwrap();
+                    // Until the client has read the reply: the kernel takes it back if requests are left.
+                    while stream.read(&mut input).is_ok_and(|bytes| bytes > 0) {}
+                }
+            });
+        }
+    });
+    let template = Template::http("localhost", "/", 1).unwrap();
+    let arrivals = Arrivals::Poisson { per_second: 1000.0 };
+    let load = run(&LoadRequest { template, pipeline: 8, ..ping(address, 2, arrivals) }).unwrap();
+    assert_eq!((load.answered, load.failed), (load.intended, 0), "{:?}", load.first_failure);
 }
 
 #[test]

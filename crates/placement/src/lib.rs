@@ -60,6 +60,7 @@ mod reserve;
 mod tests;
 mod trace;
 mod unused_cpus;
+mod widened;
 
 pub use assignment::{TaskAssignment, TaskId};
 pub use canonical::CanonicalPlan;

@@ -98,10 +98,11 @@ pub(crate) fn of_start(program: String, host: &crate::RemoteHost, source: io::Er
     Error::System { what: "cannot start the program that reaches a host", source }
 }
 
-/// Returns the last line of standard error that a wrapped command printed, at most 300 characters. srun adds lines of its own.
+/// Returns the last line of standard error that a wrapped command printed, at most 300 characters: one that begins with
+/// `error:` if there is one, as hints may follow it. srun adds lines of its own.
 pub fn last_line(job: &Job) -> String {
     let text = job.stderr_tail();
     let is_own = |line: &&str| !line.trim().is_empty() && !line.starts_with("srun: ");
-    let last = text.lines().rfind(is_own);
+    let last = text.lines().rfind(|line| line.starts_with("error:")).or_else(|| text.lines().rfind(is_own));
     last.map_or_else(|| job.last_stderr_line(), |line| line.trim().chars().take(300).collect())
 }

@@ -1,6 +1,6 @@
 //! Master processes of OpenSSH, over whose connections commands run.
 
-use crate::{Error, RemoteHost, Result, end::EndCommand, quote::quote, run};
+use crate::{Error, RemoteHost, Result, end::EndCommand, quote::login_line, run};
 use manycore_linux::{
     child::StartPlacement,
     job::{self, Job},
@@ -73,7 +73,7 @@ impl SshMasters {
         while self.masters.borrow().len() <= master {
             self.start(host)?;
         }
-        let line = format!("exec {}", quote(words));
+        let line = login_line(words);
         let socket = self.folder.socket(master);
         Ok(self.call(&["-oControlMaster=no", "-S", &socket], &[&line]))
     }
@@ -97,7 +97,9 @@ impl SshMasters {
             job::wait(slice::from_mut(&mut master), LOOK, &mut |_| {})
                 .map_err(|source| Error::System { what: "cannot wait for ssh", source })?;
             if master.ended().is_some() {
-                return Err(Error::Unreachable { host: host.clone(), why: run::last_line(&master) });
+                let last = run::last_line(&master);
+                let why = of_host_key(&master.stderr_tail(), host).unwrap_or(last);
+                return Err(Error::Unreachable { host: host.clone(), why });
             }
             if began.elapsed() > HANDSHAKE {
                 return Err(Error::TooLate { host: host.clone(), seconds: HANDSHAKE.as_secs() });
@@ -139,4 +141,15 @@ fn parent() -> PathBuf {
         })
     };
     Some(env::temp_dir()).filter(|path| path.is_absolute() && is_plain(path)).unwrap_or_else(|| "/tmp".into())
+}
+
+/// Returns what to do if ssh refused the key of a host.
+fn of_host_key(said: &str, host: &RemoteHost) -> Option<String> {
+    if said.contains("HOST IDENTIFICATION HAS CHANGED") {
+        return Some(
+            "its host key has changed: if that is right, remove the old one with ssh-keygen -R".to_owned(),
+        );
+    }
+    let is_unknown = said.contains("Host key verification failed");
+    is_unknown.then(|| format!("its host key is not known here: 'ssh {host}' asks whether to add it"))
 }

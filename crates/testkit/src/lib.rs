@@ -290,6 +290,8 @@ impl SyntheticMachine {
                 cpu_flags: self.cpu_flags.clone(),
                 hypervisor: self.hypervisor.clone(),
                 hardware: None,
+                bios: None,
+                memory_modules: None,
                 memory_bytes: Some(self.memory_bytes),
             },
             online: all.clone(),

@@ -70,7 +70,7 @@ pub fn instead<'a>(known: impl IntoIterator<Item = &'a str>, name: &str) -> Stri
     let known: BTreeSet<&str> = known.into_iter().collect();
     let nearest = similar(known.iter().copied(), name).join(", ");
     match known.len() {
-        0 => "there is none".to_owned(),
+        0 => "none exists".to_owned(),
         1 => format!("there is {nearest}"),
         few if few <= MAX_NAMES => format!("there are {nearest}"),
         many => format!("nearest of {many} are {nearest}"),
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn names_that_are_not_similar_are_not_suggested() {
-        assert_eq!(instead([], "web"), "there is none");
+        assert_eq!(instead([], "web"), "none exists");
         assert_eq!(instead(["/"], "web"), "there is /");
         assert_eq!(instead(["/", "qemu-1-a"], "web"), "there are /, qemu-1-a");
         assert_eq!(instead(["a", "b", "c", "d", "web1"], "web"), "nearest of 5 are web1, b, a, c");

@@ -111,6 +111,27 @@ pub fn number(text: &str) -> Option<u64> {
     }
 }
 
+/// Returns the bytes of an amount of memory in an element of libvirt. The unit is in upper or lower case
+/// (`virScaleInteger`): powers of 1024 for `K` and `KiB`, of 1000 for `KB`. KiB if it is empty.
+pub fn bytes(amount: &str, unit: &str) -> Option<u64> {
+    number(amount)?.checked_mul(scale(&unit.to_ascii_lowercase())?)
+}
+
+fn scale(unit: &str) -> Option<u64> {
+    if ["b", "byte", "bytes"].contains(&unit) {
+        return Some(1);
+    }
+    let mut letters = unit.chars();
+    let Some(prefix) = letters.next() else { return Some(1 << 10) };
+    let base: u64 = match letters.as_str() {
+        "" | "ib" => 1024,
+        "b" => 1000,
+        _ => return None,
+    };
+    let power = "kmgtpe".find(prefix)?;
+    base.checked_pow(power as u32 + 1)
+}
+
 /// Checks that the encoding in the XML declaration is the actual one.
 fn check_encoding(text: &str) -> Result<(), XmlError> {
     let start = text.trim_start_matches('\u{feff}');
@@ -186,6 +207,33 @@ mod tests {
 
     fn error(text: &str) -> String {
         parse(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn units_are_read_in_any_case_up_to_exbibytes() {
+        for (unit, bytes) in [
+            ("", 2 << 10),
+            ("B", 2),
+            ("Byte", 2),
+            ("BYTES", 2),
+            ("K", 2 << 10),
+            ("kib", 2 << 10),
+            ("kb", 2000),
+            ("mB", 2_000_000),
+            ("gIb", 2 << 30),
+            ("t", 2 << 40),
+            ("P", 2 << 50),
+            ("PiB", 2 << 50),
+            ("pb", 2_000_000_000_000_000),
+            ("E", 2 << 60),
+            ("eib", 2 << 60),
+        ] {
+            assert_eq!(super::bytes(" 2 ", unit), Some(bytes), "{unit}");
+        }
+        assert_eq!((bytes("99", "E"), bytes("-1", "")), (None, None));
+        for bad in ["Ki", "KiBs", "Z", "bit", "ib", "é"] {
+            assert_eq!(bytes("2", bad), None, "{bad}");
+        }
     }
 
     #[test]

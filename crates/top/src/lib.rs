@@ -62,7 +62,7 @@ pub use picture::{
 };
 pub use plans::{Plan, PlanReader, PlanState, Plans};
 pub use resources::{
-    BandwidthSample, GroupParts, GroupSample, GuestSample, InterruptSample, LATENCY_CLASSES,
+    BandwidthSample, GroupParts, GroupSample, GuestSample, GuestSearch, InterruptSample, LATENCY_CLASSES,
     LatencyHistogram, LatencySample, NodeSample, Wanted,
 };
 pub use sample::{

@@ -1,6 +1,8 @@
 //! What happened between two samples.
 
 mod counted;
+mod guests;
+mod memory;
 mod resources;
 mod unit_sums;
 mod users;
@@ -13,9 +15,12 @@ use crate::{
     units::{LEVELS, LevelUnits},
 };
 pub use counted::CountedUse;
+pub(crate) use guests::GuestUse;
 use manycore_topology::{CpuId, CpuSet, Level, Machine};
+pub(crate) use memory::remote;
 pub use resources::{BandwidthUse, GroupUse, InterruptUse, NodeUse};
 use std::{cmp::Ordering, sync::Arc};
+pub use unit_sums::UnitUse;
 pub use users::{UserNames, user_name};
 
 /// Shares of time, in CPUs: 1 is one CPU all the time. Those of one CPU add up to 1.
@@ -81,26 +86,6 @@ pub struct CpuUse {
     pub khz: Option<u64>,
     /// Temperature at the second sample in thousandths of a degree Celsius; absent as `khz`.
     pub millidegrees: Option<i32>,
-}
-
-/// The use of one unit of a level.
-#[derive(Clone, Debug, PartialEq)]
-pub struct UnitUse {
-    /// The level: cluster, LLC or node.
-    pub level: Level,
-    /// The online CPUs of the unit, as the machine lists them.
-    pub cpus: CpuSet,
-    /// The sum of the shares of its CPUs, in CPUs.
-    pub shares: CpuShares,
-    /// Number of its CPUs whose shares are known.
-    pub known: usize,
-    /// CPU time of the tasks whose last CPU is in the unit, in CPUs. A task that has migrated since counts where it was
-    /// last, with all its time.
-    pub task_run: f64,
-    /// Time that these tasks waited for a CPU, in tasks that wait: 2 is two tasks that wait all the time.
-    pub task_wait: f64,
-    /// Number of these tasks that were runnable at the second sample.
-    pub runnable: usize,
 }
 
 /// A change of the last CPU between two samples, by the largest distance. Migrations within the interval that end
@@ -352,9 +337,11 @@ fn task_use(
         voluntary: since(|task| task.voluntary),
         involuntary: since(|task| task.involuntary),
         migration: old.and_then(|old| migration(levels, old.cpu, new.cpu)),
-        migrations: new.migrations.filter(|_| !is_other).map(|new| {
+        migrations: new.migrations.filter(|_| !is_other).and_then(|new| {
             let before = old.and_then(|old| old.migrations).unwrap_or_default();
-            std::array::from_fn(|at| new[at].saturating_sub(before[at]) as f64 / seconds)
+            // Counters that began again meanwhile tell nothing.
+            let has_all = new.iter().zip(before).all(|(&new, before)| new >= before);
+            has_all.then(|| std::array::from_fn(|at| (new[at] - before[at]) as f64 / seconds))
         }),
         allowed: new.allowed.clone(),
         plan: None,

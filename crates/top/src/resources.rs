@@ -19,6 +19,18 @@ pub enum GroupParts {
     All,
 }
 
+/// How often virtual machines are searched among the processes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum GuestSearch {
+    /// Never: samples have none.
+    #[default]
+    Never,
+    /// In one of 16 samples. Those between have the machines that still run.
+    Seldom,
+    /// In each sample.
+    Always,
+}
+
 /// What a sample has beside CPUs and tasks. It can change between two samples; what is not wanted is empty.
 #[allow(clippy::struct_excessive_bools, reason = "each is a part that can be read alone")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,7 +42,7 @@ pub struct Wanted {
     /// What is read of control groups.
     pub groups: GroupParts,
     /// Virtual machines, and the threads of their virtual CPUs.
-    pub guests: bool,
+    pub guests: GuestSearch,
     /// Memory bandwidth and cache by group of resctrl.
     pub bandwidth: bool,
     /// Frequencies and temperatures of CPUs. Each reading of a frequency may interrupt its CPU.
@@ -51,13 +63,25 @@ impl Wanted {
         self.interrupts |= other.interrupts;
         self.nodes |= other.nodes;
         self.groups = self.groups.max(other.groups);
-        self.guests |= other.guests;
+        self.guests = self.guests.max(other.guests);
         self.bandwidth |= other.bandwidth;
         self.frequency |= other.frequency;
         self.counters |= other.counters;
         self.details = joined(&self.details, &other.details);
         self.memory_of = joined(&self.memory_of, &other.memory_of);
         self
+    }
+
+    /// Returns whether it has a part that `other` does not have. Counters of CPUs and details of processes are no parts.
+    pub fn has_parts_beyond(&self, other: &Self) -> bool {
+        let parts = |wanted: &Self| Self {
+            counters: false,
+            details: Vec::new(),
+            memory_of: Vec::new(),
+            ..wanted.clone()
+        };
+        let other = parts(other);
+        parts(self).and(&other) != other
     }
 }
 

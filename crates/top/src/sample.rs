@@ -21,7 +21,7 @@ pub struct TaskId {
 }
 
 /// The name of a task: up to 15 bytes that it has chosen itself.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TaskName(ProcessName);
 
 impl TaskName {

@@ -16,6 +16,7 @@ mod waiting;
 
 use crate::{
     parse,
+    picture::Picture,
     resources::Wanted,
     sample::{ProcessSample, Sample},
 };
@@ -153,6 +154,23 @@ impl Sampler {
         self.read_counters(into);
         self.resources.read_details(into);
         Ok(())
+    }
+
+    /// Reads details of processes now, and puts them into a picture in place of those that it has. Memory by node is read of
+    /// processes for whose resident memory in KiB `has_memory` is true. Those that have ended since have no details.
+    pub fn add_details(&self, picture: &mut Picture, pids: &[u32], has_memory: impl Fn(u64) -> bool) {
+        let resident = |pid: u32| {
+            let first = picture.tasks.partition_point(|task| task.id.pid < pid);
+            picture.tasks.get(first).filter(|task| task.id.pid == pid).map(|task| task.resident_kib)
+        };
+        let with_memory = |&pid: &u32| resident(pid).is_some_and(&has_memory);
+        let memory_of: Vec<u32> = pids.iter().copied().filter(with_memory).collect();
+        for (pid, details) in self.resources.details(pids, &memory_of) {
+            match picture.details.binary_search_by_key(&pid, |(pid, _)| *pid) {
+                Ok(at) => picture.details[at].1 = details,
+                Err(at) => picture.details.insert(at, (pid, details)),
+            }
+        }
     }
 
     fn read_system(&mut self, into: &mut Sample) {

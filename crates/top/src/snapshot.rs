@@ -1,42 +1,24 @@
 //! A picture as a person or a program reads it: percentages, sums by process, and only what was asked for.
 
 mod build;
+mod memory;
+mod part;
+mod resources;
 mod tasks;
 #[cfg(test)]
 mod tests;
 
 use crate::{findings::Finding, plans::PlanState};
 use manycore_topology::{CpuId, CpuSet, Level};
+pub use memory::{MemoryRow, first_processes};
+pub use part::Part;
+pub use resources::{BandwidthRow, GuestRow, VcpuRow};
 use serde::Serialize;
 use std::collections::BTreeMap;
+pub(crate) use tasks::migrations;
 
 /// Value of [`TopSnapshot::schema`] that this version writes.
 pub const TOP_SCHEMA: &str = "manycore/top/1";
-
-/// A part of a snapshot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Part {
-    /// Sums over the machine.
-    System,
-    /// Clusters, last-level caches and nodes.
-    Units,
-    /// Each CPU.
-    Cpus,
-    /// Processes, and the most busy ones only.
-    Processes,
-    /// Threads, as processes.
-    Threads,
-    /// Interrupts and softirqs.
-    Interrupts,
-    /// Memory by node.
-    Nodes,
-    /// Control groups.
-    Groups,
-    /// Latencies of the scheduler, with BPF only.
-    Latency,
-    /// Problems, each with how to mend it.
-    Findings,
-}
 
 /// How processes and threads are sorted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,7 +43,7 @@ pub struct SnapshotOptions {
     pub parts: Vec<Part>,
     /// Order of processes and threads, the largest first.
     pub order: Order,
-    /// Most processes, threads, interrupts and control groups.
+    /// Most rows of a part that can have many.
     pub rows: usize,
 }
 
@@ -97,18 +79,27 @@ pub struct TopSnapshot {
     /// Interrupts and softirqs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub interrupts: Vec<InterruptRow>,
+    /// Processes: memory by node, and pressure of their control groups.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub memory: Vec<MemoryRow>,
     /// Memory by node.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<NodeRow>,
     /// Control groups.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupRow>,
+    /// Virtual machines.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub guests: Vec<GuestRow>,
+    /// Groups of resctrl.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub bandwidth: Vec<BandwidthRow>,
     /// Latencies of the scheduler.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency: Option<LatencyRow>,
-    /// Problems.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub findings: Vec<Finding>,
+    /// Problems: an empty list if there are none. Absent if they were not asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub findings: Option<Vec<Finding>>,
 }
 
 /// Shares of CPU time in percent of one CPU, by the names of mpstat(1).

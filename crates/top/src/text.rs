@@ -1,5 +1,7 @@
 //! A snapshot as tables.
 
+mod resources;
+
 use crate::{
     findings::Finding,
     snapshot::{
@@ -47,11 +49,14 @@ pub fn document(snapshot: &TopSnapshot, times: Times) -> Document {
         Some(cpus(&snapshot.cpus)),
         Some(tasks("Processes", &snapshot.processes, snapshot.has_counters, form)),
         Some(tasks("Threads", &snapshot.threads, snapshot.has_counters, form)),
+        Some(resources::memory(&snapshot.memory, form)),
         Some(interrupts(snapshot)),
         Some(nodes(&snapshot.nodes, form)),
         Some(groups(&snapshot.groups, form)),
+        Some(resources::guests(&snapshot.guests)),
+        Some(resources::bandwidth(&snapshot.bandwidth, form)),
         snapshot.latency.as_ref().map(latency),
-        (form == Form::Numbers).then(|| findings(&snapshot.findings)),
+        snapshot.findings.as_deref().filter(|_| form == Form::Numbers).map(findings),
     ];
     for mut table in tables.into_iter().flatten().filter(|table| !table.rows.is_empty()) {
         let time = match times {
@@ -65,8 +70,17 @@ pub fn document(snapshot: &TopSnapshot, times: Times) -> Document {
         }
         document.table(table);
     }
-    if form == Form::Readable {
-        snapshot.findings.iter().for_each(|one| document.item(finding(one)));
+    if form == Form::Readable
+        && let Some(all) = &snapshot.findings
+    {
+        match times {
+            Times::Heading if all.is_empty() => document.paragraph("No findings."),
+            Times::Clock if !all.is_empty() => document.paragraph(format!("{clock} UTC")),
+            _ => {}
+        }
+        for one in all {
+            document.item(finding(one));
+        }
     }
     document
 }
@@ -253,7 +267,8 @@ fn groups(rows: &[GroupRow], form: Form) -> Table {
 
 fn latency(row: &LatencyRow) -> Table {
     let figures = ["count", "p50", "p99", "p99.9"];
-    let mut table = Table::numeric("Latencies in us: at most", ("from", Align::Left), &figures);
+    let mut table =
+        Table::numeric("Latencies in us; each figure is an upper limit", ("from", Align::Left), &figures);
     let cells = |what: &str, count: u64, us: &[Option<f64>; 3]| {
         let quantile = |us: &Option<f64>| us.map_or_else(|| "more".to_owned(), |us| format!("{us:.0}"));
         let mut cells = vec![what.to_owned(), count.to_string()];

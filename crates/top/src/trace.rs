@@ -9,6 +9,7 @@
 
 mod chrome;
 mod event;
+mod event_log;
 mod ring;
 mod summary;
 mod text;
@@ -17,6 +18,7 @@ mod unit;
 
 pub use chrome::write;
 pub use event::{Departure, EventKind, Recording, TraceEvent, TracedTask};
+pub use event_log::EventLog;
 pub use ring::{Recorder, RecorderOptions};
 pub use summary::{Summary, UnitSummary, WaitSummary};
 pub use text::text;

@@ -35,7 +35,7 @@ mod theme;
 mod tree;
 mod wanted;
 
-pub use event::{ShownMoment, ViewCommand, ViewEvent, ViewKey};
+pub use event::{RecorderState, ShownMoment, ViewCommand, ViewEvent, ViewKey};
 pub use metric::CpuMetric;
 pub use theme::{ColorDepth, Theme};
 
@@ -199,6 +199,8 @@ pub struct View {
     help: Option<u16>,
     /// Number of findings above the screen.
     skipped_findings: usize,
+    /// Number of rows of histograms above the screen.
+    skipped_rows: usize,
     has_memory_by_node: bool,
     /// The level of units that `[` and `]` step through, and the unit.
     stepped: Option<(usize, usize)>,
@@ -228,6 +230,7 @@ impl View {
             searched: String::new(),
             help: None,
             skipped_findings: 0,
+            skipped_rows: 0,
             has_memory_by_node: false,
             stepped: None,
             commands: Vec::new(),

@@ -165,6 +165,39 @@ fn migrations_are_those_of_the_kernel() {
     assert!(sample.latency.unwrap().migrations.iter().sum::<u64>() >= counted);
 }
 
+/// CPUs 0 and 1 are taken for one cluster, later for none: as if other CPUs had come online.
+#[test]
+fn counting_begins_again_with_the_units_of_another_machine() {
+    if machine().online.len() != 2 {
+        println!("SKIPPED: this machine has not exactly two CPUs");
+        return;
+    }
+    let invented = |clusters: u32, cores: u32| {
+        let spec = MachineSpec { clusters, cores, ..MachineSpec::default() };
+        read(&SysTree::from_capture(spec.capture())).unwrap()
+    };
+    let Some(mut counters) = usable(Counters::attach(&invented(2, 2))) else { return };
+    // It runs until it is killed: a task that sleeps migrates only when it is woken.
+    let mut one = Counting::start(u32::MAX);
+    one.begin();
+    let mut sample = Sample::default();
+    Sampler::new(Path::new("/"), SamplerOptions::default()).unwrap().sample(&mut sample).unwrap();
+    let pid = one.child.id();
+    let of =
+        |sample: &Sample| sample.tasks.iter().find(|task| task.id.tid == pid).unwrap().migrations.unwrap();
+    let hop = || (0..20).for_each(|at| one.pin(at % 2));
+    hop();
+    counters.read(&mut sample).unwrap();
+    let [within, across, ..] = of(&sample);
+    assert!(within >= 10 && across == 0, "{within} {across}");
+    counters.begin_again(&invented(0, 2), &mut sample).unwrap();
+    assert_eq!(of(&sample)[..2], [0, 0]);
+    hop();
+    counters.read(&mut sample).unwrap();
+    let [within, across, ..] = of(&sample);
+    assert!(within == 0 && across >= 10, "{within} {across}");
+}
+
 #[test]
 fn two_threads_on_one_cpu_wait_half_of_the_time() {
     let machine = machine();

@@ -9,7 +9,7 @@ use compared::assert_same;
 use disturbed::disturbed;
 use invented::{Invented, Load, SERVER};
 use manycore_top::{
-    CpuTimes, Picture, Sample, TaskName, TaskSample,
+    BandwidthSample, CpuTimes, GuestSample, Picture, Sample, TaskName, TaskSample,
     history::{
         History, HistoryLimits,
         codec::{Chunk, Decoder, Encoder},
@@ -43,6 +43,46 @@ fn a_day_of_64_cpus_takes_less_than_50_mb() {
     let each = sizes.iter().sum::<usize>() as f64 / 600.0;
     println!("{each:.1} bytes per sample, {:.1} MB per day; chunks {sizes:?}", each * 86_400.0 / 1e6);
     assert!(each < 578.0, "{each}");
+}
+
+/// Virtual machines are recorded always, bandwidth only on request.
+#[test]
+fn virtual_machines_take_no_room_and_bandwidth_fits_into_the_day() {
+    let size = |add: &dyn Fn(&mut Sample, u64)| {
+        let mut machine = Invented::new(SERVER, 1);
+        let samples = (0..600).map(|second| {
+            let mut sample = machine.step().clone();
+            add(&mut sample, second);
+            sample
+        });
+        let chunks = chunks(samples, 60);
+        chunks.iter().map(|chunk| chunk.bytes.len()).sum::<usize>() as f64 / 600.0
+    };
+    let plain = size(&|_, _| ());
+    let guests = size(&|sample, _| {
+        let vcpus = |guest: u32| (0..16).map(move |vcpu| (vcpu, 1000 * guest + vcpu)).collect();
+        let guest =
+            |at: u32| GuestSample { name: format!("vm{at}").into(), pid: 1000 * at, vcpus: vcpus(at) };
+        sample.guests = (1..9).map(guest).collect();
+    });
+    // The default group alone, in each of eight last-level caches, with figures that no difference predicts.
+    let bandwidth = size(&|sample, second| {
+        let noise = |domain: u64| {
+            let mixed = (second * 97 + domain).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 34
+        };
+        let one = |domain: u64| BandwidthSample {
+            group: "/".into(),
+            domain: domain as u32,
+            total_bytes: Some(second * 5_000_000_000 + noise(domain)),
+            local_bytes: Some(second * 4_000_000_000 + noise(domain + 8)),
+            cache_bytes: Some((20 << 20) + (noise(domain) & 0xfff) * 65_536),
+        };
+        sample.bandwidth = (0..8).map(one).collect();
+    });
+    println!("{plain:.1} bytes per sample, {guests:.1} with machines, {bandwidth:.1} with bandwidth");
+    assert!(guests < plain + 10.0, "{plain} {guests}");
+    assert!(bandwidth < plain + 160.0, "{plain} {bandwidth}");
 }
 
 fn decoded(chunks: &[Chunk]) -> Vec<Sample> {

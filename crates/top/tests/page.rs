@@ -5,7 +5,8 @@ mod invented;
 
 use invented::{Invented, Load};
 use manycore_top::{
-    InterruptSample, Picture, ProcessSample, Sample, TaskId, TaskName, TaskSample,
+    BandwidthSample, GuestSample, InterruptSample, Picture, ProcessSample, Sample, TaskId, TaskName,
+    TaskSample,
     history::{Recorder, RecordingHead, Replay},
     page::{Courses, page},
     snapshot::{Order, Part, SnapshotOptions, TopSnapshot},
@@ -165,4 +166,34 @@ fn a_process_that_ended_midway_has_its_time() {
     let row = snapshot.processes.iter().find(|row| row.name == "ends-early").unwrap();
     assert!((row.cpu_percent - 15000.0 / 399.0).abs() < 0.5 && row.state == 'X', "{row:?}");
     assert!(snapshot.processes.is_sorted_by(|a, b| a.cpu_percent >= b.cpu_percent));
+}
+
+#[test]
+fn virtual_machines_and_bandwidth_have_courses() {
+    let (_folder, path) = recorded("a", 100, |sample| {
+        let second = sample.at_ns / 1_000_000_000;
+        let id = TaskId { pid: 1_000_000, tid: 1_000_000, start: 9 };
+        let run_ns = second * 500_000_000;
+        let (name, wait_ns) = (TaskName::new(b"CPU 0/KVM"), Some(run_ns / 2));
+        sample.tasks.push(TaskSample { id, name, run_ns, wait_ns, ..TaskSample::default() });
+        sample.guests =
+            vec![GuestSample { name: "<b>web1".into(), pid: id.pid, vcpus: [(0, id.tid)].into() }];
+        let (group, total) = ("web".into(), second * 2_000_000_000);
+        sample.bandwidth = vec![BandwidthSample {
+            group,
+            domain: 3,
+            total_bytes: Some(total),
+            local_bytes: Some(total / 4),
+            cache_bytes: None,
+        }];
+    });
+    let text = shown(&path, &[]);
+    assert!(!text.contains("<b>") && text.contains("&lt;b&gt;web1 (1000000)"));
+    assert!(text.contains("mean 0.50, max 0.50 CPUs") && text.contains("Virtual CPUs that waited for a CPU"));
+    assert!(
+        text.contains("web in domain 3") && text.contains("max 2.00 GB/s") && text.contains("max 0.50 GB/s")
+    );
+    let (_folder, path) = recorded("a", 20, |_| ());
+    let text = shown(&path, &[]);
+    assert!(!text.contains("id=\"guests\"") && !text.contains("id=\"bandwidth\""));
 }

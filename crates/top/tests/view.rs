@@ -126,6 +126,36 @@ fn exact_latencies_are_histograms() {
 }
 
 #[test]
+fn the_latency_view_scrolls() {
+    let machine = pictures::server(0, 1);
+    let mut picture = pictures::picture(&machine, 20, 1);
+    picture.latency = Some(pictures::latency());
+    let mut view = View::new(&machine, ViewOptions::default());
+    view.update(picture);
+    view.show(ViewScreen::Latency);
+    let first = screen(&mut view, 80, 24);
+    assert!(first.lines().last().unwrap().contains("↓Scroll"), "{first}");
+    assert!(first.contains("From wake-up to running") && !first.contains("Off the CPU"), "{first}");
+    let mut all = first.clone();
+    let mut shown = String::new();
+    while all != shown {
+        shown.clone_from(&all);
+        key(&mut view, ViewKey::PageDown);
+        all = screen(&mut view, 80, 24);
+    }
+    assert!(!all.contains("From wake-up to running") && all.contains("Off the CPU"), "{all}");
+    // The last row stays on the screen, and one row up is seen at once.
+    let above_foot = |text: &str| text.lines().rev().nth(1).unwrap().to_owned();
+    assert!(above_foot(&all).contains(" %"), "{all}");
+    key(&mut view, ViewKey::Up);
+    assert_ne!(screen(&mut view, 80, 24), all);
+    press(&mut view, "G");
+    assert_eq!(screen(&mut view, 80, 24), all);
+    press(&mut view, "g");
+    assert_eq!(screen(&mut view, 80, 24), first);
+}
+
+#[test]
 fn the_time_that_tasks_ran_is_shown_by_cluster() {
     let screen_of = |machine: &Machine, count: u64| {
         let mut picture = pictures::picture(machine, 20, 1);

@@ -44,12 +44,14 @@ fn header(machine: &Machine, document: &mut Document) {
     let mut rows: Vec<(&str, String)> = Vec::new();
     rows.extend(system.hostname.clone().map(|name| ("Host", name)));
     rows.extend(system.hardware.clone().map(|name| ("Hardware", name)));
+    rows.extend(system.bios.clone().map(|name| ("BIOS", name)));
     rows.extend(processor(system).map(|name| ("Processor", name)));
     rows.extend(software(system).map(|name| ("System", name)));
     rows.extend(system.hypervisor.clone().map(|name| ("Guest of", name)));
     rows.push(("CPUs", cpus(machine)));
     rows.extend(core_kinds(machine).into_iter().map(|kind| ("Core kind", kind)));
     rows.extend(system.memory_bytes.map(|bytes| ("Memory", memory(machine, bytes))));
+    rows.extend(system.memory_modules.clone().map(|modules| ("Modules", modules)));
     rows.push(("Allowed", allowed(machine)));
     for (name, value) in rows {
         document.field(name, value);

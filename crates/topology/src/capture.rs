@@ -13,7 +13,8 @@
 //! A file with one line is written after ` = `. A file with several lines is written after ` :`, with every
 //! line indented by one tab. The target of a symbolic link is written after ` -> `. A folder without other
 //! entries ends in `/`. Paths have no leading slash; white space, `%` and control characters in them are
-//! written as `%20`. Empty lines and lines that begin with `#` are skipped.
+//! written as `%20`. A file that is no text has the hexadecimal digits of its bytes. Empty lines and lines that
+//! begin with `#` are skipped.
 
 use std::{collections::BTreeMap, fmt};
 

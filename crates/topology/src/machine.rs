@@ -68,6 +68,15 @@ pub struct System {
     pub hypervisor: Option<String>,
     /// Hardware vendor and product (`/sys/class/dmi/id`).
     pub hardware: Option<String>,
+    /// Vendor, version and date of the BIOS (`/sys/class/dmi/id`): `Dell Inc. 2.19.1, 12/15/2023`. Absent in machines saved by
+    /// versions that did not read it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bios: Option<String>,
+    /// How slots are populated with memory modules: `8 of 16 slots (1,3,5,7,9,11,13,15): 8 x 32 GiB DDR5 at 4800 MT/s`, in the
+    /// order of the firmware's table (SMBIOS), which only root can read. Otherwise what drivers of memory controllers show
+    /// (EDAC): `8 modules: 8 x 32 GiB Registered-DDR4`. Absent as above.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_modules: Option<String>,
     /// Memory managed by the kernel in bytes (`MemTotal`).
     pub memory_bytes: Option<u64>,
 }

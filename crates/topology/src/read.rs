@@ -6,8 +6,10 @@ mod cpuinfo;
 mod cpus;
 mod devices;
 mod kinds;
+mod modules;
 mod nodes;
 mod pci;
+mod smbios;
 mod system;
 
 use crate::{

@@ -13,7 +13,7 @@ use rustix::{
 use std::{
     cell::RefCell,
     fs::File,
-    io,
+    io::{self, Read as _},
     os::fd::OwnedFd,
     path::{Path, PathBuf},
 };
@@ -223,6 +223,27 @@ impl SysTree {
         self.handle(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY).map(File::from)
     }
 
+    /// Returns the result of `keep` for the first `most` bytes of a file that is no text. The recording contains no more than
+    /// that, as hexadecimal digits.
+    pub(crate) fn binary(&self, path: &str, most: u64, keep: impl Fn(&[u8]) -> Vec<u8>) -> Option<Vec<u8>> {
+        let bytes = match &self.source {
+            Source::Folder { .. } => self.binary_in_folder(path, most)?,
+            Source::Capture(capture) => from_digits(capture.file(path)?)?,
+        };
+        let kept = keep(&bytes);
+        self.note(|record| record.add_file(path, &digits(&kept)));
+        Some(kept)
+    }
+
+    fn binary_in_folder(&self, path: &str, most: u64) -> Option<Vec<u8>> {
+        let file = self.file(path)?;
+        // A pipe or a device in a copied tree may never end.
+        let is_regular = file.metadata().ok()?.is_file();
+        let mut bytes = Vec::new();
+        is_regular.then(|| file.take(most).read_to_end(&mut bytes))?.ok()?;
+        Some(bytes)
+    }
+
     fn names(&self, path: &str) -> Vec<String> {
         match &self.source {
             Source::Capture(capture) => capture.list(path),
@@ -314,6 +335,23 @@ impl SysTree {
             result => result.ok(),
         }
     }
+}
+
+/// Returns the hexadecimal digits of some bytes, those of 32 bytes on each line.
+fn digits(bytes: &[u8]) -> String {
+    let line = |bytes: &[u8]| bytes.iter().fold(String::new(), |line, byte| format!("{line}{byte:02x}"));
+    bytes.chunks(32).map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// Returns the bytes that [`digits`] has written; `None` for other texts.
+fn from_digits(text: &str) -> Option<Vec<u8>> {
+    let digits: Vec<u8> = text
+        .bytes()
+        .filter(|byte| !byte.is_ascii_whitespace())
+        .map(|byte| Some(char::from(byte).to_digit(16)? as u8))
+        .collect::<Option<_>>()?;
+    let (pairs, rest) = digits.as_chunks::<2>();
+    rest.is_empty().then(|| pairs.iter().map(|[high, low]| high << 4 | low).collect())
 }
 
 /// Parses `  24731708 kB` into bytes.

@@ -61,6 +61,20 @@ fn server() -> Capture {
     files
 }
 
+/// Two packages of two clusters each. Firmware numbers the nodes 0 and 2.
+fn with_gaps() -> Capture {
+    let spec = MachineSpec { packages: 2, clusters: 2, cores: 2, ..MachineSpec::default() };
+    let mut files = spec.capture();
+    let node = "sys/devices/system/node";
+    for name in files.list(&format!("{node}/node1")) {
+        let text = files.file(&format!("{node}/node1/{name}")).unwrap().replace("Node 1", "Node 2");
+        files.add_file(&format!("{node}/node2/{name}"), &text);
+        files.remove(&format!("{node}/node1/{name}"));
+    }
+    files.add_file(&format!("{node}/online"), "0,2");
+    files
+}
+
 fn built() -> Vec<(&'static str, Capture)> {
     let hybrid = MachineSpec { cores: 10, threads: 2, efficiency_cores: 4, ..MachineSpec::default() };
     let clusters =
@@ -69,6 +83,7 @@ fn built() -> Vec<(&'static str, Capture)> {
         ("server-64cpu", server()),
         ("hybrid-16cpu", hybrid.capture()),
         ("clusters-128cpu", clusters.capture()),
+        ("node-gaps-8cpu", with_gaps()),
     ]
 }
 

@@ -72,12 +72,17 @@ fn a_count_that_failed_is_above_the_bound() {
     experiment.samples.retain(|sample| sample.block <= first);
     let last = experiment.samples.last_mut().unwrap();
     (last.exit_codes, last.values) = (vec![1], vec![0.0; 4]);
+    let failed = &mut experiment.treatments[last.treatment].factors;
+    failed.insert(factor::FAILURE.to_owned(), "no more\u{1b} memory".to_owned());
     let density = Evaluation::from_record(&record).density.unwrap();
     let variant = &density.variants[0];
     assert_eq!((variant.answer.low, variant.answer.high, variant.is_complete), (4, Some(7), false));
     assert!(variant.counts.last().unwrap().has_failed);
     let answer = &texts(&record, FindingKind::Answer)[0];
     assert!(answer.contains("The search was not finished"), "{answer}");
+    let findings = Evaluation::from_record(&record).findings;
+    let evidence = findings.into_iter().flat_map(|finding| finding.evidence).collect::<Vec<_>>();
+    assert!(evidence.contains(&"8 instances: failed (no more\u{fffd} memory)".to_owned()), "{evidence:?}");
     assert!(texts(&record, FindingKind::Warning).is_empty());
 }
 

@@ -127,7 +127,11 @@ fn busiest(record: &Record) -> String {
     let named: Vec<String> = record
         .busiest_others
         .iter()
-        .map(|process| format!("{} (pid {}, {:.2} CPUs)", process.name, process.pid, process.cpus))
+        .map(|process| {
+            let others =
+                if process.others > 0 { format!(" and {} more", process.others) } else { String::new() };
+            format!("{} (pid {}{others}, {:.2} CPUs)", process.name, process.pid, process.cpus)
+        })
         .collect();
     if named.is_empty() {
         "the record does not name the processes: look with top during a measurement".to_owned()

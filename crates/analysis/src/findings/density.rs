@@ -24,8 +24,10 @@ pub(crate) fn find(density: &Density) -> Vec<Finding> {
     };
     let difference = |difference: &DensityDifference| {
         let text = difference_text(&density.variants[0].label, difference);
-        let evidence = "the ends of the interval are those of both densities".to_owned();
-        Finding::new(FindingKind::Answer, "density", text, vec![evidence])
+        let has_interval = difference.low.is_some() || difference.high.is_some();
+        let evidence =
+            has_interval.then(|| "the ends of the interval are those of both densities".to_owned());
+        Finding::new(FindingKind::Answer, "density", text, evidence.into_iter().collect())
     };
     let differences = density.differences.iter().map(difference);
     let limits = density.variants.iter().filter_map(|variant| limit(density, variant));
@@ -41,16 +43,15 @@ fn limit(density: &Density, variant: &VariantDensity) -> Option<Finding> {
     let name = density.prefix(variant);
     let Some(first) = trends.first_to_move() else {
         let text = format!(
-            "{name}No resource that was measured moves with {}, which rises from {} on.",
-            density.figure,
-            counted(rises, "instance")
+            "{name}No resource is shown to move with {}, which rises with the number of instances.",
+            density.figure
         );
         return Some(Finding::new(FindingKind::Fact, "density", text, Vec::new()));
     };
     let moved = first.first_move.unwrap_or(rises);
     let next = next_step(&first.name).map(|next| format!(" To try next: {next}.")).unwrap_or_default();
     let text = format!(
-        "{name}The first resource that moves with {} is {}, from {} on.{next}",
+        "{name}The first resource that is shown to move with {} is {}: clearly from {} on.{next}",
         density.figure,
         first.name,
         counted(moved, "instance")
@@ -144,7 +145,8 @@ pub(crate) fn difference_text(first: &str, difference: &DensityDifference) -> St
         DensityAnswer::Same => format!("{label} holds as many instances as {first}."),
         DensityAnswer::Inconclusive if low.is_none() && high.is_none() => {
             format!(
-                "Inconclusive whether {label} or {first} holds more instances: neither has reached a limit."
+                "Inconclusive whether {label} or {first} holds more instances: no number of either is known to be above the \
+                 bound."
             )
         }
         DensityAnswer::Inconclusive => {
@@ -163,15 +165,26 @@ fn evidence(density: &Density, variant: &VariantDensity) -> Vec<String> {
     let sides = [of(Position::Within).next_back(), of(Position::Above).next()];
     let search =
         format!("{} of slices at {}", counted(variant.pairs, "pair"), counted(variant.counts.len(), "count"));
-    alone.into_iter().chain(sides.into_iter().flatten().map(count_text)).chain([search]).collect()
+    let reference = if density.limit_ms.is_some() { "the limit" } else { "the lone instance" };
+    let text = |count| count_text(count, reference);
+    let free = (variant.answer.low < density.most && variant.is_free).then(|| {
+        "the scheduler could move the instances and their loads: what it does differently in another run is not part of the \
+         interval (--variant close --load-cpus CPUS gives them CPUs of their own)"
+            .to_owned()
+    });
+    let sides = sides.into_iter().flatten().map(text);
+    alone.into_iter().chain(sides).chain([search]).chain(free).collect()
 }
 
-fn count_text(count: &InstanceCount) -> String {
+fn count_text(count: &InstanceCount, reference: &str) -> String {
     let number = counted(count.count, "instance");
     match (count.ratio, count.interval) {
-        _ if count.has_failed => format!("{number}: failed"),
+        _ if count.has_failed => match &count.failure {
+            Some(why) => format!("{number}: failed ({why})"),
+            None => format!("{number}: failed"),
+        },
         (Some(ratio), Some((low, high))) => {
-            format!("{number}: {ratio:.3} times the reference (99 %: {low:.3} to {high:.3})")
+            format!("{number}: {ratio:.3} times {reference} (99 %: {low:.3} to {high:.3})")
         }
         _ => number,
     }

@@ -8,6 +8,7 @@ use super::{
 use clap::{Args, ValueEnum, builder::PossibleValuesParser};
 use manycore_density::options::Rate;
 use manycore_experiment::{metric::MetricReader, tail_bound::TailBound};
+use manycore_load::ArrivalPattern;
 use manycore_remote::RemoteHost;
 use manycore_topology::CpuSet;
 use std::{net::IpAddr, path::PathBuf, time::Duration};
@@ -35,7 +36,7 @@ Examples:
   manycore density host.toml    the same options from a file
 
 In commands, {port}, {address}, {index}, {cpus} and {name} stand for the instance's own ({name} not in --load). --load redis:WORDS sends a redis command, \
-http:PATH a GET request: in an open loop, at a fixed rate with Poisson arrivals, and a latency counts from the intended start. \
+http:PATH a GET request: in an open loop, at a fixed rate with Poisson arrivals (or --arrivals constant), and a latency counts from the intended start. \
 {random} in them is a random number. Any other --load is a command that is started for each instance, and whose output is \
 read as by compare --metric; closed-loop clients such as redis-benchmark hide the time that requests wait.
 
@@ -75,15 +76,11 @@ pub struct DensityArgs {
     /// Largest number of instances to measure [default: 16 for each usable CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=20_000))]
     pub max: Option<u32>,
-    /// Requests to each instance: 500/s, or a share of what a lone one serves
-    #[arg(long, value_name = "RATE", default_value = "60%", value_parser = rate)]
-    pub rate: Rate,
-    /// Connections to each instance
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub connections: u32,
-    /// Random numbers are below this
-    #[arg(long, value_name = "N", default_value_t = 10_000_000)]
-    pub random: u64,
+    /// Requests to each instance: 500/s, or a share of what a lone one serves [default: 60%]
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    pub rate: Option<Rate>,
+    #[command(flatten)]
+    pub generator: GeneratorArgs,
     /// CPUs that an instance may use, such as 0.5. Needs control groups
     #[arg(long, value_name = "CPUS", value_parser = cpus)]
     pub cpu_limit: Option<f64>,
@@ -128,6 +125,47 @@ pub struct DensityArgs {
     pub seed: Option<u64>,
     #[command(flatten)]
     pub results: Results,
+}
+
+/// Loads of the generator of this program.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct GeneratorArgs {
+    /// Connections to each instance
+    #[arg(long, value_name = "N", default_value_t = Self::default().connections, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub connections: u32,
+    /// Requests that a connection has at a time; with 1, it waits for each reply
+    #[arg(long, value_name = "N", default_value_t = Self::default().pipeline, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub pipeline: u32,
+    /// How requests are distributed in time
+    #[arg(long, value_enum, value_name = "PATTERN", default_value_t = Self::default().arrivals)]
+    pub arrivals: ArrivalsArg,
+    /// Random numbers are below this
+    #[arg(long, value_name = "N", default_value_t = Self::default().random)]
+    pub random: u64,
+}
+
+impl Default for GeneratorArgs {
+    fn default() -> Self {
+        Self { connections: 8, pipeline: 1, arrivals: ArrivalsArg::Poisson, random: 10_000_000 }
+    }
+}
+
+/// How requests are distributed in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ArrivalsArg {
+    /// At random, as from many users.
+    Poisson,
+    /// At equal distances.
+    Constant,
+}
+
+impl From<ArrivalsArg> for ArrivalPattern {
+    fn from(arg: ArrivalsArg) -> Self {
+        match arg {
+            ArrivalsArg::Poisson => Self::Poisson,
+            ArrivalsArg::Constant => Self::Constant,
+        }
+    }
 }
 
 /// Instances that are containers or virtual machines.

@@ -49,7 +49,7 @@ pub struct FleetHosts {
     #[arg(long, value_name = "NAME", conflicts_with = "hosts")]
     pub partition: Option<String>,
     /// File with a host of ssh on each line, such as user@host; - is standard input
-    #[arg(long, value_name = "FILE", required_unless_present_any = ["nodes", "partition"])]
+    #[arg(long, value_name = "FILE")]
     pub hosts: Option<PathBuf>,
     /// Program that connects to the hosts of --hosts, with its options, such as 'ssh -F FILE'
     #[arg(long, value_name = "COMMAND", default_value = "ssh")]
@@ -260,7 +260,7 @@ Examples:
   manycore fleet check baseline.json                       on a node
 
 The exit code is 1 where this node is slow. It is 0 where it is not, and also where it cannot be told: other processes were \
-busy, or the figures scatter too much. For a HealthCheckProgram of Slurm, see \
+busy, or the figures scatter too much. It is 4 where the measurement failed or did not end. For a HealthCheckProgram of Slurm, see \
 /usr/share/manycore/slurm/manycore-health-check.")]
 pub struct FleetCheck {
     /// The result over the fleet

@@ -34,7 +34,7 @@ mod vm;
 pub use audit::Audit;
 pub use bench::Bench;
 pub use config::Config;
-pub use density::{ContainerProgram, DensityArgs, KindArgs, LoadHostArgs};
+pub use density::{ContainerProgram, DensityArgs, GeneratorArgs, KindArgs, LoadHostArgs};
 pub use estimator::EstimatorArgs;
 pub use falseshare::{EngineChoice, Falseshare};
 pub use fleet::{
@@ -52,7 +52,7 @@ pub use qos::{Qos, QosClear, QosProve, QosSet, QosShow, QosSubcommand, QosWatch,
 pub use sched::{Sched, SchedRun, SchedShow, SchedSubcommand};
 pub use show::{Complete, Completions, Doctor, Man, Report, Schema, Topo, Worker};
 pub use spawn::{ALL as ALL_RUNTIMES, Light, Spawn, WorkChoice};
-pub use top::{Top, TopOrder, TopPart, TopWork};
+pub use top::{Top, TopOrder, TopWork};
 pub use trace::Trace;
 pub use variants::{Compare, VariantArgs};
 pub use vm::{Vm, VmCheck, VmDialect, VmList, VmOrder, VmPlan, VmSubcommand, VmTop};

@@ -77,7 +77,8 @@ pub fn message(words: &[OsString], error: &clap::Error) -> Option<String> {
     if is_command && let Some(meant) = quoted_command(&words, error) {
         return Some(format!("{what}\nType, with your other command: {}", line(&meant)));
     }
-    let example = (error.kind() == ErrorKind::MissingRequiredArgument).then(|| example(&words)).flatten()?;
+    let example =
+        (error.kind() == ErrorKind::MissingRequiredArgument).then(|| example(&words, error)).flatten()?;
     Some(format!("{what}\nFor example: {example}"))
 }
 
@@ -177,15 +178,25 @@ fn quoted_command(words: &[String], error: &clap::Error) -> Option<Vec<String>> 
     is_accepted(&meant).then_some(meant)
 }
 
-/// Returns the first example of the subcommand that the words name.
-fn example(words: &[String]) -> Option<String> {
+/// Returns the first example of the subcommand that the words name, with the options that are missing.
+fn example(words: &[String], error: &clap::Error) -> Option<String> {
     let program = Cli::command();
     let mut command = &program;
     for word in words {
         let Some(nested) = command.find_subcommand(word) else { break };
         command = nested;
     }
-    help::first_example(command)
+    let missing = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::Strings(missing)) => missing.as_slice(),
+        _ => &[],
+    };
+    let options: Vec<&str> = missing
+        .iter()
+        .filter_map(|argument| argument.split([' ', '=']).next())
+        .filter(|name| name.starts_with("--"))
+        .collect();
+    let has_all = |example: &String| options.iter().all(|option| example.contains(option));
+    help::examples(command).into_iter().find(has_all)
 }
 
 /// Returns whether the word is a subcommand that help does not show.
@@ -315,6 +326,7 @@ mod tests {
                 .unwrap()
                 .starts_with("For example: manycore irq place --device eth0")
         );
+        assert!(answer("manycore top --per-cpu").unwrap().contains("--serve"));
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! The subcommand `top`.
 
 use super::{Format, value::interval};
-use clap::{ArgGroup, Args, ValueEnum};
+use clap::{
+    ArgGroup, Args, ValueEnum,
+    builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
+};
 use manycore_linux::targets::Target;
 use manycore_top::snapshot::{Order, Part};
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
@@ -43,12 +46,12 @@ pub struct Top {
     #[arg(long, value_name = "N", conflicts_with = "once", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
     /// What is printed, and recorded by --record [default: system,units,processes,findings; for csv: processes]
-    #[arg(long, value_name = "PART", value_enum, value_delimiter = ',')]
-    pub show: Vec<TopPart>,
+    #[arg(long, value_name = "PART", value_parser = part_parser(), value_delimiter = ',')]
+    pub show: Vec<Part>,
     /// Order of processes and threads, the largest first; of the view, the first one
     #[arg(long, value_enum, default_value_t = TopOrder::Cpu)]
     pub sort: TopOrder,
-    /// Most lines of processes, threads, interrupts and control groups in tables
+    /// Most processes, threads and other rows of a table
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub rows: usize,
     /// Output format; json prints one object per line [default: text]
@@ -57,7 +60,7 @@ pub struct Top {
     /// Count latencies and migrations exactly, by programs in the kernel (BPF); needs root
     #[arg(long, conflicts_with = "replay")]
     pub bpf: bool,
-    /// Record the samples in a new file; groups and interrupts only if --show has them
+    /// Record the samples in a new file; groups, interrupts and bandwidth only if --show has them
     #[arg(long, value_name = "FILE", conflicts_with = "replay")]
     pub record: Option<PathBuf>,
     /// Show a recording in place of the running system
@@ -109,6 +112,12 @@ pub struct TopWork {
     pub command: Vec<String>,
 }
 
+/// Returns the parser of parts, which is also their help.
+fn part_parser() -> impl TypedValueParser<Value = Part> {
+    let values = Part::ALL.map(|(_, name, help)| PossibleValue::new(name).help(help));
+    PossibleValuesParser::new(values).try_map(|name| Part::named(&name).ok_or("no such part"))
+}
+
 impl Top {
     /// Returns whether tables are asked for, and no view.
     pub fn is_plain(&self) -> bool {
@@ -126,55 +135,22 @@ impl Top {
 impl TopWork {
     /// Returns what is named, each with its name, without the command.
     pub fn targets(&self) -> Vec<(String, Target)> {
-        let pids = self.pid.iter().map(|&pid| (format!("pid {pid}"), Target::Pids(vec![pid])));
-        let named = |names: &[String], of: fn(String) -> Target| -> Vec<(String, Target)> {
-            names.iter().map(|name| (name.clone(), of(name.clone()))).collect()
+        let named = |kind: &'static str, names: &[String], of: fn(String) -> Target| -> Vec<_> {
+            names.iter().map(|name| (kind, name.clone(), of(name.clone()))).collect()
         };
-        let groups: [(&str, Vec<(String, Target)>); 4] = [
-            ("cgroup", named(&self.cgroup, Target::Cgroup)),
-            ("container", named(&self.container, Target::Container)),
-            ("domain", named(&self.domain, Target::Domain)),
-            ("unit", named(&self.unit, Target::Unit)),
-        ];
-        let all = groups.into_iter().flat_map(|(kind, all)| all.into_iter().map(move |one| (kind, one)));
-        let mut all: Vec<_> = pids.map(|one| ("pid", one)).chain(all).collect();
+        let pids = self.pid.iter().map(|&pid| ("pid", format!("pid {pid}"), Target::Pids(vec![pid])));
+        let mut all: Vec<(&str, String, Target)> = pids.collect();
+        all.extend(named("cgroup", &self.cgroup, Target::Cgroup));
+        all.extend(named("container", &self.container, Target::Container));
+        all.extend(named("domain", &self.domain, Target::Domain));
+        all.extend(named("unit", &self.unit, Target::Unit));
         let mut seen = BTreeSet::new();
-        all.retain(|(kind, (name, _))| seen.insert((*kind, name.clone())));
+        all.retain(|(kind, name, _)| seen.insert((*kind, name.clone())));
         // A unit and a domain may have the same name.
         let is_one = |name: &str| seen.iter().filter(|(_, other)| other == name).count() == 1;
-        all.into_iter()
-            .map(
-                |(kind, (name, target))| {
-                    if is_one(&name) { (name, target) } else { (format!("{kind} {name}"), target) }
-                },
-            )
-            .collect()
+        let shown = |kind, name: String| if is_one(&name) { name } else { format!("{kind} {name}") };
+        all.into_iter().map(|(kind, name, target)| (shown(kind, name), target)).collect()
     }
-}
-
-/// A part of what is printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum TopPart {
-    /// Sums over the machine.
-    System,
-    /// Clusters, last-level caches and nodes.
-    Units,
-    /// Each CPU.
-    Cpus,
-    /// Processes.
-    Processes,
-    /// Threads.
-    Threads,
-    /// Interrupts and softirqs.
-    Interrupts,
-    /// Memory by node.
-    Nodes,
-    /// Control groups.
-    Groups,
-    /// Latencies of the scheduler, with --bpf.
-    Latency,
-    /// Problems, each with how to mend it.
-    Findings,
 }
 
 /// Order of processes and threads.
@@ -190,23 +166,6 @@ pub enum TopOrder {
     Switches,
     /// Resident memory.
     Memory,
-}
-
-impl From<TopPart> for Part {
-    fn from(part: TopPart) -> Self {
-        match part {
-            TopPart::System => Self::System,
-            TopPart::Units => Self::Units,
-            TopPart::Cpus => Self::Cpus,
-            TopPart::Processes => Self::Processes,
-            TopPart::Threads => Self::Threads,
-            TopPart::Interrupts => Self::Interrupts,
-            TopPart::Nodes => Self::Nodes,
-            TopPart::Groups => Self::Groups,
-            TopPart::Latency => Self::Latency,
-            TopPart::Findings => Self::Findings,
-        }
-    }
 }
 
 impl From<TopOrder> for Order {

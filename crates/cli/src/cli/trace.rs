@@ -36,7 +36,7 @@ pub struct Trace {
     /// The file that is written
     #[arg(long, value_name = "FILE", default_value = "manycore-trace.json")]
     pub out: PathBuf,
-    /// End recording after this many events; each takes about 300 bytes of the file
+    /// End recording after this many events; each takes 400 to 500 bytes of the file
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = most_events)]
     pub most_events: usize,
     /// Print no summary; the file is still written
@@ -47,7 +47,7 @@ pub struct Trace {
     pub command: Vec<String>,
 }
 
-/// Parses a number of events. One takes about 300 bytes of memory when the file is written.
+/// Parses a number of events. One takes about 50 bytes of memory when the file is written.
 fn most_events(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(count @ 1..=20_000_000) => Ok(count),

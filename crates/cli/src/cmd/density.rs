@@ -4,7 +4,7 @@ mod hook;
 mod variant;
 
 use crate::{
-    cli::{ContainerProgram, DensityArgs, KindArgs, LoadHostArgs},
+    cli::{ContainerProgram, DensityArgs, GeneratorArgs, KindArgs, LoadHostArgs},
     failure::{Failure, Outcome},
     measuring::Run,
     output, quoted_command, source,
@@ -18,7 +18,7 @@ use manycore_density::{
         InstanceLimits, InstanceTuning, Readiness, Safeguard, ServiceSpec,
     },
     load::{InstanceLoad, SliceTimes},
-    options::DensityOptions,
+    options::{DensityOptions, DensityVariant, Rate},
     session,
     template::CommandTemplate,
 };
@@ -65,9 +65,11 @@ fn options(args: &DensityArgs, machine: &Machine) -> Outcome<(DensityOptions, BT
         InstanceKind::Domain(spec) => Some(&spec.xml),
         InstanceKind::Process(_) | InstanceKind::Container(_) => None,
     };
-    let context = VariantContext { machine, load_cpus, domain };
+    let width = domain.map_or_else(|| args.cpu_limit.unwrap_or(1.0).ceil() as usize, DomainTemplate::vcpus);
+    let context = VariantContext { machine, load_cpus, domain, width };
     let variants = given.into_iter().map(|text| variant::variant(text, context));
     let (variants, notes): (Vec<_>, Vec<_>) = variants.collect::<Outcome<Vec<_>>>()?.into_iter().unzip();
+    check_names(&variants)?;
     if most < args.bound.first_count() {
         return Err(Failure::input("--max 1: a bound relative to a lone instance needs at least --max 2"));
     }
@@ -99,7 +101,7 @@ fn options(args: &DensityArgs, machine: &Machine) -> Outcome<(DensityOptions, BT
         load,
         request,
         load_cpus: args.load_cpus.clone().unwrap_or_default(),
-        rate: args.rate,
+        rate: args.rate.unwrap_or(Rate::ShareOfCapacity(0.6)),
         bound: args.bound,
         most,
         may_reduce: args.max.is_none(),
@@ -145,6 +147,23 @@ fn helper(line: Option<&str>) -> Outcome<Option<CommandTemplate>> {
     line.map(|line| Ok(CommandTemplate::helper(quoted_command::split(line)?)?)).transpose()
 }
 
+/// Refuses variants that reports could not tell apart, and one that is given twice.
+fn check_names(variants: &[DensityVariant]) -> Outcome {
+    let mut names = BTreeSet::new();
+    let twice = variants
+        .iter()
+        .find(|variant| !names.insert(variant.name.as_deref().unwrap_or(&variant.description)));
+    match twice {
+        None => Ok(()),
+        Some(DensityVariant { name: Some(name), .. }) => {
+            Err(Failure::input(format!("two variants are called {name}: give each a name of its own")))
+        }
+        Some(DensityVariant { description, .. }) => {
+            Err(Failure::input(format!("--variant {description} is there twice")))
+        }
+    }
+}
+
 fn check_ports(first: u16, count: usize) -> Outcome {
     let last = usize::from(first) + count - 1;
     if last > usize::from(u16::MAX) {
@@ -158,24 +177,46 @@ fn check_ports(first: u16, count: usize) -> Outcome {
 
 /// Returns the load that a text names, and its request.
 fn load_of(args: &DensityArgs, text: &str) -> Outcome<(InstanceLoad, String)> {
-    let connections = args.connections as usize;
+    let GeneratorArgs { connections, pipeline, arrivals, random } = args.generator;
     let generator = |template| -> Outcome<_> {
         Ok(InstanceLoad::Generator {
             template,
-            connections,
+            connections: connections as usize,
+            pipeline: pipeline as usize,
+            pattern: arrivals.into(),
             hosts: hosts(args, Some(&args.hosts.load_program))?,
         })
     };
     if let Some(words) = text.strip_prefix("redis:") {
         let words = quoted_command::split(words)?;
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        return Ok((generator(Template::redis(&words, args.random)?)?, words.join(" ")));
+        return Ok((generator(Template::redis(&words, random)?)?, words.join(" ")));
     }
     if let Some(path) = text.strip_prefix("http:") {
-        return Ok((generator(Template::http("localhost", path, args.random)?)?, format!("GET {path}")));
+        return Ok((generator(Template::http("localhost", path, random)?)?, format!("GET {path}")));
     }
+    check_no_generator(args)?;
     let load = ClientLoad::new(quoted_command::split(text)?, args.metric.clone())?;
     Ok((InstanceLoad::Clients(load.on(hosts(args, None)?)), text.to_owned()))
+}
+
+/// Refuses options of the load generator, which another client would not follow.
+fn check_no_generator(args: &DensityArgs) -> Outcome {
+    let usual = GeneratorArgs::default();
+    let GeneratorArgs { connections, pipeline, arrivals, random } = args.generator;
+    let given = [
+        ("--rate", args.rate.is_some()),
+        ("--connections", connections != usual.connections),
+        ("--pipeline", pipeline != usual.pipeline),
+        ("--arrivals", arrivals != usual.arrivals),
+        ("--random", random != usual.random),
+    ];
+    match given.iter().find(|(_, is_given)| *is_given) {
+        None => Ok(()),
+        Some((option, _)) => Err(Failure::input(format!(
+            "{option} is for the loads redis:COMMAND and http:PATH; other clients have options of their own in --load"
+        ))),
+    }
 }
 
 /// Connects to the hosts of the loads.

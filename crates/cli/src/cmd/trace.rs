@@ -50,7 +50,7 @@ pub fn run(args: &Trace) -> Outcome {
         }
         status = child.as_mut().and_then(|child| child.try_wait().ok().flatten());
     }
-    let written = recorder.finish().map_err(Failure::missing).and_then(|recording| finish(args, &recording));
+    let written = recorder.finish().map_err(Failure::missing).and_then(|recording| finish(args, recording));
     match child {
         Some(child) => failure::of_command(wait(child, status, &signals)?, written),
         None => written,
@@ -85,13 +85,16 @@ fn pass_on(came: &[rustix::process::Signal], child: Option<&Child>) -> bool {
     false
 }
 
-fn finish(args: &Trace, recording: &Recording) -> Outcome {
+fn finish(args: &Trace, recording: Recording) -> Outcome {
     let machine = SysTree::open(Path::new("/")).and_then(|tree| read(&tree)).map_err(Failure::missing)?;
-    let timeline = Timeline::new(recording);
+    let timeline = Timeline::new(&recording);
+    let figures = text(&Summary::new(&timeline, &machine), &recording, &args.out);
+    // The file needs the timeline only.
+    drop(recording);
     let written = replace(&args.out, |file| write(&timeline, &machine, file));
-    written.map_err(|error| Failure::missing(format!("{}: {error}", args.out.display())))?;
+    written.map_err(|error| Failure::missing(format!("cannot write {}: {error}", args.out.display())))?;
     if !args.quiet {
-        output::layout_note(text(&Summary::new(&timeline, &machine), recording, &args.out).trim_end());
+        output::layout_note(figures.trim_end());
     }
     Ok(())
 }

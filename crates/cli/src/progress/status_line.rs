@@ -3,10 +3,7 @@
 use crate::terminal;
 use manycore_render::wrap::{columns_of, cut};
 use manycore_text::names::printable;
-use std::{
-    env,
-    io::{IsTerminal, Write, stderr},
-};
+use std::io::{IsTerminal, Write, stderr};
 
 /// Columns that stay empty at the end, for the `^C` that a terminal shows: it must not begin a new line.
 const ECHO_COLUMNS: usize = 3;
@@ -20,8 +17,7 @@ impl StatusLine {
     /// Returns `None` if nothing is to be drawn: with `quiet`, without a terminal on standard error, and on a terminal
     /// that cannot clear a line.
     pub fn of_stderr(quiet: bool) -> Option<Self> {
-        let can_clear = env::var("TERM").is_ok_and(|term| !term.is_empty() && term != "dumb");
-        (!quiet && can_clear && stderr().is_terminal()).then_some(Self { is_drawn: false })
+        (!quiet && terminal::can_move_cursor() && stderr().is_terminal()).then_some(Self { is_drawn: false })
     }
 
     /// Draws the first of several forms of a text that fits the terminal, the longest of which comes first. Errors are

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 pub mod audit;
+pub mod fleet;
 pub mod markdown;
 pub mod memory_group;
 pub mod place;

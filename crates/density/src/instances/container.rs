@@ -1,7 +1,9 @@
 //! An instance that is a container of podman or docker.
 
 use super::{
-    running::{Running, Start, exists_already, last_line, succeeded, wait_for_end, with_descendants},
+    running::{
+        Running, Start, exists_already, last_line, manager_fails, succeeded, wait_for_end, with_descendants,
+    },
     spec::{ContainerNetwork, ContainerSpec, ServiceSpec},
 };
 use crate::{Error, Result, template::InstanceValues};
@@ -11,7 +13,8 @@ use manycore_control::{
     measured_group::cpu_shares,
     tool,
 };
-use manycore_linux::{memory_policy::MemoryPolicy, pidfd::open_pidfd};
+use manycore_experiment::interrupt;
+use manycore_linux::{memory_policy::MemoryPolicy, pidfd::open_pidfd, tasks};
 use manycore_topology::CpuSet;
 use std::{
     io,
@@ -20,10 +23,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long the start of a container may take: the engine may have to load the image from elsewhere.
+/// How long the start of a container may take, with the time to load an image that could not be loaded before.
 const START: Duration = Duration::from_mins(10);
+/// How long an image may take to load from elsewhere.
+const PULL: Duration = Duration::from_hours(1);
 /// How long other subcommands of the engine may take.
 const LIMIT: Duration = Duration::from_mins(1);
+
+/// What to do if the engine cannot be used.
+const HINT: &str = "start its daemon, or name another engine with --engine";
 
 /// A running container.
 #[derive(Debug)]
@@ -44,9 +52,11 @@ impl ContainerInstance {
             _ => Error::Start { index, program: engine.program().to_owned(), source },
         };
         // It is another program's, as in another process namespace, and must not be removed by our journal.
-        if container::exists(engine, &name).map_err(failed)? {
+        let exists = container::exists(engine, &name);
+        if exists.map_err(|error| manager_fails(index, engine.program(), error, HINT))? {
             return Err(failed(exists_already(&name)));
         }
+        pull(spec, start.values)?;
         if let Some(custody) = &start.custody {
             custody.record(&Change::Container { engine, name: name.clone() })?;
         }
@@ -106,6 +116,10 @@ impl Running for ContainerInstance {
         Ok(())
     }
 
+    fn supervisor(&self) -> Option<u32> {
+        tasks::usage(self.pid).map(|usage| usage.parent).filter(|&parent| parent > 1)
+    }
+
     /// Daemons in a container become children of its first process.
     fn processes(&self) -> Vec<u32> {
         with_descendants(self.pid)
@@ -159,6 +173,27 @@ fn arguments(spec: &ContainerSpec, service: &ServiceSpec, values: &InstanceValue
     words.push(values.replace_in(&spec.image));
     words.extend(spec.command.words(values));
     words
+}
+
+/// Loads the image if it is not there and the user has no wish about that. The start of a container would load it too, but
+/// must not be interrupted. The start reports what is wrong with an image.
+fn pull(spec: &ContainerSpec, values: &InstanceValues) -> Result {
+    let has_wish = |option: &String| option.starts_with("--pull") || option.starts_with("--rootfs");
+    if spec.options.words(values).iter().any(has_wish) {
+        return Ok(());
+    }
+    let image = values.replace_in(&spec.image);
+    let run = |arguments: &[&str], limit| {
+        tool::run_unless(&mut spec.engine.command(arguments), Stdio::null(), limit, &interrupt::requested)
+    };
+    let is_there = run(&["image", "inspect", "--format", "{{.Id}}", &image], LIMIT);
+    if is_there.is_ok_and(|done| done.status.success()) {
+        return Ok(());
+    }
+    match run(&["pull", "--quiet", &image], PULL) {
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Err(Error::Interrupted),
+        _ => Ok(()),
+    }
 }
 
 /// Asks the engine something about a container. Empty if that fails.

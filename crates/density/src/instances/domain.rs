@@ -1,7 +1,7 @@
 //! An instance that is a virtual machine of libvirt.
 
 use super::{
-    running::{Running, Start, exists_already, succeeded, wait_for_end, with_descendants},
+    running::{Running, Start, exists_already, manager_fails, succeeded, wait_for_end, with_descendants},
     spec::DomainSpec,
 };
 use crate::{Error, Result};
@@ -29,6 +29,9 @@ use std::{
 /// How long a subcommand may take.
 const LIMIT: Duration = Duration::from_mins(2);
 
+/// What to do if libvirt cannot be reached.
+const HINT: &str = "start its daemon (systemctl start libvirtd), or name another connection with --connect";
+
 /// A running virtual machine.
 #[derive(Debug)]
 pub(super) struct DomainInstance {
@@ -47,7 +50,8 @@ impl DomainInstance {
             _ => Error::Start { index, program: format!("{PROGRAM} create"), source },
         };
         // It is another program's, as in another process namespace, and must not be ended by our journal.
-        if domain::is_active(&uri, &name).map_err(failed)? {
+        let is_active = domain::is_active(&uri, &name);
+        if is_active.map_err(|error| manager_fails(index, PROGRAM, error, HINT))? {
             return Err(failed(exists_already(&name)));
         }
         if let Some(custody) = &start.custody {

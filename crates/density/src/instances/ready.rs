@@ -68,22 +68,23 @@ fn wait_for_command(
     values: &InstanceValues,
 ) -> Result {
     let end = Instant::now() + spec.ready_limit;
-    let mut last = String::new();
+    // What the last attempt with an end said.
+    let mut said = None;
     loop {
         interrupt::check().map_err(|_| Error::Interrupted)?;
         running.check()?;
         let left = end.saturating_duration_since(Instant::now());
         match run(command, values, left)? {
             Ok(done) if done.status.success() => return Ok(()),
-            Ok(done) => last = last_line(&done),
+            Ok(done) => said = Some(last_line(&done)),
             // The last attempt may have had little time, and an earlier one the reason.
-            Err(timeout) if last.is_empty() => last = timeout.to_string(),
+            Err(timeout) if Instant::now() >= end && said.is_none() => said = Some(timeout.to_string()),
             Err(_) => {}
         }
         if Instant::now() >= end {
             running.check()?;
             let (index, seconds) = (values.index, spec.ready_limit.as_secs());
-            let command = command.words(values).join(" ");
+            let (command, last) = (command.words(values).join(" "), said.unwrap_or_default());
             return Err(Error::NotReadyByCommand { index, command, seconds, last });
         }
         running.wait(Instant::now() + RETRY_COMMAND)?;
@@ -110,8 +111,9 @@ fn run(
 ) -> Result<Result<ToolOutput, io::Error>> {
     let words = command.words(values);
     let mut program = Command::new(&words[0]);
-    match tool::run(program.args(&words[1..]), Stdio::null(), limit) {
+    match tool::run_unless(program.args(&words[1..]), Stdio::null(), limit, &interrupt::requested) {
         Ok(done) => Ok(Ok(done)),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Err(Error::Interrupted),
         Err(error) if error.kind() == io::ErrorKind::TimedOut => Ok(Err(error)),
         Err(source) => Err(Error::Helper { index: values.index, command: words.join(" "), source }),
     }

@@ -1,7 +1,7 @@
 //! What each kind of instance can do.
 
 use super::{custody::Custody, spec::ServiceSpec};
-use crate::{Result, template::InstanceValues};
+use crate::{Error, Result, template::InstanceValues};
 use manycore_control::tool::ToolOutput;
 use manycore_linux::{child, tasks};
 use rustix::{
@@ -29,6 +29,11 @@ pub(super) trait Running: Debug + Send {
 
     /// Returns all of its processes, the first one first.
     fn processes(&self) -> Vec<u32>;
+
+    /// Returns the process that an engine has started to supervise it, and which collects the CPU time of its processes.
+    fn supervisor(&self) -> Option<u32> {
+        None
+    }
 
     /// Returns the last line that it has printed to standard error, if that is known without asking for it.
     fn last(&self) -> String {
@@ -79,6 +84,21 @@ pub(super) fn last_line(done: &ToolOutput) -> String {
 /// Takes the failure of a program as an error, with the last line that it printed.
 pub(super) fn succeeded(done: &ToolOutput) -> io::Result<()> {
     if done.status.success() { Ok(()) } else { Err(io::Error::other(last_line(done))) }
+}
+
+/// Returns the error of a program that manages instances and failed before it started one. For the first instance, the
+/// program is named as what fails; a later one is an instance that cannot be started.
+pub(super) fn manager_fails(
+    index: usize,
+    program: &'static str,
+    source: io::Error,
+    hint: &'static str,
+) -> Error {
+    match source.kind() {
+        io::ErrorKind::NotFound => Error::MissingProgram(program),
+        _ if index == 0 => Error::ManagerFails { program, source, hint },
+        _ => Error::Start { index, program: program.to_owned(), source },
+    }
 }
 
 /// An instance of another program has the name of ours.

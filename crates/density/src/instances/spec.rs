@@ -90,14 +90,18 @@ pub struct DomainSpec {
 
 /// The XML of a virtual machine, with what differs between instances.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DomainTemplate(String);
+pub struct DomainTemplate {
+    text: String,
+    memory: Option<u64>,
+    vcpus: usize,
+}
 
 impl DomainTemplate {
     /// Takes the text of a file.
     ///
     /// # Errors
-    /// [`Error::Template`] if it is no XML of a domain, a name in braces is unknown, or the name of the domain is not
-    /// `{name}`: at the end, domains are found by it.
+    /// [`Error::Template`] if it is no XML of a domain, a name in braces is unknown, the name of the domain is not `{name}`, by
+    /// which domains are found at the end, or nothing else differs between instances, so that all would serve at one address.
     pub fn new(text: &str) -> Result<Self> {
         check_names(names(text).into_iter(), "the XML of the virtual machine")?;
         let wrong = |what: String| Error::Template(format!("the XML of the virtual machine: {what}"));
@@ -106,22 +110,43 @@ impl DomainTemplate {
         if !xml::is_element(root, "domain") {
             return Err(wrong("its root element is not <domain>".to_owned()));
         }
-        match xml::child(root, "name").map(xml::text_of) {
-            Some(name) if name.trim() == "{name}" => Ok(Self(text.to_owned())),
-            _ => Err(wrong(
+        if xml::child(root, "name").map(xml::text_of).is_none_or(|name| name.trim() != "{name}") {
+            return Err(wrong(
                 "it needs <name>{name}</name>, so that each instance has a name of its own".to_owned(),
-            )),
+            ));
         }
+        if !names(text).iter().any(|name| ["port", "address", "index"].contains(name)) {
+            return Err(wrong(
+                "it has no {port}, {address} or {index}: without them, all instances would serve at the same place"
+                    .to_owned(),
+            ));
+        }
+        let memory = xml::child(root, "memory").and_then(|memory| {
+            xml::bytes(&xml::text_of(memory), memory.attribute("unit").unwrap_or_default())
+        });
+        let vcpus =
+            xml::child(root, "vcpu").and_then(|vcpu| xml::text_of(vcpu).trim().parse().ok()).unwrap_or(1);
+        Ok(Self { text: text.to_owned(), memory, vcpus })
+    }
+
+    /// Returns the bytes of memory that a virtual machine has; absent if that is not in the XML.
+    pub fn memory(&self) -> Option<u64> {
+        self.memory
+    }
+
+    /// Returns the number of virtual CPUs.
+    pub fn vcpus(&self) -> usize {
+        self.vcpus
     }
 
     /// Whether it has `{cpus}`. Otherwise instances ignore their places.
     pub fn has_cpus(&self) -> bool {
-        names(&self.0).contains(&"cpus")
+        names(&self.text).contains(&"cpus")
     }
 
     /// Returns the XML of an instance.
     pub fn text(&self, values: &InstanceValues) -> String {
-        values.replace_in(&self.0)
+        values.replace_in(&self.text)
     }
 }
 
@@ -253,7 +278,8 @@ impl ContainerSpec {
             _ if self.image.is_empty() || self.image.starts_with('-') => "the containers have no image",
             ContainerNetwork::Host if !names_port => {
                 "the options and the command of the containers have no {port}: in the network of the host, all would serve \
-                 on the same port"
+                 on the same port. Publish a port of the container with --publish, or give it {port} with --service or \
+                 --run-options"
             }
             _ => return Ok(()),
         };
@@ -316,22 +342,38 @@ mod tests {
         assert!(container(ContainerNetwork::Publish(6379), "redis", "").check().is_ok());
         assert!(said(container(ContainerNetwork::Host, "redis", "")).contains("no {port}"));
         assert!(said(container(ContainerNetwork::Publish(1), "--privileged", "")).contains("no image"));
-        let xml = DomainTemplate::new("<domain><name>{name}</name></domain>").unwrap();
+        let xml = DomainTemplate::new("<domain><name>{name}</name><title>{port}</title></domain>").unwrap();
         let kind = InstanceKind::Domain(DomainSpec { uri: "test:///default".to_owned(), xml });
         assert!(said(ServiceSpec { kind, ..limited(Some(1.0), None) }).contains("<cputune>"));
     }
 
     #[test]
+    fn the_memory_of_a_domain_has_a_unit() {
+        let of = |rest: &str| {
+            let xml = format!("<domain><name>{{name}}</name><title>{{port}}</title>{rest}</domain>");
+            let template = DomainTemplate::new(&xml).unwrap();
+            (template.memory(), template.vcpus())
+        };
+        assert_eq!(of(""), (None, 1));
+        assert_eq!(of("<memory>2048</memory><vcpu placement='static'> 4 </vcpu>"), (Some(2 << 20), 4));
+        assert_eq!(of("<memory unit='GiB'>3</memory>").0, Some(3 << 30));
+        assert_eq!(of("<memory unit='parsec'>3</memory>").0, None);
+    }
+
+    #[test]
     fn the_xml_of_a_domain_has_its_name() {
-        let text = "<domain type='qemu'><name>{name}</name><memory>{index}</memory></domain>";
+        let text = "<domain type='qemu'><name>{name}</name><title>{index}</title></domain>";
         let values = spec().values(2, "manycore-1-2".to_owned()).unwrap();
         let template = DomainTemplate::new(text).unwrap();
         assert_eq!(
             template.text(&values),
-            "<domain type='qemu'><name>manycore-1-2</name><memory>2</memory></domain>"
+            "<domain type='qemu'><name>manycore-1-2</name><title>2</title></domain>"
         );
         let said = |text| DomainTemplate::new(text).unwrap_err().to_string();
         assert!(said("<domain><name>web</name></domain>").contains("<name>{name}</name>"));
+        assert!(
+            said("<domain><name>{name}</name><vcpu cpuset='{cpus}'>1</vcpu></domain>").contains("no {port}")
+        );
         assert!(said("<network><name>{name}</name></network>").contains("not <domain>"));
         assert!(said("<domain>").contains("not XML"));
         assert!(said("<domain><name>{name}</name><x>{prot}</x></domain>").contains("{prot}"));

@@ -23,7 +23,7 @@ use tempfile::TempDir;
 pub const URI: &str = "MANYCORE_DENSITY_TEST_URI";
 
 /// A machine without a system, in emulation.
-const XML: &str = "<domain type='qemu'><name>{name}</name><memory unit='MiB'>32</memory><vcpu>1</vcpu>\
+const XML: &str = "<domain type='qemu'><name>{name}</name><title>{port}</title><memory unit='MiB'>32</memory><vcpu>1</vcpu>\
     <os><type arch='x86_64' machine='q35'>hvm</type></os><devices>\
     <emulator>/usr/bin/qemu-system-x86_64</emulator><memballoon model='none'/></devices></domain>";
 
@@ -127,6 +127,8 @@ fn virtual_machines_are_started_paused_and_ended() {
     let emulator = instances.processes()[0][0];
     assert!(manycore_linux::tasks::name(emulator).unwrap().starts_with("qemu-system"));
     assert_eq!(libvirt.state(&name), "running");
+    let refused = instances.check_memory(1 << 20).unwrap_err().to_string();
+    assert!(refused.contains("1048576 instances of 32 MiB take 32 TiB"), "{refused}");
     instances.set_active(0).unwrap();
     assert_eq!((libvirt.state(&name).as_str(), instances.processes().len()), ("paused", 0));
     instances.set_active(1).unwrap();
@@ -155,14 +157,13 @@ fn virtual_machines_are_started_paused_and_ended() {
 fn a_connection_that_fails_is_named() {
     let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
-    let xml =
-        "<domain type='test'><name>{name}</name><memory>1024</memory><os><type>hvm</type></os></domain>";
+    let xml = "<domain type='test'><name>{name}</name><title>{port}</title><memory>1024</memory><os><type>hvm</type></os></domain>";
     let spec = with_xml("test:///no/such/file", xml, 17);
     let mut instances = Instances::new(ServiceSpec { safeguard: Some(safeguard(folder.path())), ..spec });
     match instances.set_active(1) {
         Err(error @ Error::MissingProgram(_)) => eprintln!("SKIPPED: {error}"),
-        Err(Error::Start { index: 0, program, source }) => {
-            assert_eq!(program, "virsh create");
+        Err(Error::ManagerFails { program, source, .. }) => {
+            assert_eq!(program, "virsh");
             assert!(source.to_string().contains("error: "), "{source}");
         }
         other => panic!("{other:?}"),

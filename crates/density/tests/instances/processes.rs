@@ -143,6 +143,15 @@ fn failures_of_readiness_and_preparation_are_named() {
     assert!(matches!(error, Error::NotReadyByCommand { index: 0, .. }), "{error}");
     assert!(error.to_string().ends_with("does not succeed, having printed: not yet"), "{error}");
 
+    // Regression test: the time limit of the last attempt hid what earlier ones had shown.
+    let silent = ServiceSpec {
+        ready: Readiness::Command(helper(&["false"])),
+        ready_limit: Duration::from_secs(2),
+        ..service(&["sleep", "1000", "{port}"], 1, 6)
+    };
+    let error = Instances::new(silent).set_active(1).unwrap_err().to_string();
+    assert!(error.ends_with("does not succeed"), "{error}");
+
     let unprepared = |command: &[&str]| {
         let prepare = Some(helper(command));
         let spec = ServiceSpec { prepare, ..service(&SERVER, 1, 7) };

@@ -46,3 +46,5 @@ pub const SETTINGS: &str = "settings";
 pub const SCHEDULER: &str = "scheduler";
 /// The kernel's name of that scheduler (`/sys/kernel/sched_ext/root/ops`). Absent for the kernel's own one.
 pub const SCHEDULER_NAME: &str = "scheduler_name";
+/// Why a count of instances failed.
+pub const FAILURE: &str = "failure";

@@ -47,6 +47,10 @@ pub const RATE: &str = "requests_per_second";
 pub const CAPACITY: &str = "capacity_per_second";
 /// Connections to each instance.
 pub const CONNECTIONS: &str = "connections";
+/// Requests that a connection has at a time, at most.
+pub const PIPELINE: &str = "pipeline";
+/// How requests are distributed in time: `poisson` or `constant`.
+pub const ARRIVALS: &str = "arrivals";
 /// CPUs that an instance may use at most, where that is limited: `0.2`.
 pub const INSTANCE_CPUS: &str = "instance_cpus";
 /// Memory that an instance may use at most, in bytes, where that is limited.

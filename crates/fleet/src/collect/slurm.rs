@@ -21,6 +21,10 @@ use std::{
 const FRESH: Duration = Duration::from_secs(30);
 /// Maximum number of jobs that wait, so that a controller is not flooded.
 const MOST_WAITING: usize = 1000;
+/// Reasons for which a job waits until a limit is raised: it asks for more time than it may have
+/// (`src/common/slurm_protocol_defs.c`).
+const TOO_LONG: [&str; 3] =
+    ["PartitionTimeLimit", "QOSMaxWallDurationPerJobLimit", "AssocMaxWallDurationPerJobLimit"];
 /// How often in a row Slurm may fail to answer before the jobs that wait are given up.
 const SILENT: usize = 60;
 
@@ -217,7 +221,11 @@ impl<'a> Collector<'a> {
             lost.store(true, Relaxed);
             return;
         }
-        if held.since.elapsed() > self.wait {
+        if TOO_LONG.contains(&reason) {
+            let why = format!("Slurm allows only shorter jobs there ({reason}): give a shorter --time");
+            observer.event(held.turn.node, HostEvent::Failed(why));
+            self.drop_job(number);
+        } else if held.since.elapsed() > self.wait {
             let why = format!(
                 "Slurm has not granted it within {} s ({reason}): --wait allows more",
                 self.wait.as_secs()

@@ -17,10 +17,13 @@ use std::{
 };
 
 const SCRIPT: &str = include_str!("visit.sh");
+/// The line before what manycore sends. Files of the shell may print something, which comes before it.
+const MARK: &str = "manycore-fleet: output";
 /// Exit codes of the script for what goes wrong before manycore runs.
 const BEFORE: [i32; 2] = [121, 122];
 /// Why a run is lost whose job ended or was requeued.
-pub(super) const TAKEN: &str = "Slurm took the node away: it failed, or the job was cancelled";
+pub(super) const TAKEN: &str =
+    "Slurm took the node away: it failed, the job was cancelled, or its time was over";
 /// How often is checked whether a run is to end.
 const LOOK: Duration = Duration::from_millis(200);
 /// How long a run may take to end and clean up after its input was closed.
@@ -85,7 +88,8 @@ pub(super) fn visit(
     let size = program.as_ref().map(|file| file.metadata().map(|about| about.len())).transpose();
     let size = size.map_err(|error| unreadable(work, &error))?.unwrap_or(0).to_string();
     let sends = if work.sends_record { "record" } else { "output" };
-    let own = ["sh", "-c", SCRIPT, "manycore-fleet", &size, copied.unwrap_or("-"), sends].map(str::to_owned);
+    let script = ["sh", "-c", SCRIPT, "manycore-fleet", &size, copied.unwrap_or("-"), sends, MARK];
+    let own = script.map(str::to_owned);
     let words: Vec<String> = own.into_iter().chain(work.arguments.iter().cloned()).collect();
     let (mut job, mut input) = connection.start(0, &words)?;
     if let Some(file) = &mut program {
@@ -178,7 +182,23 @@ fn read(connection: &RemoteConnection, job: &Job, began: Instant) -> Result<Repl
         return Err(Failure::Failed(format!("it printed more than {} MiB", job::MAX_OUTPUT >> 20)));
     }
     let seconds = began.elapsed().as_secs_f64();
-    Ok(Reply { output: job.output().to_vec(), code, last_line: last_line(job), seconds })
+    let output = after_mark(job.output()).map_err(Failure::Failed)?.to_vec();
+    Ok(Reply { output, code, last_line: last_line(job), seconds })
+}
+
+/// Returns what follows the mark; nothing where a run ended before it began to send.
+fn after_mark(output: &[u8]) -> Result<&[u8], String> {
+    let mark = format!("\n{MARK}\n");
+    let begin = output.windows(mark.len()).position(|part| part == mark.as_bytes());
+    match begin {
+        Some(at) => Ok(&output[at + mark.len()..]),
+        None if output.trim_ascii().is_empty() => Ok(&[]),
+        None => {
+            let text = String::from_utf8_lossy(output.trim_ascii()).into_owned();
+            let first: String = text.lines().next().unwrap_or_default().chars().take(200).collect();
+            Err(format!("another program than manycore ran there; it printed: {first}"))
+        }
+    }
 }
 
 #[cfg(test)]
@@ -198,6 +218,25 @@ mod tests {
         });
         assert_eq!(looks.get(), 6);
         drop((writer, reader));
+    }
+
+    #[test]
+    fn what_is_printed_before_the_mark_is_left_out() {
+        let after =
+            |text: &'static str| after_mark(text.as_bytes()).map(|rest| str::from_utf8(rest).unwrap());
+        assert_eq!(after("MOTD: welcome\n\nmanycore-fleet: output\n{}\n"), Ok("{}\n"));
+        assert_eq!(after("no line end\nmanycore-fleet: output\n"), Ok(""));
+        // What manycore prints may contain it.
+        assert_eq!(
+            after("\nmanycore-fleet: output\na\nmanycore-fleet: output\n"),
+            Ok("a\nmanycore-fleet: output\n")
+        );
+        assert_eq!(after("\n"), Ok(""));
+        let restricted = after("\nThis account is restricted.\nBye\n").unwrap_err();
+        assert_eq!(
+            restricted,
+            "another program than manycore ran there; it printed: This account is restricted."
+        );
     }
 
     #[test]

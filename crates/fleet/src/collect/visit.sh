@@ -1,10 +1,11 @@
 # Runs manycore on a host, and removes all that it left there. Standard input: SIZE bytes of the program, if SIZE is not 0;
-# then nothing until it ends, which ends the run. Standard output: the record, or what manycore prints.
-# Arguments: SIZE, the path of the program if SIZE is 0, `record` or `output`, then those of manycore.
+# then nothing until it ends, which ends the run. Standard output: what files of the shell print, the line MARK, and the
+# record or what manycore prints.
+# Arguments: SIZE, the path of the program if SIZE is 0, `record` or `output`, MARK, then those of manycore.
 set -u
 umask 077
-size=$1 program=$2 sends=$3
-shift 3
+size=$1 program=$2 sends=$3 mark=$4
+shift 4
 # A program that was copied before has a directory of its own, which its copier removes.
 case $size in
 0) folder=${program%/*}/run && mkdir "$folder" || exit 121 ;;
@@ -15,22 +16,30 @@ trap 'rm -rf "$folder"' EXIT
 trap 'exit 130' HUP INT TERM PIPE
 if [ "$size" -gt 0 ]; then
     program=$folder/manycore
-    head -c "$size" >"$program" || exit 121
+    head -c "$size" >"$program" || {
+        echo "the program cannot be written to $folder: is it full? TMPDIR can name another directory there" >&2
+        exit 121
+    }
     if [ "$(wc -c <"$program")" -ne "$size" ]; then
         echo "the program arrived only in part: is $folder full?" >&2
         exit 121
     fi
     chmod 700 "$program"
 fi
-if ! "$program" --version >/dev/null; then
-    echo "$program does not run here ($(uname -sm))" >&2
+if ! said=$("$program" --version 2>&1 >/dev/null); then
+    case $said in
+    *'ermission denied'*) said="Permission denied: is it on a file system without exec? TMPDIR can name another directory there" ;;
+    esac
+    echo "$program does not run here ($(uname -sm))${said:+: $said}" >&2
     exit 122
 fi
+printf '\n%s\n' "$mark"
 exec 3<&0 </dev/null
 if [ "$sends" = record ]; then
     "$program" "$@" --out "$folder/result" >/dev/null 3<&- &
 else
-    "$program" "$@" 3<&- &
+    # Results of subcommands that keep some.
+    MANYCORE_RESULTS=$folder/results "$program" "$@" 3<&- &
 fi
 child=$!
 (

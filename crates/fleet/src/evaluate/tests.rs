@@ -52,6 +52,37 @@ fn a_real_record_is_reduced_to_its_figures() {
 }
 
 #[test]
+fn another_bios_and_a_missing_module_are_named_as_causes() {
+    let record = |index: usize| {
+        let mut record: manycore_experiment::Record =
+            serde_json::from_str(include_str!("../../tests/record.json")).unwrap();
+        assert_eq!(record.machine.system.bios, None, "a record of an earlier version");
+        let (version, slots) = if index == 0 { ("1.0", 7) } else { ("2.1", 8) };
+        record.machine.system.bios = Some(format!("Example {version}, 12/15/2023"));
+        record.machine.system.memory_modules = Some(format!("{slots} of 8 slots: {slots} x 32 GiB DDR5"));
+        NodeRecord::from_record(&format!("n{index}"), &record).properties
+    };
+    let plan = FleetPlan { nodes: 10, slow: 1, deficit: 0.2, ..FleetPlan::default() };
+    let mut records = plan.records();
+    for (index, node) in records.iter_mut().enumerate() {
+        let properties = record(index);
+        for name in ["BIOS", "memory modules"] {
+            node.properties.insert(name.to_owned(), properties[name].clone());
+        }
+    }
+    let found = evaluated(records);
+    let slow = found.nodes.iter().find(|node| node.name == "n00000").unwrap();
+    for cause in [
+        "BIOS differs: Example 1.0, 12/15/2023; Example 2.1, 12/15/2023 on 9 of 9 nodes that are not slow",
+        "memory modules differs: 7 of 8 slots: 7 x 32 GiB DDR5; 8 of 8 slots: 8 x 32 GiB DDR5 on 9 of 9 nodes that are not slow",
+    ] {
+        assert!(slow.causes.iter().any(|words| words == cause), "{:?}", slow.causes);
+    }
+    let drift: Vec<&str> = found.drift.iter().map(|one| one.property.as_str()).collect();
+    assert!(drift.contains(&"BIOS") && drift.contains(&"memory modules"), "{drift:?}");
+}
+
+#[test]
 fn a_record_that_repeats_itself_counts_once() {
     let mut record: manycore_experiment::Record =
         serde_json::from_str(include_str!("../../tests/record.json")).unwrap();

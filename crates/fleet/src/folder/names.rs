@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 /// Longest name of a directory of a host. File systems take 255 bytes.
 const LONGEST_NAME: usize = 200;
 
-/// Returns the name of the directory of a host: its own name where that can be one.
+/// Returns the name of the directory of a host: its own name where that can be one. A name that is too long keeps its beginning,
+/// with a hash of the whole.
 pub fn directory_name(host: &str) -> String {
     let mut name = String::new();
     for byte in host.bytes() {
@@ -18,11 +19,21 @@ pub fn directory_name(host: &str) -> String {
             }
         }
     }
-    name.truncate(LONGEST_NAME);
+    if name.len() > LONGEST_NAME {
+        name.truncate(LONGEST_NAME);
+        // Other names have no ~.
+        let _infallible = write!(name, "~{:016x}", hash(host));
+    }
     name
 }
 
-/// Returns the name of the host whose directory this is.
+/// Returns the FNV-1a hash of a text, of 64 bits: it is the same on all machines and in all versions.
+fn hash(text: &str) -> u64 {
+    text.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// Returns the name of the host whose directory this is; only its beginning where the name was too long.
 pub fn host_name(directory: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = directory.as_bytes();
@@ -51,6 +62,17 @@ mod tests {
             let name = directory_name(hostile);
             assert!(!name.contains('/') && !name.starts_with('.') && !name.contains('\0'), "{name}");
         }
+    }
+
+    /// Regression: hosts with long names that begin in the same way shared a directory.
+    #[test]
+    fn long_names_stay_different() {
+        let host = |end: char| format!("{}{end}", "n".repeat(300));
+        let names =
+            [directory_name(&host('a')), directory_name(&host('b')), directory_name(&"n".repeat(200))];
+        assert!(names[0] != names[1] && names.iter().all(|name| name.len() <= 255), "{names:?}");
+        assert_eq!(names[2], "n".repeat(200));
+        assert_eq!(hash("foobar"), 0x8594_4171_f739_67e8);
     }
 
     proptest! {

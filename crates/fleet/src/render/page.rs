@@ -12,7 +12,7 @@ use super::{
     tables,
     text::reading,
     view::{View, of_kind},
-    words::{answer, moment, short},
+    words::{answer, moment, short, unchanged},
 };
 use crate::evaluation::{FleetEvaluation, Verdict};
 use manycore_analysis::summary::SummaryMark;
@@ -114,6 +114,8 @@ fn sections(view: &View) -> Vec<PageSection> {
     if !evaluation.changes.is_empty() {
         let table = tables::changes(evaluation, ROWS, HINT);
         add("changes", "Changes over time", "What changed, and since when?", None, table_html(&table, false));
+    } else if let Some(text) = unchanged(evaluation) {
+        add("changes", "Changes over time", "What changed, and since when?", None, html! { p { (text) } });
     }
     add("kinds", "Kinds of nodes", "Which nodes are compared with each other?", None, kinds(evaluation));
     add("nodes", "All nodes", "Where is each node?", None, nodes::all(view));

@@ -67,17 +67,31 @@ pub(super) fn inconclusive(view: &View, most: usize, hint: &str) -> Table {
 pub(super) fn missing(evaluation: &FleetEvaluation, most: usize, hint: &str) -> Table {
     let head =
         [("state", Align::Left), ("count", Align::Right), ("nodes", Align::Left), ("why", Align::Left)];
-    let mut groups: BTreeMap<(&str, &str), Vec<&MissingNode>> = BTreeMap::new();
+    let mut groups: BTreeMap<(&str, String), Vec<&MissingNode>> = BTreeMap::new();
     for node in &evaluation.missing {
-        groups.entry((&node.state, &node.why)).or_default().push(node);
+        groups.entry((&node.state, without_name(&node.why, &node.name))).or_default().push(node);
     }
     let mut groups: Vec<_> = groups.into_iter().collect();
     groups.sort_by_key(|(_, nodes)| std::cmp::Reverse(nodes.len()));
-    let row = |((state, why), nodes): ((&str, &str), Vec<&MissingNode>)| {
+    let row = |((state, why), nodes): ((&str, String), Vec<&MissingNode>)| {
         let names = list(nodes.iter().map(|node| node.name.as_str()));
+        let why = if nodes.len() == 1 { &nodes[0].why } else { &why };
         vec![short(state, VALUE), grouped(nodes.len() as f64), names, short(why, 2 * VALUE)]
     };
     limited(Table::new("", &head), groups.into_iter().map(row).collect(), most, hint)
+}
+
+/// Replaces a node's name where it is a word of a text, so that nodes with the same reason have the same text.
+fn without_name(why: &str, name: &str) -> String {
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let mut text = String::new();
+    let mut rest = why;
+    while let Some((before, after)) = rest.split_once(name).filter(|_| !name.is_empty()) {
+        let is_word = !before.ends_with(is_part) && !after.starts_with(|c| c != '.' && is_part(c));
+        text.extend([before, if is_word { "HOST" } else { name }]);
+        rest = after;
+    }
+    text + rest
 }
 
 /// Properties that differ within a kind.
@@ -267,4 +281,39 @@ fn changed_properties(change: &Change) -> String {
         _ => {}
     }
     words.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_reason_of_several_nodes_is_one_row() {
+        let said = |name: &str, why: &str| without_name(why, name);
+        assert_eq!(
+            said("h3", "connect to host h3 port 22: refused"),
+            "connect to host HOST port 22: refused"
+        );
+        assert_eq!(
+            said("h3", "h30 and fresh3-h3 do not answer, h3: no."),
+            "h30 and fresh3-h3 do not answer, HOST: no."
+        );
+        assert_eq!(said("", "down"), "down");
+        let node = |name: &str| MissingNode {
+            name: name.to_owned(),
+            state: "unreachable".to_owned(),
+            why: format!("no route to {name}"),
+        };
+        let text = |names: &[&str]| {
+            let missing = names.iter().map(|name| node(name)).collect();
+            let evaluation = crate::evaluate(Vec::new(), missing, &crate::Options::default());
+            missing_rows(&evaluation)
+        };
+        assert_eq!(text(&["a"]), [["unreachable", "1", "a", "no route to a"]]);
+        assert_eq!(text(&["a", "b"]), [["unreachable", "2", "a,b", "no route to HOST"]]);
+    }
+
+    fn missing_rows(evaluation: &FleetEvaluation) -> Vec<Vec<String>> {
+        missing(evaluation, 10, "").rows
+    }
 }

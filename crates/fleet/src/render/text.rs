@@ -1,6 +1,10 @@
 //! The document: the answer, and tables of bounded length.
 
-use super::{tables, view::View, words::answer};
+use super::{
+    tables,
+    view::View,
+    words::{answer, unchanged},
+};
 use crate::evaluation::FleetEvaluation;
 use manycore_render::{
     document::{Document, Extent},
@@ -82,6 +86,9 @@ pub fn document(evaluation: &FleetEvaluation, extent: Extent) -> Document {
     add("Ranking", tables::ranking(&view, limits.ranking));
     kinds(evaluation, &limits, &mut document);
     document.gap();
+    if let Some(text) = unchanged(evaluation) {
+        document.paragraph(text);
+    }
     let [rule, columns] = reading(evaluation);
     document.paragraph(if limits.is_brief { rule } else { format!("{rule} {columns}") });
     document

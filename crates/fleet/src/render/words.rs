@@ -6,7 +6,7 @@ use crate::{
     hostlist::{compress, is_name},
 };
 use manycore_render::figure::{self, percent, percent_number};
-use manycore_text::names::printable;
+use manycore_text::{names::printable, units::counted};
 use std::collections::BTreeMap;
 
 /// Slow nodes that the answer names.
@@ -72,20 +72,15 @@ fn slow(view: &View) -> String {
 
 /// Says from which measured deficit on nodes are called slow, where none was.
 fn excluded(view: &View) -> Option<String> {
-    let kinds = view.evaluation.kinds.iter().filter(|kind| kind.not_judged.is_none());
-    let all: Vec<Option<f64>> =
-        kinds.flat_map(|kind| kind.figures.iter().map(|one| one.detectable)).collect();
-    let known = all.iter().flatten().copied().filter(|share| share.is_finite());
-    let (low, high) = known.fold((f64::INFINITY, 0.0_f64), |(low, high), one| (low.min(one), high.max(one)));
-    if !view.slow.is_empty() || !low.is_finite() {
-        return None;
-    }
+    let (low, high) = view.evaluation.detectable().filter(|_| view.slow.is_empty())?;
     let least = if percent(low) == percent(high) {
         percent(low)
     } else {
         format!("{} to {}", percent_number(low), percent(high))
     };
-    let except = if all.iter().any(Option::is_none) { " Some figures cannot show a slow node." } else { "" };
+    let judged = view.evaluation.judged_kinds();
+    let is_blind = judged.flat_map(|kind| &kind.figures).any(|one| one.detectable.is_none());
+    let except = if is_blind { " Some figures cannot show a slow node." } else { "" };
     Some(format!(
         "A node is called slow from a measured deficit of {least} on, depending on the figure.{except}"
     ))
@@ -104,6 +99,14 @@ fn reason(evaluation: &FleetEvaluation, node: &Node) -> String {
 /// Returns the strongest cause, without the comparison with other nodes that follows it.
 pub(super) fn first_cause(node: &Node) -> Option<&str> {
     node.causes.first()?.split("; ").next()
+}
+
+/// Says over which runs no change was found. `None` where one was, or where none was searched for.
+pub(super) fn unchanged(evaluation: &FleetEvaluation) -> Option<String> {
+    let runs = &evaluation.dated_runs;
+    let (first, last) = runs.first().zip(runs.last()).filter(|_| evaluation.changes.is_empty())?;
+    let (first, last) = (printable(first), printable(last));
+    Some(format!("No change was found over {}, from {first} to {last}.", counted(runs.len(), "run")))
 }
 
 /// Returns the states of missing nodes with their counts, the most frequent first.

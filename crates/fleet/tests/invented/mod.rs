@@ -140,6 +140,7 @@ pub fn fleet(count: usize) -> FleetEvaluation {
         missing,
         drift,
         changes: if count > 4 { changes() } else { Vec::new() },
+        dated_runs: Vec::new(),
     }
 }
 

@@ -4,7 +4,7 @@
 const PF_KTHREAD: u64 = 0x0020_0000;
 
 /// The name of a process as the kernel stores it (`comm`): up to 15 bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ProcessName([u8; 16]);
 
 impl ProcessName {

@@ -65,13 +65,19 @@ impl<T: Borrow<SysTree>> RunningDomains<T> {
         let names = self.tree().list("proc");
         let mut pids: Vec<u32> = names.iter().filter_map(|name| name.parse().ok()).collect();
         pids.sort_unstable();
-        self.known.retain(|pid, _| pids.binary_search(pid).is_ok());
-        self.others.retain(|pid, _| pids.binary_search(pid).is_ok());
-        let mut readings: Vec<DomainReading> = pids.into_iter().filter_map(|pid| self.reading(pid)).collect();
+        let mut readings = self.read_of(&pids);
         let exits = counters::exits(self.tree());
         for reading in &mut readings {
             reading.exits = exits.count(reading.identity.pid);
         }
+        readings
+    }
+
+    /// As [`read`](Self::read), of the processes that run now, ascending, which the caller knows. Exits are not counted.
+    pub fn read_of(&mut self, pids: &[u32]) -> Vec<DomainReading> {
+        self.known.retain(|pid, _| pids.binary_search(pid).is_ok());
+        self.others.retain(|pid, _| pids.binary_search(pid).is_ok());
+        let readings = pids.iter().filter_map(|&pid| self.reading(pid)).collect();
         self.reading_number += 1;
         readings
     }

@@ -188,6 +188,7 @@ fn ours(
         address: server.address(),
         template: template.expect("a request"),
         connections: CONNECTIONS,
+        pipeline: 1,
         arrivals: rate.map_or(Arrivals::Closed, |per_second| Arrivals::Constant { per_second }),
         warm_up: WARM_UP,
         duration: Duration::from_secs_f64(seconds),

@@ -13,6 +13,25 @@ fn two_cpus_have_one_plan_each() {
 }
 
 #[test]
+fn widened_workers_have_neighbouring_cpus() {
+    let wide = |machine: &Machine, policy: &str, count, width| {
+        let plan = plan(machine, policy, count).widened(machine, width);
+        plan.workers.iter().map(|worker| worker.cpus.to_string()).collect::<Vec<_>>().join(" ")
+    };
+    let machine = clustered();
+    assert_eq!(wide(&machine, "close", 16, 2), "0-1 2-3 4-5 6-7 8-9 10-11 12-13 14-15");
+    assert_eq!(wide(&machine, "spread", 16, 2), "0-1 8-9 4-5 12-13 2-3 10-11 6-7 14-15");
+    assert_eq!(wide(&machine, "cpus=0,2,5,9,15", 5, 2), "0,2 5,9", "of the given CPUs only");
+    assert_eq!(wide(&machine, "spread@cluster", 4, 2), "0-3 8-11 4-7 12-15", "wide enough");
+    assert_eq!(wide(&two(), "close", 2, 3), "0-1", "as many as there are");
+    assert_eq!(wide(&smt(), "close", 8, 2), "0,4 1,5 2,6 3,7");
+    assert_eq!(wide(&smt(), "close+nosmt", 4, 2), "0-1 2-3");
+    let nodes =
+        |plan: PlacementPlan| plan.workers.into_iter().map(|worker| worker.memory_nodes).collect::<Vec<_>>();
+    assert_eq!(nodes(plan(&two_packages(), "spread", 16).widened(&two_packages(), 8)), [[0], [1]]);
+}
+
+#[test]
 fn packages_are_filled_or_taken_in_turn() {
     let machine = two_packages();
     assert_eq!(line(&machine, "close", 10), "0 1 2 3 4 5 6 7 8 9");

@@ -89,6 +89,17 @@ proptest! {
     }
 
     #[test]
+    fn widened_workers_have_cpus_of_their_own(machine in machines(), place in select(vec!["close", "spread", "close+nosmt"]), width in 1..9usize) {
+        let policy: Policy = place.parse().unwrap();
+        let narrow = plan(&machine, place, policy.capacity(&machine, &Reserve::Nothing).unwrap());
+        let wide = narrow.widened(&machine, width);
+        prop_assert!(wide.cpus().is_subset(&narrow.cpus()));
+        prop_assert_eq!(wide.workers.iter().map(|worker| worker.cpus.len()).sum::<usize>(), wide.cpus().len());
+        prop_assert_eq!(wide.workers.len(), (narrow.cpus().len() / width).max(1));
+        prop_assert!(wide.workers.iter().all(|worker| worker.cpus.len() == width.min(narrow.cpus().len())));
+    }
+
+    #[test]
     fn all_cpus_are_used_once_before_any_twice(machine in machines(), place in select(vec!["close", "spread"])) {
         let plan = plan(&machine, place, machine.online.len());
         prop_assert_eq!(plan.cpus(), machine.online);

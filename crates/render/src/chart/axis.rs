@@ -81,12 +81,14 @@ impl Axis {
 
     /// Formats the label of a tick, with enough digits to distinguish it from its neighbours.
     pub fn label(&self, tick: f64) -> String {
+        let step = if self.logarithmic { tick } else { self.ticks.get(1).unwrap_or(&1.0) - self.low };
+        // Longer labels would not fit beside the axis: ticks of logarithmic axes have many digits.
+        let least = if self.logarithmic { 1e-3 } else { 1e-6 };
+        if tick.abs() >= 1e6 || step < least {
+            return format!("{tick:.1e}");
+        }
         if self.logarithmic && tick >= 1.0 {
             return format!("{tick:.0}");
-        }
-        let step = if self.logarithmic { tick } else { self.ticks.get(1).unwrap_or(&1.0) - self.low };
-        if tick.abs() >= 1e6 || step < 1e-6 {
-            return format!("{tick:.1e}");
         }
         let digits = (-step.log10().floor()).max(0.0) as usize;
         if self.logarithmic {
@@ -160,6 +162,8 @@ mod tests {
         assert_eq!(Axis::log2([1.0, 1.97]).ticks(), [1.0, 2.0]);
         let axis = Axis::log2([0.06, 0.6]);
         assert_eq!([0.5, 0.25, 0.125, 0.0625].map(|tick| axis.label(tick)), ["0.5", "0.25", "0.12", "0.062"]);
+        let small = [2.0_f64.powi(-9), 2.0_f64.powi(-10), 2.0_f64.powi(-14)].map(|tick| axis.label(tick));
+        assert_eq!(small, ["0.002", "9.8e-4", "6.1e-5"]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Horizontal bars with intervals, in groups.
 
-use crate::chart::{Axis, WIDTH, colour, line, rect, shortened, small_width, span, svg, text};
+use crate::chart::{Axis, WIDTH, colour, line, rect, shortened, small_width, span, svg, text, tick_label};
 use maud::{Markup, html};
 
 const LEFT: f64 = 112.0;
@@ -80,7 +80,7 @@ impl BarChart<'_> {
                 @for (from, to) in between(&headings, top, y) {
                     (line("grid", (across(tick), from), (across(tick), to)))
                 }
-                (text(across(tick), y + 16.0, "middle", "soft", &axis.label(tick)))
+                (tick_label(across(tick), y + 16.0, &axis.label(tick)))
             }
             (line("axis", (LEFT, top), (LEFT, y)))
             @for row in &rows { (row) }

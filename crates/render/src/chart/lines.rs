@@ -1,6 +1,6 @@
 //! Lines through points with intervals.
 
-use crate::chart::{Axis, WIDTH, at, colour, labels::Obstacles, line, small_width, svg, text};
+use crate::chart::{Axis, WIDTH, at, colour, labels::Obstacles, line, small_width, svg, text, tick_label};
 use maud::{Markup, html};
 
 const HEIGHT: f64 = 290.0;
@@ -103,7 +103,7 @@ impl LineChart<'_> {
             @for &tick in self.x.ticks() {
                 @let x = left + self.x.position(tick) * (right - left);
                 (line("axis", (x, bottom), (x, bottom + 4.0)))
-                (text(x, bottom + 18.0, "middle", "soft", &self.x.label(tick)))
+                (tick_label(x, bottom + 18.0, &self.x.label(tick)))
             }
             @if let Some((x, name)) = &self.vertical_line {
                 @let x = left + self.x.position(*x) * (right - left);

@@ -65,6 +65,12 @@ fn small_width(words: &str) -> f64 {
     words.chars().count() as f64 * SMALL_CHARACTER
 }
 
+/// Returns the label of a tick below an axis, which does not go beyond the right edge.
+fn tick_label(x: f64, y: f64, words: &str) -> Markup {
+    let half = small_width(words) * 1.15 / 2.0;
+    text(x.min(WIDTH - half), y, "middle", "soft", words)
+}
+
 /// Returns a text whose anchor is `start`, `middle` or `end`.
 fn text(x: f64, y: f64, anchor: &str, class: &str, words: &str) -> Markup {
     html! { text x=(at(x)) y=(at(y)) text-anchor=(anchor) class=(class) { (words) } }
@@ -98,4 +104,16 @@ fn shortened(words: &str, most: usize) -> String {
         return words.to_owned();
     }
     words.chars().take(most.saturating_sub(1)).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_label_of_the_last_tick_is_not_cut() {
+        let place = |words: &str| tick_label(WIDTH - 8.0, 9.0, words).into_string();
+        assert!(place("10").contains("x=\"432\""), "{}", place("10"));
+        assert!(place("100000").contains("x=\"417.92\""), "{}", place("100000"));
+    }
 }

@@ -19,14 +19,16 @@ pub(super) fn side_by_side(all: &[NamedEvaluation]) -> Vec<Table> {
 }
 
 /// Order of the rows.
-const ORDER: [&str; 21] = [
+const ORDER: [&str; 23] = [
     "host",
     "hardware",
+    "BIOS",
     "CPU",
     "CPUs",
     "allowed",
     "caches",
     "memory",
+    "memory modules",
     "hypervisor",
     "operating system",
     "kernel",
@@ -77,6 +79,8 @@ pub fn rows(record: &Record) -> Vec<(&'static str, String)> {
             format!("{} {}", unknown(&system.kernel), system.architecture.as_deref().unwrap_or_default()),
         ),
     ];
+    rows.extend(system.bios.clone().map(|bios| ("BIOS", bios)));
+    rows.extend(system.memory_modules.clone().map(|modules| ("memory modules", modules)));
     rows.extend(state(&record.conditions));
     rows.extend(run(record));
     rows

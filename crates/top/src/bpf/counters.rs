@@ -104,6 +104,18 @@ impl Counters {
         })
     }
 
+    /// Begins again for all tasks, with the units of a machine of which other CPUs are online. The sample gets the counters
+    /// as they are then, so that the next one has what happened since. Without effect if an error is returned.
+    ///
+    /// # Errors
+    /// Those of [`Counters::attach`] and [`Counters::read`].
+    pub fn begin_again(&mut self, machine: &Machine, sample: &mut Sample) -> Result<()> {
+        let mut new = Self::attach(machine)?;
+        new.read(sample)?;
+        *self = new;
+        Ok(())
+    }
+
     /// Counts for the tasks of a process from their next switch on, or no longer. There is place for 16,384 processes.
     /// Without effect on counters of all tasks.
     ///

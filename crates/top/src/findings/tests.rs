@@ -49,6 +49,7 @@ fn picture(tasks: Vec<TaskUse>) -> Picture {
         let known = cpus.len();
         UnitUse {
             level: Level::Cluster,
+            number: 0,
             cpus,
             shares: sum,
             known,

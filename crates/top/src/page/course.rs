@@ -128,6 +128,10 @@ pub struct Courses {
     pub(super) pressure: Uses<String, 3>,
     /// Interrupts and softirqs by name: how often they were handled, per second.
     pub(super) interrupts: Uses<String, 1>,
+    /// Virtual machines by process: CPUs used, and virtual CPUs that waited for one.
+    pub(super) guests: Uses<u32, 2>,
+    /// Groups of resctrl by domain: bytes per second to and from memory, and those of the own node.
+    pub(super) bandwidth: Uses<(String, u32), 2>,
 }
 
 impl Courses {
@@ -162,6 +166,8 @@ impl Courses {
             nodes: Uses::default(),
             pressure: Uses::default(),
             interrupts: Uses::default(),
+            guests: Uses::default(),
+            bandwidth: Uses::default(),
         }
     }
 
@@ -183,6 +189,13 @@ impl Courses {
     /// Returns how many samples are one interval.
     pub(super) fn stride(&self) -> usize {
         self.stride
+    }
+
+    /// Returns the names of the virtual machines that a picture of the end of the recording does not have.
+    pub fn ended_guests(&self, last: &Picture) -> Vec<&str> {
+        let living: BTreeSet<u32> = last.guests.iter().map(|one| one.pid).collect();
+        let ended = self.guests.all().filter(|(pid, _)| !living.contains(pid));
+        ended.map(|(_, one)| one.name.as_str()).collect()
     }
 
     /// Returns the processes that a picture of the end of the recording does not have, the one with most CPU time first: up
@@ -271,6 +284,15 @@ impl Courses {
         for one in &picture.interrupts {
             let name = [&*one.name, &*one.handlers].join(" ");
             self.interrupts.add(one.name.to_string(), name.trim(), moment, [one.per_second], seconds);
+        }
+        for one in picture.guest_uses() {
+            let values = [one.run(), one.wait().unwrap_or(0.0)];
+            self.guests.add(one.guest.pid, &one.guest.name, moment, values, seconds);
+        }
+        for one in &picture.bandwidth {
+            let name = format!("{} in domain {}", one.group, one.domain);
+            let values = [one.total, one.local].map(|rate| rate.unwrap_or(0.0));
+            self.bandwidth.add((one.group.to_string(), one.domain), &name, moment, values, seconds);
         }
     }
 

@@ -53,8 +53,10 @@ pub(super) fn all(courses: &Courses, machine: &Machine) -> Vec<PageSection> {
     };
     [page.cpus(), page.waiting(), page.processes()]
         .into_iter()
+        .chain(page.guests())
         .chain(page.interrupts())
         .chain(page.memory())
+        .chain(page.bandwidth())
         .chain(page.pressure())
         .collect()
 }
@@ -240,6 +242,53 @@ impl Sections<'_> {
         table.notes = vec!["Wait is that of all threads, which may wait at the same time.".to_owned()];
         let body = html! { (charts(&figures)) (table_html(&table, true)) };
         section("processes", "Processes", "Which processes used CPUs, and which waited?", body)
+    }
+
+    /// Returns the virtual machines that used most CPU time; `None` if there were none.
+    fn guests(&self) -> Option<PageSection> {
+        let name = |pid: &u32, name: &str| format!("{name} ({pid})");
+        let used = self.of_most(&self.courses.guests, 0, " CPUs", name);
+        if used.is_empty() {
+            return None;
+        }
+        let waited = self.of_most(&self.courses.guests, 1, "", name);
+        let caption = "The machines whose virtual CPUs used most CPU time.";
+        let mut figures =
+            vec![self.bands("chart-guests", "CPUs used by virtual machines", caption, used, true)];
+        if !waited.is_empty() {
+            let caption = "The machines whose virtual CPUs waited most, in virtual CPUs that wait.";
+            figures.push(self.bands(
+                "chart-guests-wait",
+                "Virtual CPUs that waited for a CPU",
+                caption,
+                waited,
+                true,
+            ));
+        }
+        let heading = "Which virtual machines used CPUs, and which waited?";
+        Some(section("guests", "Virtual machines", heading, charts(&figures)))
+    }
+
+    /// Returns the groups of resctrl with most traffic; `None` if it was not recorded.
+    fn bandwidth(&self) -> Option<PageSection> {
+        let figure = |value: usize, id: &str, title: &str| {
+            let mut bands = self.of_most(&self.courses.bandwidth, value, "", |_, name| name.to_owned());
+            for band in &mut bands {
+                // In gigabytes, as limits of bandwidth are.
+                band.points
+                    .iter_mut()
+                    .for_each(|(_, mean, largest)| (*mean, *largest) = (*mean / 1e9, *largest / 1e9));
+                let largest = band.points.iter().map(|point| point.2).fold(0.0, f64::max);
+                band.words = format!("max {largest:.2} GB/s");
+            }
+            let caption = "In GB/s: the groups of resctrl with most traffic. A group counts that of its monitoring groups, too.";
+            (!bands.is_empty()).then(|| self.bands(id, title, caption, bands, true))
+        };
+        let all = figure(0, "chart-bandwidth", "Memory bandwidth");
+        let local = figure(1, "chart-bandwidth-local", "The part to and from memory of the own node");
+        let figures: Vec<ChartFigure> = all.into_iter().chain(local).collect();
+        let heading = "Which groups moved most data to and from memory?";
+        (!figures.is_empty()).then(|| section("bandwidth", "Bandwidth", heading, charts(&figures)))
     }
 
     /// Returns the interrupts that were handled most often; `None` if none were recorded.

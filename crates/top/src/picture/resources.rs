@@ -163,10 +163,14 @@ pub(super) fn bandwidth(before: &Sample, now: &Sample, seconds: f64) -> Vec<Band
     uses.collect()
 }
 
-/// Returns what was counted between two samples.
+/// Returns what was counted between two samples; `None` also if the counters began again meanwhile.
 pub(super) fn latency(before: &Sample, now: &Sample) -> Option<LatencySample> {
     let (old, new) = (before.latency.as_ref()?, now.latency.as_ref()?);
-    Some(LatencySample {
+    let sum = |latency: &LatencySample| latency.run_ns.iter().sum::<u64>();
+    let began_again = sum(new) < sum(old)
+        || new.wakeup.count() < old.wakeup.count()
+        || new.displaced.count() < old.displaced.count();
+    (!began_again).then(|| LatencySample {
         wakeup: new.wakeup.since(&old.wakeup),
         displaced: new.displaced.since(&old.displaced),
         off_cpu: new

@@ -1,12 +1,39 @@
 //! Sums over the CPUs and tasks of units.
 
-use super::{CpuShares, CpuUse, TaskUse, UnitUse};
+use super::{CpuShares, CpuUse, TaskUse};
 use crate::units::LevelUnits;
 use manycore_topology::{CpuSet, Level};
 
+/// The use of one unit of a level.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UnitUse {
+    /// The level: cluster, LLC or node.
+    pub level: Level,
+    /// Its number: that of the kernel for a node, otherwise its place among the units of its level.
+    pub number: u32,
+    /// The online CPUs of the unit, as the machine lists them.
+    pub cpus: CpuSet,
+    /// The sum of the shares of its CPUs, in CPUs.
+    pub shares: CpuShares,
+    /// Number of its CPUs whose shares are known.
+    pub known: usize,
+    /// CPU time of the tasks whose last CPU is in the unit, in CPUs. A task that has migrated since counts where it was
+    /// last, with all its time.
+    pub task_run: f64,
+    /// Time that these tasks waited for a CPU, in tasks that wait: 2 is two tasks that wait all the time.
+    pub task_wait: f64,
+    /// Number of these tasks that were runnable at the second sample.
+    pub runnable: usize,
+}
+
 /// Returns the units of a level.
 pub(super) fn of(level: &LevelUnits, cpus: &[CpuUse], tasks: &[TaskUse]) -> Vec<UnitUse> {
-    let mut units: Vec<UnitUse> = level.cpus.iter().map(|cpus| empty(level.level, cpus)).collect();
+    let mut units: Vec<UnitUse> = level
+        .cpus
+        .iter()
+        .zip(&level.numbers)
+        .map(|(cpus, &number)| empty(level.level, number, cpus))
+        .collect();
     for one in cpus {
         if let (Some(unit), Some(shares)) = (level.of(one.cpu), &one.shares) {
             units[unit].shares.add(shares);
@@ -23,9 +50,10 @@ pub(super) fn of(level: &LevelUnits, cpus: &[CpuUse], tasks: &[TaskUse]) -> Vec<
     units
 }
 
-fn empty(level: Level, cpus: &CpuSet) -> UnitUse {
+fn empty(level: Level, number: u32, cpus: &CpuSet) -> UnitUse {
     UnitUse {
         level,
+        number,
         cpus: cpus.clone(),
         shares: CpuShares::default(),
         known: 0,

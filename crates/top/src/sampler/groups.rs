@@ -2,7 +2,7 @@
 
 use super::names::Names;
 use crate::{
-    details::parse_pressure,
+    details::{Pressure, parse_pressure},
     resources::{GroupParts, GroupSample},
 };
 use manycore_topology::{
@@ -26,8 +26,9 @@ pub(super) fn read(tree: &SysTree, names: &mut Names, parts: GroupParts, into: &
         return;
     }
     let mut found: BTreeMap<String, GroupSample> = BTreeMap::new();
-    for root in roots(tree, parts) {
-        for (below, folder) in below(tree, &root) {
+    let roots = roots(tree, parts);
+    for root in &roots {
+        for (below, folder) in below(tree, root) {
             let group = found.entry(below).or_default();
             if parts == GroupParts::Throttling {
                 read_throttling(tree, &folder, group);
@@ -38,6 +39,15 @@ pub(super) fn read(tree: &SysTree, names: &mut Names, parts: GroupParts, into: &
                 HierarchyKind::Named | HierarchyKind::Bare => read_named(tree, &folder, group),
             }
         }
+    }
+    // Version 1 has no pressure, but its root group is the machine. Only that has this file: in a container, `/` is the
+    // container's group.
+    let is_root = |root: &GroupFolder| {
+        root.flavour == HierarchyKind::Named && tree.read(&format!("{}/release_agent", root.path)).is_some()
+    };
+    let machine = found.get_mut("/").filter(|_| parts == GroupParts::All && roots.iter().any(is_root));
+    if let Some(root) = machine {
+        root.pressure = root.pressure.or_else(|| pressure(tree, |name| format!("proc/pressure/{name}")));
     }
     into.extend(found.into_iter().map(|(path, group)| GroupSample { path: names.get(&path), ..group }));
     // Replacing characters can change the order, and can make names equal.
@@ -105,11 +115,13 @@ fn read_unified(tree: &SysTree, folder: &GroupFolder, group: &mut GroupSample) {
     group.memory_bytes = tree.number(&file("memory.current"));
     group.memory_limit = tree.number(&file("memory.max"));
     group.processes = processes(tree, folder);
-    let pressure = |name: &str| parse_pressure(&tree.read(&file(name))?);
-    group.pressure = pressure("cpu.pressure")
-        .zip(pressure("memory.pressure"))
-        .zip(pressure("io.pressure"))
-        .map(|((cpu, memory), io)| [cpu, memory, io]);
+    group.pressure = pressure(tree, |name| file(&format!("{name}.pressure")));
+}
+
+/// Returns the pressure on CPUs, memory and disks from the files of these names.
+fn pressure(tree: &SysTree, path: impl Fn(&str) -> String) -> Option<[Pressure; 3]> {
+    let read = |name: &str| parse_pressure(&tree.read(&path(name))?);
+    Some([read("cpu")?, read("memory")?, read("io")?])
 }
 
 /// Adds what one hierarchy of version 1 has.

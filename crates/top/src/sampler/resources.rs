@@ -5,7 +5,7 @@ use super::{
 };
 use crate::{
     details::ProcessDetails,
-    resources::{Wanted, joined},
+    resources::{GuestSearch, Wanted, joined},
     sample::Sample,
 };
 use manycore_topology::{SysTree, cgroup::Hierarchies};
@@ -52,7 +52,7 @@ impl Resources {
     }
 
     pub fn want(&mut self, wanted: Wanted) {
-        if !wanted.guests {
+        if wanted.guests == GuestSearch::Never {
             self.guests = None;
         }
         if !wanted.bandwidth {
@@ -91,25 +91,28 @@ impl Resources {
     /// Reads details of processes. Last: memory by node takes long, and rates of counters are those between the beginnings of
     /// samples.
     pub fn read_details(&self, into: &mut Sample) {
-        let Self { tree, wanted, .. } = self;
         into.details.clear();
-        let pids = joined(&wanted.details, &wanted.memory_of);
+        into.details.extend(self.details(&self.wanted.details, &self.wanted.memory_of));
+    }
+
+    /// Returns the details of processes, ascending; with their memory by node of those of the second list.
+    pub fn details(&self, pids: &[u32], memory_of: &[u32]) -> Vec<(u32, ProcessDetails)> {
+        let pids = joined(pids, memory_of);
         if pids.is_empty() {
-            return;
+            return Vec::new();
         }
-        let hierarchies = Hierarchies::read(tree);
-        let has_memory = |pid: u32| wanted.memory_of.contains(&pid);
-        let details = |pid: u32| (pid, ProcessDetails::read(tree, &hierarchies, pid, has_memory(pid)));
-        into.details.extend(pids.into_iter().map(details));
+        let hierarchies = Hierarchies::read(&self.tree);
+        let read = |pid: u32| ProcessDetails::read(&self.tree, &hierarchies, pid, memory_of.contains(&pid));
+        pids.into_iter().map(|pid| (pid, read(pid))).collect()
     }
 
     fn read_guests(&mut self, into: &mut Sample) {
         into.guests.clear();
-        if self.wanted.guests && self.guests.is_none() {
+        if self.wanted.guests != GuestSearch::Never && self.guests.is_none() {
             self.guests = open(&self.root).ok().map(Guests::new);
         }
         if let Some(guests) = &mut self.guests {
-            guests.read(&mut self.names, &mut into.guests);
+            guests.read(&mut self.names, self.wanted.guests, &into.processes, &mut into.guests);
         }
     }
 

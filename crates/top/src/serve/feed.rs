@@ -4,9 +4,11 @@ use super::named::NamedUnit;
 use crate::{
     findings::Finding,
     picture::{Picture, TaskUse},
+    snapshot::migrations,
+    units::LEVELS,
 };
 use manycore_text::names::printable;
-use manycore_topology::{CpuId, Level};
+use manycore_topology::CpuId;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -25,12 +27,16 @@ struct Feed {
     host: String,
     unix_ms: u64,
     seconds: f64,
+    /// Whether migrations are counted by programs in the kernel; otherwise there may be more.
+    is_exact: bool,
     totals: FeedTotals,
     /// Numbers of the CPUs, in the order of the values of `metrics`.
     cpus: Vec<CpuId>,
     metrics: FeedMetrics,
     /// CPU lists of the units by level.
     levels: BTreeMap<&'static str, Vec<String>>,
+    /// Numbers of the units by level, in the order of `levels`.
+    numbers: BTreeMap<&'static str, Vec<u32>>,
     processes: Vec<FeedProcess>,
     named: Vec<FeedNamed>,
     findings: Vec<FeedFinding>,
@@ -66,7 +72,9 @@ struct FeedProcess {
     run: f64,
     wait: f64,
     threads: u32,
-    migrated: usize,
+    /// Migrations per second, and whether all are counted.
+    migrations: f64,
+    is_exact: bool,
     cpu: CpuId,
     resident_kib: u64,
 }
@@ -97,11 +105,15 @@ pub(super) fn json(picture: &Picture, named: &[NamedUnit], findings: &[Finding],
         host: printable(host),
         unix_ms: picture.unix_ms,
         seconds: rounded(picture.seconds),
+        is_exact: picture.latency.is_some(),
         totals: totals(picture),
         cpus: picture.cpus.iter().map(|one| one.cpu).collect(),
         metrics: metrics(picture),
-        levels: [Level::Cluster, Level::Llc, Level::Node]
+        levels: LEVELS
             .map(|level| (level.name(), picture.units_of(level).map(|unit| unit.cpus.to_string()).collect()))
+            .into(),
+        numbers: LEVELS
+            .map(|level| (level.name(), picture.units_of(level).map(|unit| unit.number).collect()))
             .into(),
         processes: processes(picture),
         named: named.iter().take(MOST_NAMED).map(|unit| named_row(unit, picture)).collect(),
@@ -164,13 +176,15 @@ fn row(picture: &Picture, tasks: &[TaskUse]) -> Option<FeedProcess> {
     let process = picture.processes.binary_search_by_key(&pid, |one| one.pid).ok();
     let clock = process.and_then(|at| picture.processes[at].run);
     let main = tasks.iter().find(|task| task.id.tid == pid).unwrap_or(first);
+    let migrations = migrations(tasks, picture.seconds);
     Some(FeedProcess {
         pid,
         name: main.name.printable(),
         run: rounded(clock.unwrap_or_else(|| tasks.iter().map(|task| task.run).sum())),
         wait: rounded(tasks.iter().filter_map(|task| task.wait).sum()),
         threads: tasks.len() as u32,
-        migrated: tasks.iter().filter(|task| task.migration.is_some()).count(),
+        migrations: migrations.all(),
+        is_exact: migrations.are_exact,
         cpu: most_busy.cpu,
         resident_kib: first.resident_kib,
     })

@@ -17,7 +17,7 @@ use std::{collections::BTreeMap, sync::OnceLock};
 #[derive(Clone, Debug)]
 pub(super) struct SeriesUnit {
     pub level: &'static str,
-    pub number: usize,
+    pub number: u32,
     /// `None`: all CPUs that there have been.
     pub cpus: Option<CpuSet>,
 }
@@ -85,7 +85,7 @@ impl Published {
             named: named.iter().map(|unit| (unit.label(), state(unit, picture))).collect(),
             pressure: root.and_then(|root| root.pressure),
             findings: FindingKind::ALL
-                .map(|kind| (kind, findings.iter().filter(|one| one.kind == kind).count())),
+                .map(|(kind, _)| (kind, findings.iter().filter(|one| one.kind == kind).count())),
             unix_ms: picture.unix_ms,
             seconds: picture.seconds,
             text: OnceLock::new(),
@@ -112,16 +112,16 @@ fn units(picture: &Picture, per_cpu: bool) -> Vec<SeriesUnit> {
         if level == Level::Cluster && all.iter().all(|unit| unit.cpus.len() < 2) {
             continue;
         }
-        units.extend(all.iter().enumerate().map(|(number, unit)| SeriesUnit {
+        units.extend(all.iter().map(|unit| SeriesUnit {
             level: level.name(),
-            number,
+            number: unit.number,
             cpus: Some(unit.cpus.clone()),
         }));
     }
     if per_cpu {
         units.extend(picture.cpus.iter().map(|one| SeriesUnit {
             level: "cpu",
-            number: one.cpu as usize,
+            number: one.cpu,
             cpus: Some(CpuSet::single(one.cpu)),
         }));
     }

@@ -2,7 +2,7 @@
 
 use super::{
     CpuPercent, CpuRow, GroupRow, InterruptRow, LatencyRow, NodeRow, Part, SnapshotOptions, SystemRow,
-    TOP_SCHEMA, TopSnapshot, UnitRow, tasks,
+    TOP_SCHEMA, TopSnapshot, UnitRow, memory, resources, tasks,
 };
 use crate::{
     findings::Finding,
@@ -36,11 +36,18 @@ impl TopSnapshot {
             cpus: if has(Part::Cpus) { cpus(picture) } else { Vec::new() },
             processes: when(Part::Processes, &|| tasks::processes(picture, options)),
             threads: when(Part::Threads, &|| tasks::threads(picture, options)),
+            memory: if has(Part::Memory) { memory::rows(picture, options) } else { Vec::new() },
             interrupts: if has(Part::Interrupts) { interrupts(picture, options.rows) } else { Vec::new() },
             nodes: if has(Part::Nodes) { picture.nodes.iter().map(node).collect() } else { Vec::new() },
             groups: if has(Part::Groups) { groups(picture, options.rows) } else { Vec::new() },
+            guests: if has(Part::Guests) { resources::guests(picture, options.rows) } else { Vec::new() },
+            bandwidth: if has(Part::Bandwidth) {
+                resources::bandwidth(picture, options.rows)
+            } else {
+                Vec::new()
+            },
             latency: picture.latency.as_ref().filter(|_| has(Part::Latency)).map(latency),
-            findings: if has(Part::Findings) { findings.to_vec() } else { Vec::new() },
+            findings: has(Part::Findings).then(|| findings.to_vec()),
         }
     }
 }

@@ -85,7 +85,8 @@ pub(super) fn ended(process: &EndedProcess, seconds: f64) -> TaskRow {
     }
 }
 
-fn migrations(tasks: &[TaskUse], seconds: f64) -> Migrations {
+/// Returns the migrations of some tasks: exact ones if those of all tasks are counted.
+pub(crate) fn migrations(tasks: &[TaskUse], seconds: f64) -> Migrations {
     let are_exact = tasks.iter().all(|task| task.migrations.is_some());
     let mut sums = [0.0; 4];
     for task in tasks {

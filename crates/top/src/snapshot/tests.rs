@@ -1,6 +1,8 @@
 use super::*;
 use crate::{
-    picture::{CountedUse, Picture},
+    details::{Pressure, ProcessDetails},
+    picture::{BandwidthUse, CountedUse, Picture},
+    resources::GuestSample,
     sample::{CpuTimes, Sample, SystemCounters, TaskId, TaskName, TaskSample},
     text::{self, Times},
 };
@@ -8,21 +10,8 @@ use manycore_render::terminal::Terminal;
 use manycore_topology::{SysTree, read, synthetic::MachineSpec};
 use std::sync::Arc;
 
-const ALL: [Part; 10] = [
-    Part::System,
-    Part::Units,
-    Part::Cpus,
-    Part::Processes,
-    Part::Threads,
-    Part::Interrupts,
-    Part::Nodes,
-    Part::Groups,
-    Part::Latency,
-    Part::Findings,
-];
-
 fn options(order: Order) -> SnapshotOptions {
-    SnapshotOptions { parts: ALL.to_vec(), order, rows: 3 }
+    SnapshotOptions { parts: Part::ALL.map(|(part, ..)| part).to_vec(), order, rows: 3 }
 }
 
 fn task(pid: u32, tid: u32, cpu: CpuId, run_ms: u64, wait_ms: Option<u64>) -> TaskSample {
@@ -59,7 +48,27 @@ fn picture() -> Picture {
     };
     let before = vec![task(5, 5, 0, 0, Some(0)), task(5, 6, 1, 0, Some(0)), task(9, 9, 7, 0, None)];
     let now = vec![task(5, 5, 0, 1000, Some(500)), task(5, 6, 4, 600, Some(100)), task(9, 9, 7, 200, None)];
-    Picture::new(&machine, &sample(0, before), &sample(2, now)).unwrap()
+    let mut picture = Picture::new(&machine, &sample(0, before), &sample(2, now)).unwrap();
+    add_resources(&mut picture);
+    picture
+}
+
+/// A virtual machine of two virtual CPUs, one of which has ended; a group of resctrl; memory and pressure of a process.
+fn add_resources(picture: &mut Picture) {
+    let guest = GuestSample { name: "web1".into(), pid: 5, vcpus: [(0, 5), (1, 6), (2, 99)].into() };
+    picture.guests.push(guest);
+    for (domain, total) in [(0, Some(1.5e9)), (1, None)] {
+        let group =
+            BandwidthUse { group: "/".into(), domain, total, local: total, cache_bytes: Some(3 << 20) };
+        picture.bandwidth.push(group);
+    }
+    let details = ProcessDetails {
+        cgroup: Some("/db.service".to_owned()),
+        cpu: Some(Pressure { some_ns: 0, some_percent: 12.5 }),
+        node_kib: Some([(0, 3 << 10), (1, 1 << 10)].into()),
+        ..ProcessDetails::default()
+    };
+    picture.details.push((9, details));
 }
 
 #[test]
@@ -99,6 +108,22 @@ fn the_tables_match_their_snapshot() {
 }
 
 #[test]
+fn findings_have_a_time_in_lines_and_are_said_to_be_none_once() {
+    let options = SnapshotOptions { parts: vec![Part::Findings], ..options(Order::Cpu) };
+    let text = |findings: &[Finding], times| {
+        let snapshot = TopSnapshot::new(&picture(), findings, &options);
+        text::document(&snapshot, times).text(Terminal::new(80, false))
+    };
+    assert_eq!(text(&[], Times::Clock), "");
+    assert!(text(&[], Times::Heading).ends_with("\nNo findings.\n"));
+    let kind = crate::findings::FindingKind::CrowdedCpu;
+    let one = [Finding { kind, text: "a finding".to_owned(), fix: None, seconds: 3.0 }];
+    let lines = text(&one, Times::Clock);
+    let (clock, rest) = lines.split_once('\n').unwrap();
+    assert!(clock.ends_with(" UTC") && rest.contains("a finding"), "{lines}");
+}
+
+#[test]
 fn counters_of_the_cpus_have_columns_where_they_exist() {
     let parts = vec![Part::Processes, Part::Threads];
     let options = SnapshotOptions { parts, ..options(Order::Cpu) };
@@ -120,4 +145,31 @@ fn counters_of_the_cpus_have_columns_where_they_exist() {
 fn a_time_beyond_the_year_9999_is_its_end() {
     let picture = Picture { unix_ms: u64::MAX, ..Picture::default() };
     assert_eq!(TopSnapshot::new(&picture, &[], &options(Order::Cpu)).time, "9999-12-31T23:59:59.999Z");
+}
+
+#[test]
+fn processes_with_details_are_those_of_the_rows() {
+    let memory = |order| SnapshotOptions { parts: vec![Part::Memory], rows: 1, ..options(order) };
+    assert_eq!(first_processes(&picture(), &memory(Order::Cpu)), [5]);
+    assert_eq!(first_processes(&picture(), &memory(Order::Memory)), [9]);
+    let others = SnapshotOptions { parts: vec![Part::Processes], ..memory(Order::Cpu) };
+    assert!(first_processes(&picture(), &others).is_empty());
+    let rows = TopSnapshot::new(&picture(), &[], &memory(Order::Memory)).memory;
+    // It ran on node 1.
+    assert_eq!(
+        (rows.len(), rows[0].remote_percent, rows[0].cpu_pressure_percent),
+        (1, Some(75.0), Some(12.5))
+    );
+}
+
+#[test]
+fn virtual_machines_are_sums_of_their_virtual_cpus() {
+    let rows = TopSnapshot::new(&picture(), &[], &options(Order::Cpu)).guests;
+    let [web] = &rows[..] else { panic!("{rows:?}") };
+    assert_eq!(
+        (web.cpu_percent, web.wait_percent, web.last_cpus.to_string()),
+        (80.0, Some(30.0), "0,4".into())
+    );
+    let vcpus: Vec<_> = web.vcpus.iter().map(|one| (one.vcpu, one.tid, one.cpu_percent)).collect();
+    assert_eq!(vcpus, [(0, Some(5), Some(50.0)), (1, Some(6), Some(30.0)), (2, None, None)]);
 }

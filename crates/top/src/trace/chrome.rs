@@ -4,7 +4,6 @@
 //! are in microseconds since the begin of the recording.
 
 use super::{CpuSlice, Mark, MarkKind, ThreadSlice, ThreadState, Timeline, TracedTask, unit::TraceUnits};
-use crate::picture::Migration;
 use manycore_topology::{CpuId, Machine};
 use serde_json::{Value, json};
 use std::{
@@ -153,7 +152,8 @@ impl<W: Write> Events<'_, W> {
                 ("woken", json!({ "cpu": cpu, "by": by, "by_thread": waker.tid }))
             }
             MarkKind::Migration { from, to } => {
-                let distance = self.units.distance(from, to).map(words);
+                let distance = self.units.distance(from, to);
+                let distance = distance.and_then(|distance| self.units.distances().name(distance));
                 ("migrated", json!({ "from": from, "to": to, "distance": distance }))
             }
         };
@@ -162,15 +162,6 @@ impl<W: Write> Events<'_, W> {
             "ph": "i", "s": "t", "pid": mark.task.pid, "tid": mark.task.tid, "ts": at, "name": name, "cat": "event",
             "args": args,
         }))
-    }
-}
-
-fn words(migration: Migration) -> &'static str {
-    match migration {
-        Migration::WithinCluster => "within the cluster",
-        Migration::AcrossCluster => "to another cluster",
-        Migration::AcrossLlc => "to another last-level cache",
-        Migration::AcrossNode => "to another node",
     }
 }
 

@@ -1,11 +1,12 @@
 //! What happened, as the kernel reports it.
 
+use super::EventLog;
 use crate::sample::TaskName;
 use manycore_topology::CpuId;
 use std::collections::BTreeSet;
 
 /// A task in an event.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TracedTask {
     /// Its process; 0 for the idle task of a CPU.
     pub pid: u32,
@@ -104,7 +105,7 @@ pub struct Recording {
     /// When it began and ended: `CLOCK_MONOTONIC` in nanoseconds.
     pub span: (u64, u64),
     /// The events, in any order.
-    pub events: Vec<TraceEvent>,
+    pub events: EventLog,
     /// The processes whose tasks are watched; `None` for all.
     pub watched: Option<BTreeSet<u32>>,
     /// Number of events that were lost because they came too fast.

@@ -1,6 +1,7 @@
 //! A timeline in a few figures.
 
 use super::{MarkKind, ThreadState, Timeline, unit::TraceUnits};
+use crate::units::Distances;
 use manycore_topology::Machine;
 
 /// Figures of a timeline, of the watched threads.
@@ -18,6 +19,8 @@ pub struct Summary {
     pub displaced: WaitSummary,
     /// Migrations by [`Migration`](crate::Migration), in its order.
     pub migrations: [u64; 4],
+    /// The distances of migrations that the machine has.
+    pub(super) distances: Distances,
 }
 
 /// The time on a CPU in one unit.
@@ -89,6 +92,7 @@ impl Summary {
             wakeup: waits(|state| matches!(state, ThreadState::WaitingAfterWakeup(_))),
             displaced: waits(|state| matches!(state, ThreadState::WaitingDisplaced(_))),
             migrations,
+            distances: units.distances(),
         }
     }
 }

@@ -1,7 +1,6 @@
 //! The summary in words.
 
 use super::{Recording, Summary, WaitSummary};
-use crate::Migration;
 use std::{fmt::Write, path::Path};
 
 /// Returns the lines that are shown after a recording: run time by unit, waits, migrations, what is missing, the file.
@@ -22,13 +21,7 @@ pub fn text(summary: &Summary, recording: &Recording, path: &Path) -> String {
     for (name, waits) in [("after a wake-up", summary.wakeup), ("after being displaced", summary.displaced)] {
         let _ = writeln!(text, "  waits for a CPU {name}: {}", waits_text(waits));
     }
-    let [within, cluster, llc, node] = summary.migrations;
-    let _ = writeln!(
-        text,
-        "  migrations: {} ({within} within a cluster, {cluster} to another cluster, {llc} to another last-level cache, \
-         {node} to another node)",
-        within + cluster + llc + node
-    );
+    let _ = writeln!(text, "  migrations: {}", summary.distances.text(summary.migrations));
     if recording.lost > 0 {
         let _ = writeln!(
             text,
@@ -66,12 +59,13 @@ fn span(ns: u64) -> String {
     }
 }
 
-const _: () = assert!(Migration::AcrossNode as usize == 3, "migrations are in the order of their type");
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::UnitSummary;
+    use crate::{
+        trace::{UnitSummary, unit::TraceUnits},
+        units::tests::machine_with_gaps,
+    };
 
     #[test]
     fn the_summary_says_what_is_missing() {
@@ -86,6 +80,7 @@ mod tests {
             wakeup: waits,
             displaced: WaitSummary::default(),
             migrations: [1, 0, 2, 0],
+            distances: TraceUnits::new(&machine_with_gaps()).distances(),
         };
         let recording = Recording { lost: 5, unwatched: 2, is_full: true, ..Recording::default() };
         let expected = "\
@@ -93,7 +88,7 @@ mod tests {
   ran 1.50 s on node 0: CPUs 0-3, others 20.0 us
   waits for a CPU after a wake-up: 3, 6.5 ms in total, p50 0.9 us, p99 2.0 ms, longest 2.0 ms
   waits for a CPU after being displaced: none
-  migrations: 3 (1 within a cluster, 0 to another cluster, 2 to another last-level cache, 0 to another node)
+  migrations: 1 within clusters, 2 across clusters, 0 across nodes
   5 events were lost because they came too fast: intervals are missing. Record fewer processes
   2 processes are missing: 16,384 can be recorded. Record all of the machine: --all
   recording ended early, by --most-events 0

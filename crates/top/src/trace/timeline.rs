@@ -89,10 +89,8 @@ pub struct Timeline {
 impl Timeline {
     /// Puts the events of a recording in order.
     pub fn new(recording: &Recording) -> Self {
-        let mut events = recording.events.clone();
-        events.sort_by_key(|event| event.at_ns);
         let mut builder = Builder::new(recording.watched.as_ref(), recording.span);
-        for event in &events {
+        for event in recording.events.by_time() {
             match event.kind {
                 EventKind::Switch { from, why, to } => builder.switch(event.at_ns, event.cpu, from, why, to),
                 EventKind::Wakeup { task, waker } => builder.wakeup(event.at_ns, event.cpu, task, waker),

@@ -2,7 +2,7 @@
 
 use crate::{
     picture::{Migration, migration},
-    units::LevelUnits,
+    units::{Distances, LevelUnits},
 };
 use manycore_topology::{CpuId, Level, Machine};
 
@@ -12,6 +12,7 @@ pub(super) struct TraceUnits {
     names: Vec<String>,
     /// Clusters, last-level caches and nodes.
     levels: [LevelUnits; 3],
+    distances: Distances,
 }
 
 impl TraceUnits {
@@ -22,7 +23,7 @@ impl TraceUnits {
         let units = [&clusters, &llcs].into_iter().find(|units| has_groups(units)).unwrap_or(&nodes).clone();
         let name = |first: CpuId| {
             let part = |level: &LevelUnits, word: &str| {
-                level.of(first).map(|unit| format!("{word} {unit}")).unwrap_or_default()
+                level.of(first).map(|unit| format!("{word} {}", level.numbers[unit])).unwrap_or_default()
             };
             let mut parts = vec![part(&nodes, "node")];
             if units.level != Level::Node {
@@ -38,12 +39,19 @@ impl TraceUnits {
             .iter()
             .map(|cpus| format!("{}: CPUs {cpus}", name(cpus.first().unwrap_or_default())))
             .collect();
-        Self { units, names, levels: [clusters, llcs, nodes] }
+        let levels = [clusters, llcs, nodes];
+        let distances = Distances::new(levels.each_ref().map(|level| level.cpus.iter().collect()));
+        Self { units, names, levels, distances }
     }
 
     /// Names of the units, such as `node 0, LLC 1, cluster 3: CPUs 12-15`.
     pub fn names(&self) -> &[String] {
         &self.names
+    }
+
+    /// Returns the distances of migrations that the machine has.
+    pub fn distances(&self) -> Distances {
+        self.distances
     }
 
     /// Returns the distance of two CPUs; `None` if they are the same.
@@ -54,5 +62,16 @@ impl TraceUnits {
     /// Returns the unit of a CPU; `None` if the machine does not have it online.
     pub fn of(&self, cpu: CpuId) -> Option<usize> {
         self.units.of(cpu)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_have_the_numbers_of_the_kernel() {
+        let units = TraceUnits::new(&crate::units::tests::machine_with_gaps());
+        assert_eq!(units.names()[3], "node 2, LLC 1, cluster 3: CPUs 6-7");
     }
 }

@@ -1,11 +1,10 @@
 //! Lines about the selected process: control group, pressure, and memory by node.
 
-use super::{
-    View,
-    pen::Pen,
-    task_rows::{nodes_of, remote},
+use super::{View, pen::Pen};
+use crate::{
+    details::{Pressure, ProcessDetails},
+    picture::remote,
 };
-use crate::details::{Pressure, ProcessDetails};
 use manycore_text::units;
 
 impl View {
@@ -48,7 +47,7 @@ impl View {
         };
         let parts: Vec<String> =
             nodes.iter().map(|(node, kib)| format!("node {node} {}", units::bytes(kib << 10))).collect();
-        let used = nodes_of(&self.machine, &self.picture, pid);
+        let used = self.picture.nodes_of(pid);
         let share = 100.0 * remote(nodes, &used).unwrap_or(0.0);
         let lasts = if used.len() == 1 { "node" } else { "nodes" };
         format!("Memory: {}; {share:.0} % remote to {lasts} {used}, where it ran last", parts.join(", "))

@@ -1,7 +1,7 @@
 //! Composes the screen, and remembers where everything is for the mouse.
 
 use super::{
-    View, ViewKey, ViewScreen,
+    ShownMoment, View, ViewKey, ViewScreen,
     map::{MapContent, draw_legend},
     pen::Pen,
     sheets,
@@ -77,7 +77,13 @@ impl View {
         if legend > 0 {
             let mut line = pen.rows(0, 1);
             self.places.legend = line.area;
-            draw_legend(&mut line, &self.map, &content, self.pictures < 2);
+            let without_values = match self.moment.recording {
+                Some(_) => ": not in the recording",
+                None if self.moment.is_paused => ": not read at this time",
+                None if self.pictures < 2 => ": being read",
+                None => ": not available on this machine",
+            };
+            draw_legend(&mut line, &self.map, &content, without_values);
         }
         self.map.draw(&mut pen.rows(legend, rows), &content);
         self.draw_tasks(&mut pen.rows(legend + rows, height.saturating_sub(legend + rows)));
@@ -95,7 +101,9 @@ impl View {
     fn draw_latency(&mut self, pen: &mut Pen<'_>) {
         let used = draw_notes(pen, &sheets::latency_notes(&self.machine, &self.picture));
         let left = pen.area.height.saturating_sub(used + 1);
-        sheets::draw_latency(&mut pen.rows(used + 1, left), &self.picture);
+        self.sheets[ViewScreen::Latency.index()].page = left.into();
+        self.skipped_rows =
+            sheets::draw_latency(&mut pen.rows(used + 1, left), &self.picture, self.skipped_rows);
     }
 
     fn draw_findings(&mut self, pen: &mut Pen<'_>) {
@@ -110,7 +118,7 @@ impl View {
     fn draw_sheet(&mut self, pen: &mut Pen<'_>) {
         let state = &mut self.sheets[self.screen.index()];
         if self.sheet.rows.is_empty() {
-            let text = empty_text(self.screen, self.pictures < 2, self.moment.recording.is_some());
+            let text = empty_text(self.screen, self.pictures < 2, &self.moment);
             draw_notes(pen, &[text.to_owned()]);
             return;
         }
@@ -129,7 +137,8 @@ impl View {
 }
 
 /// Returns what is said in place of an empty table.
-const fn empty_text(screen: ViewScreen, is_reading: bool, is_replay: bool) -> &'static str {
+const fn empty_text(screen: ViewScreen, is_reading: bool, moment: &ShownMoment) -> &'static str {
+    let is_replay = moment.recording.is_some();
     match screen {
         ViewScreen::Interrupts if is_replay => {
             "The recording has no interrupts here: they are recorded with --show interrupts."
@@ -138,9 +147,8 @@ const fn empty_text(screen: ViewScreen, is_reading: bool, is_replay: bool) -> &'
             "The recording has no control groups here: they are recorded with --show groups."
         }
         ViewScreen::Nodes if is_replay => "The recording has no nodes.",
-        ViewScreen::Guests if is_replay => {
-            "The recording has no virtual machines here: they are recorded while this view is open."
-        }
+        ViewScreen::Guests if is_replay => "The recording has no virtual machines here.",
+        _ if moment.is_paused => "Nothing at this time. What only this view shows is read while it is open.",
         _ if is_reading => "Being read: rates need two samples.",
         ViewScreen::Nodes => "This kernel reports no nodes.",
         ViewScreen::Interrupts => "No interrupts were counted.",

@@ -71,6 +71,18 @@ pub enum ViewCommand {
     Last,
 }
 
+/// Whether the samples are recorded to a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum RecorderState {
+    /// They are not.
+    #[default]
+    Off,
+    /// They are.
+    Recording,
+    /// The recording ended, for this reason.
+    Failed(String),
+}
+
 /// Which moment the pictures are of.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ShownMoment {
@@ -82,4 +94,6 @@ pub struct ShownMoment {
     pub recording: Option<String>,
     /// Number of the picture from 1, and how many there are; absent for the running system.
     pub position: Option<(usize, usize)>,
+    /// Whether the samples are recorded.
+    pub recorder: RecorderState,
 }

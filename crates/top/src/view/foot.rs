@@ -13,6 +13,9 @@ const PAUSE: FootKey = ("Space", "Pause", ViewKey::Char(' '));
 const NEXT: FootKey = ("Tab", "View", ViewKey::Tab);
 const BACK: FootKey = ("\u{2190}", "Back in time", ViewKey::Left);
 
+/// In views without rows to select.
+const SCROLL: FootKey = ("\u{2193}", "Scroll", ViewKey::Down);
+
 const COLUMNS: FootKey = ("o", "Columns", ViewKey::Char('o'));
 
 const TASKS: [FootKey; 6] = [
@@ -36,7 +39,7 @@ impl View {
         match self.screen {
             ViewScreen::Cpus => keys.extend(TASKS),
             ViewScreen::Tasks => keys.extend(TASKS.iter().filter(|key| key.0 != "m")),
-            ViewScreen::Latency | ViewScreen::Findings => {}
+            ViewScreen::Latency | ViewScreen::Findings => keys.push(SCROLL),
             _ => keys.extend(SHEETS),
         }
         keys.extend([PAUSE, NEXT]);
@@ -45,7 +48,11 @@ impl View {
         let (bar, label) = (pen.theme.bar(), pen.theme.strong());
         let mut x = 0;
         for (key, name, press) in keys {
-            let key = if pen.is_ascii && !key.is_ascii() { "Left" } else { key };
+            let key = match press {
+                ViewKey::Left if pen.is_ascii => "Left",
+                ViewKey::Down if pen.is_ascii => "Down",
+                _ => key,
+            };
             let name = match (press, self.moment.is_paused, self.tasks.is_by_process) {
                 (ViewKey::Char(' '), true, _) => "Go on",
                 (ViewKey::Char('H'), _, false) => "Processes",

@@ -1,6 +1,6 @@
 //! The first row: the machine and the moment; and the row with the names of the views.
 
-use super::{View, ViewScreen, pen::Pen};
+use super::{RecorderState, View, ViewScreen, pen::Pen};
 use manycore_text::{names::printable, units};
 use ratatui::{
     layout::Rect,
@@ -38,6 +38,11 @@ impl View {
         let picture = &self.picture;
         if let Some(text) = self.moment_text() {
             add(format!(" {text} "), 0, chosen);
+        }
+        match &self.moment.recorder {
+            RecorderState::Off => {}
+            RecorderState::Recording => add("recording".to_owned(), 2, bar),
+            RecorderState::Failed(why) => add(format!(" RECORDING FAILED: {} ", printable(why)), 0, chosen),
         }
         let host = self.machine.system.hostname.as_deref().map_or("this host".to_owned(), printable);
         add(host, 3, bar.add_modifier(Modifier::BOLD));
@@ -101,16 +106,21 @@ impl View {
     }
 
     pub(super) fn draw_tabs(&mut self, pen: &mut Pen<'_>) {
-        let is_short = pen.area.width < 78;
+        let found = match self.findings.len() {
+            0 => String::new(),
+            count => format!(" ({count})"),
+        };
+        let names: usize = ViewScreen::ALL.iter().map(|screen| "1 ".len() + screen.name().len()).sum();
+        let room = usize::from(pen.area.width).checked_sub(names + found.len());
+        let gaps = ViewScreen::ALL.len() - 1;
+        let is_short = room.is_none_or(|room| room < gaps);
+        let gap = if room.is_some_and(|room| (gaps..2 * gaps).contains(&room)) { 1 } else { 2 };
         let mut x = 0;
         for (at, screen) in ViewScreen::ALL.into_iter().enumerate() {
             let is_shown = self.screen == screen;
             let style = if is_shown { pen.theme.chosen() } else { pen.theme.label() };
             let from = x;
-            let mark = match screen {
-                ViewScreen::Findings if !self.findings.is_empty() => format!(" ({})", self.findings.len()),
-                _ => String::new(),
-            };
+            let mark = if screen == ViewScreen::Findings { found.as_str() } else { "" };
             let text = if is_short && !is_shown {
                 format!("{}{mark}", at + 1)
             } else {
@@ -120,7 +130,7 @@ impl View {
             x = pen.text(x, 0, &text, style);
             let place = Rect { x: pen.area.x + from, width: x - from, ..pen.area };
             self.places.tabs.push((place, screen));
-            x = (x + 2).min(pen.area.width);
+            x = (x + gap).min(pen.area.width);
         }
     }
 }

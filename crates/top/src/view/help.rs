@@ -25,7 +25,7 @@ const HELP: [(&str, &str); 53] = [
     ("[, ]", "only tasks that were last on the previous, next unit"),
     ("click", "only tasks of this CPU, unit, or line; again: all"),
     ("", "Tables"),
-    ("Up, Down, Page Up, Page Down", "select a row; also the mouse and its wheel"),
+    ("Up, Down, Page Up, Page Down", "select a row, or scroll; also the mouse and its wheel"),
     ("g, G", "first row, last row"),
     ("<, >, F6", "previous, next column sorts; also a click on its title"),
     ("r, I", "reverse the order"),

@@ -155,7 +155,7 @@ impl View {
     /// Does what keys of all tables do; returns false for other keys.
     fn handle_table(&mut self, key: ViewKey) -> bool {
         let (state, _) = self.current_table();
-        let (page, all) = (state.page.max(1) as isize, state.order.len() as isize);
+        let (page, all) = (state.page.max(1) as isize, isize::MAX);
         match key {
             ViewKey::Up => self.move_cursor(-1),
             ViewKey::Down => self.move_cursor(1),
@@ -183,11 +183,15 @@ impl View {
     }
 
     fn move_cursor(&mut self, by: isize) {
-        if self.screen == ViewScreen::Findings {
-            let last = self.findings.len().saturating_sub(1);
-            self.skipped_findings = self.skipped_findings.saturating_add_signed(by).min(last);
+        match self.screen {
+            ViewScreen::Findings => {
+                let last = self.findings.len().saturating_sub(1);
+                self.skipped_findings = self.skipped_findings.saturating_add_signed(by).min(last);
+            }
+            // Drawing limits it.
+            ViewScreen::Latency => self.skipped_rows = self.skipped_rows.saturating_add_signed(by),
+            _ => self.current_table().0.move_cursor(by),
         }
-        self.current_table().0.move_cursor(by);
     }
 
     fn sort_by_next(&mut self, by: isize) {

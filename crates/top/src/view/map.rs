@@ -214,14 +214,13 @@ fn use_parts(shares: &CpuShares, styles: [Style; 4]) -> Vec<(f64, char, Style)> 
     ]
 }
 
-/// Draws one row: the metric, its scale, and what separates cells.
-pub(super) fn draw_legend(pen: &mut Pen<'_>, map: &CpuMap, content: &MapContent<'_>, is_reading: bool) {
+/// Draws one row: the metric, its scale, and what separates cells. If no CPU has a value, `without_values` says why.
+pub(super) fn draw_legend(pen: &mut Pen<'_>, map: &CpuMap, content: &MapContent<'_>, without_values: &str) {
     let (dim, label) = (pen.theme.dim(), pen.theme.label());
     let metric = content.values.metric;
     let x = pen.text(0, 0, metric.title(), label);
     if content.values.is_empty() {
-        let text = if is_reading { ": being read" } else { ": not available on this machine" };
-        pen.text(x, 0, text, pen.theme.warning());
+        pen.text(x, 0, without_values, pen.theme.warning());
         return;
     }
     let mut x = if map.has_bars() && metric == CpuMetric::Use {

@@ -53,7 +53,7 @@ impl View {
             self.help = Some(first.saturating_add_signed(by));
         } else if self.screen == ViewScreen::Cpus && self.map.place.contains((x, y).into()) {
             self.handle_key(ViewKey::Char(if is_up { 'M' } else { 'm' }));
-        } else if self.screen == ViewScreen::Findings {
+        } else if matches!(self.screen, ViewScreen::Latency | ViewScreen::Findings) {
             self.handle_key(if is_up { ViewKey::Up } else { ViewKey::Down });
         } else {
             self.current_table().0.scroll(by as isize * WHEEL);

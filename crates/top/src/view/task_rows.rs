@@ -4,8 +4,6 @@ mod cells;
 mod columns;
 mod resources;
 
-pub(super) use resources::{nodes_of, remote};
-
 use super::{map::levels::MapLevels, table::Column};
 use crate::{
     picture::{CountedUse, Migration, Picture, ProcessUse, TaskUse, UserNames, user_name},
@@ -158,7 +156,7 @@ impl TaskRows {
         match choice.columns {
             ColumnSet::Scheduling => built.set_columns(choice, levels, distances),
             ColumnSet::Resources => {
-                built.resources = ProcessResources::of(machine, picture);
+                built.resources = ProcessResources::of(picture);
                 built.set_resource_columns(choice, machine, !picture.bandwidth.is_empty());
             }
         }

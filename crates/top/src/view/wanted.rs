@@ -3,7 +3,7 @@
 use super::{View, ViewScreen, metric::CpuMetric, task_rows::ColumnSet};
 use crate::{
     memory_tour::{RESIDENT_KIB, has_memory_nodes},
-    resources::{GroupParts, Wanted, joined},
+    resources::{GroupParts, GuestSearch, Wanted, joined},
 };
 
 impl View {
@@ -26,7 +26,7 @@ impl View {
             nodes: self.screen == ViewScreen::Nodes,
             bandwidth: self.screen == ViewScreen::Nodes || self.has_resource_columns(),
             groups: if self.screen == ViewScreen::Groups { GroupParts::All } else { GroupParts::None },
-            guests: self.screen == ViewScreen::Guests,
+            guests: if self.screen == ViewScreen::Guests { GuestSearch::Always } else { GuestSearch::Never },
             frequency: is_map && matches!(self.values.metric, CpuMetric::Frequency | CpuMetric::Temperature),
             counters: self.screen.has_tasks(),
             details: joined(&selected, &on_screen),

@@ -184,9 +184,11 @@ fn plan_of(pid: u32, all: &Arc<CpuSet>) -> Plan {
 }
 
 fn units(machine: &Machine, level: Level, picture: &Picture) -> Vec<UnitUse> {
-    let sum = |cpus: &CpuSet| {
+    let sum = |(number, cpus): (usize, &CpuSet)| {
+        let node = machine.nodes.iter().find(|node| level == Level::Node && node.cpus == *cpus);
         let mut unit = UnitUse {
             level,
+            number: node.map_or(number as u32, |node| node.id),
             cpus: cpus.clone(),
             shares: CpuShares::default(),
             known: 0,
@@ -204,7 +206,7 @@ fn units(machine: &Machine, level: Level, picture: &Picture) -> Vec<UnitUse> {
         }
         unit
     };
-    machine.units(level).into_iter().map(sum).collect()
+    machine.units(level).into_iter().enumerate().map(sum).collect()
 }
 
 /// Adds what is read only if it is wanted.

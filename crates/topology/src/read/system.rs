@@ -2,7 +2,7 @@
 
 use crate::{
     machine::System,
-    read::cpuinfo::CpuInfo,
+    read::{cpuinfo::CpuInfo, modules},
     sys_tree::{SysTree, kilobytes},
 };
 
@@ -31,6 +31,8 @@ pub fn read(tree: &SysTree, cpuinfo: &CpuInfo) -> System {
         cpu_flags: cpuinfo.flags(),
         hypervisor: hypervisor(tree, cpuinfo, vendor.as_deref(), product.as_deref()),
         hardware: hardware(vendor, product).or_else(|| tree.read("proc/device-tree/model")),
+        bios: bios(dmi("bios_vendor"), dmi("bios_version"), dmi("bios_date")),
+        memory_modules: modules::read(tree),
         memory_bytes: memory(tree),
     }
 }
@@ -79,10 +81,23 @@ impl HwlocUname {
     }
 }
 
+/// Whether a text of the firmware is no placeholder.
+fn is_filled_in(name: &str) -> bool {
+    !name.is_empty() && !name.to_lowercase().contains("to be filled")
+}
+
+/// Returns vendor, version and date of the BIOS. A vendor or a date alone says nothing.
+fn bios(vendor: Option<String>, version: Option<String>, date: Option<String>) -> Option<String> {
+    let version = version.filter(|name| is_filled_in(name))?;
+    let vendor =
+        vendor.filter(|name| is_filled_in(name)).map(|vendor| format!("{vendor} ")).unwrap_or_default();
+    let date = date.filter(|name| is_filled_in(name)).map(|date| format!(", {date}")).unwrap_or_default();
+    Some(format!("{vendor}{version}{date}"))
+}
+
 /// Returns vendor and product. Leaves out a vendor that the product repeats, and placeholders.
 fn hardware(vendor: Option<String>, product: Option<String>) -> Option<String> {
-    let is_filled_in = |name: &String| !name.is_empty() && !name.to_lowercase().contains("to be filled");
-    match (vendor.filter(is_filled_in), product.filter(is_filled_in)) {
+    match (vendor.filter(|name| is_filled_in(name)), product.filter(|name| is_filled_in(name))) {
         (Some(vendor), Some(product)) if product.starts_with(&vendor) => Some(product),
         (Some(vendor), Some(product)) => Some(format!("{vendor} {product}")),
         (vendor, product) => vendor.or(product),
@@ -202,11 +217,15 @@ mod tests {
             ("proc/meminfo", "MemTotal:       1024 kB\nMemFree: 1 kB"),
             ("sys/class/dmi/id/sys_vendor", "Dell Inc."),
             ("sys/class/dmi/id/product_name", "PowerEdge R740"),
+            ("sys/class/dmi/id/bios_vendor", "Dell Inc."),
+            ("sys/class/dmi/id/bios_version", "2.19.1"),
+            ("sys/class/dmi/id/bios_date", "12/15/2023"),
         ]);
         assert_eq!(known.os.as_deref(), Some("Debian GNU/Linux 12 (bookworm)"));
         assert_eq!(known.kernel.as_deref(), Some("5.10.0-8"));
         assert_eq!(known.memory_bytes, Some(1 << 20));
         assert_eq!(known.hardware.as_deref(), Some("Dell Inc. PowerEdge R740"));
+        assert_eq!(known.bios.as_deref(), Some("Dell Inc. 2.19.1, 12/15/2023"));
     }
 
     proptest! {

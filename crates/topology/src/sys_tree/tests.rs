@@ -56,3 +56,13 @@ fn a_record_reads_like_its_source() {
     let again = SysTree::parse("again", &tree.recording().unwrap().to_string()).unwrap();
     assert_eq!(see(&again), seen);
 }
+
+#[test]
+fn digits_are_bytes() {
+    let bytes: Vec<u8> = (0..=255).collect();
+    let text = digits(&bytes);
+    assert_eq!(text.lines().map(str::len).collect::<Vec<_>>(), [64; 8]);
+    assert_eq!(from_digits(&text).unwrap(), bytes);
+    assert_eq!(from_digits(" 0 1\nfF "), Some(vec![1, 255]));
+    assert_eq!([from_digits("012"), from_digits("0x"), from_digits("ü0")], [None, None, None]);
+}

@@ -61,6 +61,8 @@ const HEADINGS: [(&str, &[&str]); 9] = [
             "ports",
             "ready_limit",
             "connections",
+            "pipeline",
+            "arrivals",
             "random",
             "settle",
         ],
@@ -167,9 +169,9 @@ pub fn for_man_page(command: Command) -> Command {
 }
 
 /// Returns the first example in the help of a command.
-pub fn first_example(command: &Command) -> Option<String> {
-    let text = command.get_after_help()?.to_string();
-    split(&text).0.first().map(|example| example.command.clone())
+pub fn examples(command: &Command) -> Vec<String> {
+    let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    split(&text).0.iter().map(|example| example.command.clone()).collect()
 }
 
 /// Splits the text below the options into examples and notes.

@@ -53,6 +53,8 @@ pub(super) struct VariantContext<'a> {
     pub(super) load_cpus: Option<&'a CpuSet>,
     /// The XML of the instances if these are virtual machines.
     pub(super) domain: Option<&'a DomainTemplate>,
+    /// CPUs that an instance can use at the same time. A placement that is no list gives it as many neighbouring ones.
+    pub(super) width: usize,
 }
 
 /// Returns the variant that `[NAME=]ITEM,...` describes, with a note for the user.
@@ -60,7 +62,7 @@ pub(super) struct VariantContext<'a> {
 /// # Errors
 /// An item is wrong, or not possible on this machine or for these instances.
 pub(super) fn variant(text: &str, context: VariantContext) -> Outcome<(DensityVariant, Option<String>)> {
-    let VariantContext { machine, load_cpus, domain } = context;
+    let VariantContext { machine, load_cpus, domain, width } = context;
     let wrong = |error: Failure| Failure::input(format!("--variant {text}: {}", error.message()));
     let (name, items) = named(text.trim()).map_err(wrong)?;
     let mut items_of = parse(&items).map_err(wrong)?;
@@ -68,6 +70,10 @@ pub(super) fn variant(text: &str, context: VariantContext) -> Outcome<(DensityVa
         return Err(Failure::input("--variant vm=plan: only virtual machines (--domain) are planned"));
     }
     let plan = plan(items_of.spec.place.as_ref(), machine, load_cpus)?;
+    // A list says what each instance gets.
+    let is_list =
+        items_of.spec.place.as_ref().is_some_and(|policy| matches!(policy.kind, PolicyKind::Cpus(_)));
+    let plan = plan.map(|plan| if is_list { plan } else { plan.widened(machine, width) });
     if plan.is_some() && !items_of.plans_domains && domain.is_some_and(|xml| !xml.has_cpus()) {
         return Err(Failure::input(
             "the CPUs of virtual machines, which a placement and --load-cpus limit, need {cpus} in their XML, such as \
@@ -283,7 +289,7 @@ mod tests {
     }
 
     fn read(text: &str, machine: &Machine) -> Outcome<(DensityVariant, Option<String>)> {
-        variant(text, VariantContext { machine, load_cpus: None, domain: None })
+        variant(text, VariantContext { machine, load_cpus: None, domain: None, width: 1 })
     }
 
     fn said(text: &str) -> String {
@@ -294,11 +300,15 @@ mod tests {
     fn a_place_that_a_virtual_machine_would_ignore_is_refused() {
         let machine = guest();
         let xml = |rest: &str| {
-            DomainTemplate::new(&format!("<domain><name>{{name}}</name>{rest}</domain>")).unwrap()
+            DomainTemplate::new(&format!(
+                "<domain><name>{{name}}</name><title>{{port}}</title>{rest}</domain>"
+            ))
+            .unwrap()
         };
         let (without, with) = (xml(""), xml("<vcpu cpuset='{cpus}'>1</vcpu>"));
         let of = |domain: &DomainTemplate, text: &str, load_cpus: Option<&CpuSet>| {
-            variant(text, VariantContext { machine: &machine, load_cpus, domain: Some(domain) }).map(drop)
+            variant(text, VariantContext { machine: &machine, load_cpus, domain: Some(domain), width: 1 })
+                .map(drop)
         };
         let loads = CpuSet::single(1);
         for (text, load_cpus) in [("close", None), ("", Some(&loads))] {
@@ -307,7 +317,7 @@ mod tests {
             assert!(of(&with, text, load_cpus).is_ok());
         }
         assert!(of(&without, "", None).is_ok() && of(&without, "vm=plan,close", None).is_ok());
-        let context = VariantContext { machine: &machine, load_cpus: None, domain: Some(&with) };
+        let context = VariantContext { machine: &machine, load_cpus: None, domain: Some(&with), width: 1 };
         assert_eq!(variant("free", context).unwrap().0.tuning.places, [machine.usable()]);
     }
 
@@ -349,6 +359,24 @@ mod tests {
         assert!(said("qos:others=much").contains("qos:others=much"));
         assert!(said("vm=plan").contains("only virtual machines"));
         assert!(said("sched=kernel").contains("manycore sched run"));
+    }
+
+    #[test]
+    fn instances_that_use_several_cpus_get_neighbours() {
+        let machine = SyntheticMachine::server().record().machine;
+        let places = |text| {
+            let context = VariantContext { machine: &machine, load_cpus: None, domain: None, width: 2 };
+            variant(text, context).unwrap().0.tuning.places
+        };
+        assert!(places("free").is_empty());
+        assert!(places("cpus=0-5").iter().all(|cpus| cpus.len() == 1), "as it is written");
+        for policy in ["close", "spread"] {
+            let pairs = places(policy);
+            assert!(
+                pairs.len() == machine.usable().len() / 2 && pairs.iter().all(|cpus| cpus.len() == 2),
+                "{pairs:?}"
+            );
+        }
     }
 
     #[test]

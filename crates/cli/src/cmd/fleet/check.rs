@@ -28,6 +28,16 @@ const LEVEL: f64 = 0.001;
 /// has: where the node is as slow as that, they are few, but far from those of the others.
 const MOST_BUDGETS: u32 = 2;
 
+/// A check that would find only a deficit above this share says nothing of a node that it does not find slow.
+const BLIND: f64 = 0.5;
+
+/// What is said of a node that was judged and is not slow. The health check for Slurm looks for it.
+const NOT_SLOW: &str = "not found to be slow";
+
+/// How long the measurement may take to end once it is asked to, before it is asked more firmly: by SIGINT, SIGTERM and SIGKILL.
+/// With the time before, this is less than the health check for Slurm allows.
+const TO_END: Duration = Duration::from_secs(3);
+
 /// Measures this node and prints one line about it.
 ///
 /// # Errors
@@ -53,9 +63,14 @@ pub fn run(args: &FleetCheck) -> Outcome {
     let line = match verdict {
         Verdict::Slow => render::answer(&evaluation).join(" "),
         Verdict::Inconclusive => format!("{host}: inconclusive: its figures scatter too much"),
+        Verdict::Typical | Verdict::Fast
+            if evaluation.detectable().is_none_or(|(least, _)| least > BLIND) =>
+        {
+            format!("{host}: not judged: the figures scatter so much that hardly any deficit would be found")
+        }
         Verdict::Typical | Verdict::Fast => {
             let from = render::answer(&evaluation).into_iter().nth(1).unwrap_or_default();
-            format!("{host}: not found to be slow. {from}").trim_end().to_owned()
+            format!("{host}: {NOT_SLOW}. {from}").trim_end().to_owned()
         }
         Verdict::NotJudged => {
             format!(
@@ -80,7 +95,7 @@ fn measured(args: &FleetCheck, folder: &Path) -> Outcome<PathBuf> {
     let file = File::create(&messages).map_err(Failure::missing)?;
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
     let most = args.budget * MOST_BUDGETS;
-    let ending = ended(&mut child::spawn_terminated(&mut command).map_err(Failure::missing)?, most)?;
+    let ending = ended(&mut child::spawn_terminated(&mut command).map_err(Failure::missing)?, most, TO_END)?;
     if interrupt::requested() {
         return Err(Failure::Interrupted("interrupted: this node was not judged".to_owned()));
     }
@@ -91,6 +106,10 @@ fn measured(args: &FleetCheck, folder: &Path) -> Outcome<PathBuf> {
             let last = printable(said.lines().last().unwrap_or_default());
             Err(Failure::Measured(format!("the measurement failed ({status}): {last}")))
         }
+        Ending::Killed => Err(Failure::Measured(format!(
+            "the measurement did not end after {} s, and was killed: this node was not judged",
+            most.as_secs()
+        ))),
         Ending::Late if !record.exists() => {
             Err(Failure::Measured(format!("no figure was measured in {} s", most.as_secs())))
         }
@@ -104,25 +123,32 @@ enum Ending {
     ByItself(ExitStatus),
     /// It was interrupted because it took too long.
     Late,
+    /// It took too long, and did not end when it was interrupted.
+    Killed,
 }
 
-/// Waits for the measurement. It is interrupted after `most`, and killed if this process is interrupted.
-fn ended(measurement: &mut Child, most: Duration) -> Outcome<Ending> {
+/// Waits for the measurement. It is interrupted after `most`, and killed if it does not end then, or if this process is
+/// interrupted. `to_end` is how long it may take after each signal.
+fn ended(measurement: &mut Child, most: Duration, to_end: Duration) -> Outcome<Ending> {
     const STEP: Duration = Duration::from_millis(100);
-    let end = Instant::now() + most;
+    let mut end = Instant::now() + most;
+    let mut signals = [Signal::INT, Signal::TERM].into_iter();
     let mut is_late = false;
     loop {
         let ended = child::wait_until(measurement, Instant::now() + STEP).map_err(Failure::missing)?;
         if let Some(status) = ended {
             return Ok(if is_late { Ending::Late } else { Ending::ByItself(status) });
         }
-        if interrupt::requested() {
+        let is_time = Instant::now() >= end;
+        let signal = if is_time { signals.next() } else { None };
+        if interrupt::requested() || is_time && signal.is_none() {
             child::kill(measurement);
-            return measurement.wait().map(Ending::ByItself).map_err(Failure::missing);
+            return Ok(Ending::Killed);
         }
-        if !is_late && Instant::now() >= end {
+        if let Some(signal) = signal {
             is_late = true;
-            kill_process(Pid::from_child(measurement), Signal::INT).map_err(Failure::missing)?;
+            end = Instant::now() + to_end;
+            kill_process(Pid::from_child(measurement), signal).map_err(Failure::missing)?;
         }
     }
 }
@@ -130,16 +156,33 @@ fn ended(measurement: &mut Child, most: Duration) -> Outcome<Ending> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{BufRead, BufReader};
+
+    #[test]
+    fn the_health_check_knows_the_words_for_a_node_that_is_not_slow() {
+        let script = include_str!("../../../../../packaging/slurm/manycore-health-check");
+        assert!(script.contains(&format!("*\": {NOT_SLOW}\"*)")), "{script}");
+    }
 
     #[test]
     fn a_measurement_that_takes_too_long_is_interrupted() {
         let start = |script: &str| {
-            child::spawn_terminated(Command::new("sh").args(["-c", script]).stdout(Stdio::null())).unwrap()
+            let mut shell = Command::new("sh");
+            shell.args(["-c", script]).stdout(Stdio::piped());
+            let mut started = child::spawn_terminated(&mut shell).unwrap();
+            // Once it prints, its traps are set.
+            BufReader::new(started.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+            started
         };
-        let mut late = start("trap 'exit 130' INT; while :; do sleep 0.01; done");
-        assert_eq!(ended(&mut late, Duration::from_millis(300)).unwrap(), Ending::Late);
-        let mut failed = start("exit 3");
-        let ending = ended(&mut failed, Duration::from_mins(1)).unwrap();
+        let (soon, long) = (Duration::from_millis(100), Duration::from_mins(1));
+        let mut late = start("trap 'exit 130' INT; echo; while :; do sleep 0.01; done");
+        assert_eq!(ended(&mut late, soon, long).unwrap(), Ending::Late);
+        let mut deaf = start("trap '' INT; trap 'exit 143' TERM; echo; while :; do sleep 0.01; done");
+        assert_eq!(ended(&mut deaf, soon, soon * 10).unwrap(), Ending::Late);
+        let mut stubborn = start("trap '' INT TERM; echo; while :; do sleep 0.01; done");
+        assert_eq!(ended(&mut stubborn, soon, soon).unwrap(), Ending::Killed);
+        let mut failed = start("echo; exit 3");
+        let ending = ended(&mut failed, long, long).unwrap();
         assert!(matches!(ending, Ending::ByItself(status) if status.code() == Some(3)), "{ending:?}");
     }
 }

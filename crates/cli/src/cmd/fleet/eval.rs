@@ -36,7 +36,7 @@ pub fn run(args: &FleetEval, terminal: Terminal) -> Outcome {
     let doubtful = doubtful(&evaluation);
     if args.confirm && !doubtful.is_empty() {
         if !quiet {
-            output::note(&format!("{} measured again.", counted(doubtful.len(), "node")));
+            output::note(&format!("{} to measure again.", counted(doubtful.len(), "node")));
         }
         // The folder has one writer.
         drop(collected);

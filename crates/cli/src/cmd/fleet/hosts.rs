@@ -5,9 +5,10 @@ use crate::{
     failure::{Failure, Outcome},
     quoted_command,
 };
-use manycore_fleet::collect::Way;
+use manycore_fleet::{collect::Way, hostlist};
 use manycore_linux::input_file;
 use manycore_remote::{RemoteHost, batch_nodes};
+use manycore_text::names::printable;
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
@@ -44,23 +45,40 @@ fn named(args: &FleetHosts) -> Outcome<(Vec<String>, Way)> {
             let text = String::from_utf8_lossy(&input_file::read(path, MOST)?).into_owned();
             (listed(&text, path)?, Way::Ssh(quoted_command::split(&args.ssh)?))
         }
+        None if args.partition.is_none() && args.nodes.is_none() => {
+            return Err(Failure::input(
+                "which hosts? Give --nodes or --partition for Slurm, or --hosts for ssh",
+            ));
+        }
         None => {
             let (partition, nodes) = (args.partition.as_deref(), args.nodes.as_deref());
-            let hosts = batch_nodes(partition, nodes).map_err(Failure::missing)?;
+            let found = batch_nodes(partition, nodes).map_err(Failure::missing)?;
+            let mut hosts: Vec<String> = found.into_iter().map(|node| node.name).collect();
+            // Those that Slurm does not have there are listed as missing. A list that only Slurm can read has its nodes.
+            let listed = nodes.filter(|_| !hosts.is_empty()).and_then(|nodes| hostlist::expand(nodes).ok());
+            let known: BTreeSet<&String> = hosts.iter().collect();
+            let unknown: Vec<String> =
+                listed.into_iter().flatten().filter(|name| !known.contains(name)).collect();
+            hosts.extend(unknown);
             let way = Way::Slurm { partition: args.partition.clone(), wait: args.wait };
-            (hosts.into_iter().map(|node| node.name).collect(), way)
+            (hosts, way)
         }
     };
     if hosts.is_empty() {
-        let list = args.hosts.as_ref().map_or_else(
-            || "Slurm has no such nodes".to_owned(),
-            |path| format!("{} names no host", path.display()),
-        );
-        return Err(Failure::input(format!(
-            "{list}: see 'sinfo --Node', or name others with --nodes, --partition or --hosts"
-        )));
+        return Err(Failure::input(no_host(args)));
     }
     Ok((hosts, way))
+}
+
+fn no_host(args: &FleetHosts) -> String {
+    if let Some(path) = &args.hosts {
+        return format!("{} names no host: write one on each line, as ssh takes it", path.display());
+    }
+    let option =
+        |name, value: &Option<String>| value.as_ref().map(|value| format!("{name} {}", printable(value)));
+    let given = [option("--partition", &args.partition), option("--nodes", &args.nodes)];
+    let given: Vec<String> = given.into_iter().flatten().collect();
+    format!("Slurm has no node of {}: 'sinfo --Node' lists those that there are", given.join(" "))
 }
 
 /// Reads a list of hosts, one on each line. What follows # is a comment.
@@ -78,7 +96,9 @@ fn listed(text: &str, path: &Path) -> Outcome<Vec<String>> {
             Ok(RemoteHost::Slurm(_)) => {
                 return Err(wrong(format!("{host} is a node of Slurm: name it with --nodes")));
             }
-            Err(error) => return Err(wrong(error.to_string())),
+            Err(_) => {
+                return Err(wrong(format!("{} is no host of ssh such as user@host", printable(host))));
+            }
         }
         if known.insert(host) {
             hosts.push(host.to_owned());

@@ -32,7 +32,9 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         match error {
             Error::Manifest(error) => error.into(),
-            Error::OtherRun { .. } | Error::UnknownProperty { .. } => Self::input(error),
+            Error::NoFolder { .. } | Error::OtherRun { .. } | Error::UnknownProperty { .. } => {
+                Self::input(error)
+            }
             Error::InUse { .. } | Error::File { .. } | Error::Remote(_) => Self::missing(error),
         }
     }

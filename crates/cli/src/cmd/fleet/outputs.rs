@@ -5,10 +5,11 @@ use super::{
     hosts::Targets,
 };
 use crate::{
-    cli::{FleetHosts, FleetRunArgs},
+    cli::{Cli, FleetHosts, FleetRunArgs},
     failure::{Failure, Outcome},
     output,
 };
+use clap::CommandFactory;
 use manycore_fleet::{
     folder::{HostOutput, HostState},
     hostlist::{compress, is_name},
@@ -24,6 +25,11 @@ use std::{collections::BTreeSet, path::Path};
 /// # Errors
 /// Those of [`collect`]; [`Failure::Check`] where a host has no result, or manycore failed there.
 pub fn run(args: &FleetRunArgs, terminal: Terminal) -> Outcome {
+    let word = args.arguments.first().map_or("", String::as_str);
+    if !word.starts_with('-') && Cli::command().find_subcommand(word).is_none() {
+        let word = printable(word);
+        return Err(Failure::input(format!("{word} is no subcommand of manycore: see 'manycore --help'")));
+    }
     let found = collected(&args.hosts, args.arguments.clone(), args.out.as_deref(), false)?;
     let outputs = found.outputs.iter().map(|(host, output, code)| (host.clone(), output.clone(), *code));
     for group in same_outputs(outputs.collect()) {

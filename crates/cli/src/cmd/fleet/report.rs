@@ -80,6 +80,9 @@ fn evaluated(args: &FleetReport, folder: &Path, earlier: &[PathBuf]) -> Outcome<
             runs.len()
         ));
     }
+    if runs.len() >= LEAST_RUNS {
+        evaluation.dated_runs = runs.iter().map(|(started, _)| started.clone()).collect();
+    }
     let runs: Vec<DatedRun> = runs.into_iter().map(|(_, run)| run).collect();
     evaluation.changes = changes(&runs, options.false_discovery_level, options.least_deficit);
     Ok(evaluation)

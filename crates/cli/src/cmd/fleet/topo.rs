@@ -8,7 +8,7 @@ use crate::{
 };
 use manycore_fleet::{
     merge::{Difference, differences},
-    properties::flag_difference,
+    properties::{USUAL_FLAGS, flag_differences},
 };
 use manycore_render::{
     document::Document,
@@ -23,8 +23,8 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
-/// Properties that are not compared here: those that differ on each host or follow from other processes, and [`FLAGS`].
-const OWN: [&str; 3] = ["system.hostname", "allowed", FLAGS];
+/// Properties that are not compared here: those that differ on each host, such as the control group of a job, and [`FLAGS`].
+const OWN: [&str; 4] = ["system.hostname", "allowed.effective_limit", "allowed.limits", FLAGS];
 /// The flags of CPUs: a long list, of which the difference is shown.
 const FLAGS: &str = "system.cpu_flags";
 /// Longest value that is shown, in characters.
@@ -72,18 +72,18 @@ pub fn run(args: &FleetTopo, terminal: Terminal) -> Outcome {
 
 /// Returns how the flags of CPUs differ from those of most hosts. `None` where they do not.
 fn different_flags(machines: &[(String, Value)]) -> Option<Difference> {
-    let mut hosts_by_flags: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for (host, machine) in machines {
+    let flags = |(_, machine): &(String, Value)| {
         let flags = machine["system"]["cpu_flags"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        let flags: BTreeSet<&str> = flags.collect();
-        let flags: Vec<&str> = flags.into_iter().collect();
-        hosts_by_flags.entry(flags.join(" ")).or_default().push(host.clone());
+        flags.collect::<BTreeSet<&str>>().into_iter().collect::<Vec<_>>().join(" ")
+    };
+    let found = flag_differences(&machines.iter().map(flags).collect::<Vec<_>>());
+    let mut hosts_by_difference: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for ((host, _), difference) in machines.iter().zip(found) {
+        hosts_by_difference.entry(difference).or_default().push(host.clone());
     }
-    let mut found: Vec<(String, Vec<String>)> = hosts_by_flags.into_iter().collect();
-    found.sort_by_key(|(_, hosts)| Reverse(hosts.len()));
-    let usual = found.first().filter(|_| found.len() > 1)?.0.clone();
-    let values = found.into_iter().map(|(flags, hosts)| (flag_difference(&usual, &flags), hosts)).collect();
-    Some(Difference { path: FLAGS.to_owned(), values })
+    let mut values: Vec<(String, Vec<String>)> = hosts_by_difference.into_iter().collect();
+    values.sort_by_key(|(difference, hosts)| (difference != USUAL_FLAGS, Reverse(hosts.len())));
+    (values.len() > 1).then(|| Difference { path: FLAGS.to_owned(), values })
 }
 
 fn shortened(value: &str) -> String {
@@ -98,7 +98,38 @@ fn shortened(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use manycore_topology::machine::{Allowed, Limit, System};
     use serde_json::json;
+
+    #[test]
+    fn the_bios_and_the_memory_modules_are_compared() {
+        let host = |name: &str, bios: &str, modules: Option<&str>| {
+            let (bios, memory_modules) = (Some(bios.to_owned()), modules.map(str::to_owned));
+            let system = System { bios, memory_modules, ..System::default() };
+            let machine = Machine { system, ..Machine::default() };
+            (name.to_owned(), serde_json::to_value(machine).unwrap())
+        };
+        let hosts =
+            [host("n1", "A 1", Some("2 of 2 slots")), host("n2", "A 1", None), host("n3", "A 2", None)];
+        let (found, _) = differences(&hosts, &OWN);
+        let paths: Vec<&str> = found.iter().map(|one| one.path.as_str()).collect();
+        assert_eq!(paths, ["system.bios", "system.memory_modules"]);
+        assert_eq!(found[0].values[1], ("A 2".to_owned(), vec!["n3".to_owned()]));
+    }
+
+    /// Regression: a host that may use one CPU was said to be like the others.
+    #[test]
+    fn allowed_cpus_are_compared_without_where_they_are_limited() {
+        let host = |name: &str, cpus: &str| {
+            let source = format!("/sys/fs/cgroup/job_{name}/cpuset.cpus");
+            let limits = vec![Limit { source, cpus: None, quota_cpus: None }];
+            let allowed = Allowed { cpus: cpus.parse().unwrap(), limits, ..Allowed::default() };
+            (name.to_owned(), serde_json::to_value(Machine { allowed, ..Machine::default() }).unwrap())
+        };
+        assert_eq!(differences(&[host("n1", "0-1"), host("n2", "0-1")], &OWN), (vec![], 0));
+        let (found, _) = differences(&[host("n1", "0-1"), host("n2", "0")], &OWN);
+        assert_eq!(found.iter().map(|one| one.path.as_str()).collect::<Vec<_>>(), ["allowed.cpus"]);
+    }
 
     /// Regression: hosts were said to have the same hardware although their CPUs had other flags.
     #[test]

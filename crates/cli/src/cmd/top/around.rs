@@ -3,6 +3,7 @@
 use crate::{
     cli::{Cli, Subcommand},
     failure::{Failure, Outcome},
+    terminal::can_move_cursor,
 };
 use manycore_render::terminal::Terminal;
 use std::{
@@ -16,8 +17,10 @@ use std::{
 /// # Errors
 /// There is no terminal; those of the subcommand.
 pub fn run(terminal: Terminal) -> Outcome {
-    if !stdout().is_terminal() {
-        return Err(Failure::input("--live needs a terminal on standard output"));
+    if !stdout().is_terminal() || !can_move_cursor() {
+        return Err(Failure::input(
+            "--live needs a terminal on standard output, and TERM must name its kind",
+        ));
     }
     let Cli { subcommand: Subcommand::Top(args), .. } = Cli::from_words(&words(args_os().skip(1)))? else {
         return Err(Failure::input("--live cannot be used here"));

@@ -11,12 +11,15 @@ use manycore_top::{
     History, HistoryLimits, MemoryTour, Picture, PlanReader, Sample, Sampler, SamplerOptions, Wanted,
     bpf::Counters,
     findings::{Finding, Watch},
+    view::RecorderState,
 };
 use manycore_topology::{CpuSet, Machine, SysTree, read};
 use std::{ops::Range, path::Path, time::Duration};
 
 /// Findings are shown after this time; in single intervals at once.
 const LEAST: Duration = Duration::from_secs(3);
+/// Resident memory in KiB from which reading the memory by node takes seconds.
+const LARGE_KIB: u64 = 16 << 20;
 /// Shortest interval with findings in seconds: half of the shortest one that can be asked for.
 const SHORTEST: f64 = 0.05;
 
@@ -90,6 +93,11 @@ impl Live {
         self.outputs.have_failed() && !self.work.has_command()
     }
 
+    /// Returns whether the samples are recorded.
+    pub fn recorder(&self) -> RecorderState {
+        self.outputs.recorder()
+    }
+
     /// Returns why the recording has failed, once.
     pub fn take_warning(&mut self) -> Option<String> {
         self.outputs.take_warning()
@@ -136,6 +144,13 @@ impl Live {
         Ok(Some(Shown { machine: self.other_machine(&picture), number, picture, findings }))
     }
 
+    /// Adds details of processes that are shown to a picture: their memory by node and the pressure of their control groups
+    /// now. Memory of processes above 16 GiB is read only if they are named, as the kernel visits each page table.
+    pub fn add_details(&mut self, picture: &mut Picture, pids: &[u32]) {
+        let is_named = self.work.is_limited();
+        self.sampler.add_details(picture, pids, |resident_kib| is_named || resident_kib <= LARGE_KIB);
+    }
+
     /// Returns the findings of now, the worst kinds first. An interval that the end of a command made short has none: the
     /// kernel adds a wait when it ends, which may be more than the interval.
     fn findings(&mut self, picture: &Picture) -> Vec<Finding> {
@@ -178,6 +193,10 @@ impl Live {
         self.machine = machine().ok()?;
         self.watch = Watch::new(&self.machine, self.least);
         self.tour = MemoryTour::new(&self.machine);
+        if let Some(counters) = &mut self.counters {
+            // Programs that cannot be replaced count by the units that there were.
+            let _ = counters.begin_again(&self.machine, &mut self.samples[1]);
+        }
         Some(Box::new(self.machine.clone()))
     }
 

@@ -14,12 +14,13 @@ mod work;
 pub use recording::report;
 
 use crate::{
-    cli::{Format, Top, TopPart},
-    failure::Outcome,
+    cli::{Format, Top},
+    failure::{Failure, Outcome},
+    terminal::can_move_cursor,
 };
 use manycore_linux::{allocator, child};
 use manycore_render::terminal::Terminal;
-use manycore_top::{GroupParts, Wanted};
+use manycore_top::{GroupParts, GuestSearch, Wanted, snapshot::Part};
 use std::io::{IsTerminal, stdout};
 
 /// Shows the view on a terminal, otherwise prints intervals, until their number is reached, the command has ended, or a
@@ -28,38 +29,45 @@ use std::io::{IsTerminal, stdout};
 /// # Errors
 /// The processes cannot be read; a target does not exist. [`Failure::Status`](crate::failure::Failure::Status) with the exit status of the command if that is not 0.
 pub fn run(args: &Top, terminal: Terminal) -> Outcome {
+    if args.show.contains(&Part::Latency) && !args.bpf && args.replay.is_none() {
+        return Err(Failure::input(
+            "--show latency needs programs in the kernel that count latencies: add --bpf, as root",
+        ));
+    }
     child::allow_many_files();
     // The thread that samples hands over pictures: memory that one thread frees is there for the other.
     allocator::use_one_heap();
     allocator::map_large_blocks();
-    if args.is_plain() || !stdout().is_terminal() {
+    if args.is_plain() || !stdout().is_terminal() || !can_move_cursor() {
         return plain::run(args, terminal);
     }
     screen::run(args, terminal)
 }
 
 /// What is printed if nothing is chosen.
-fn parts(args: &Top) -> Vec<TopPart> {
+fn parts(args: &Top) -> Vec<Part> {
     match args.format {
         _ if !args.show.is_empty() => args.show.clone(),
-        Some(Format::Csv) => vec![TopPart::Processes],
-        _ => vec![TopPart::System, TopPart::Units, TopPart::Processes, TopPart::Findings],
+        Some(Format::Csv) => vec![Part::Processes],
+        _ => vec![Part::System, Part::Units, Part::Processes, Part::Findings],
     }
 }
 
 /// Returns what has to be read for these parts.
-fn wanted(parts: &[TopPart]) -> Wanted {
-    let any = |some: &[TopPart]| parts.iter().any(|part| some.contains(part));
+fn wanted(parts: &[Part]) -> Wanted {
+    let any = |some: &[Part]| parts.iter().any(|part| some.contains(part));
     Wanted {
-        interrupts: any(&[TopPart::Interrupts, TopPart::Findings]),
-        nodes: any(&[TopPart::Nodes]),
+        interrupts: any(&[Part::Interrupts, Part::Findings]),
+        nodes: any(&[Part::Nodes]),
         groups: match () {
-            () if any(&[TopPart::Groups]) => GroupParts::All,
-            () if any(&[TopPart::Findings]) => GroupParts::Throttling,
+            () if any(&[Part::Groups]) => GroupParts::All,
+            () if any(&[Part::Findings]) => GroupParts::Throttling,
             () => GroupParts::None,
         },
-        frequency: any(&[TopPart::Cpus]),
-        counters: any(&[TopPart::Processes, TopPart::Threads]),
+        guests: if any(&[Part::Guests]) { GuestSearch::Always } else { GuestSearch::Never },
+        bandwidth: any(&[Part::Bandwidth]),
+        frequency: any(&[Part::Cpus]),
+        counters: any(&[Part::Processes, Part::Threads]),
         ..Wanted::default()
     }
 }

@@ -2,20 +2,23 @@
 
 use super::work::{self, TargetTasks};
 use crate::{
-    cli::{Top, TopPart},
+    cli::Top,
     failure::{Failure, Outcome},
     output,
 };
 use manycore_text::units::{bytes, counted};
 use manycore_top::{
-    GroupParts, Picture, Recorder, RecordingHead, Sample, Wanted,
+    GroupParts, GuestSearch, Picture, Recorder, RecordingHead, Sample, Wanted,
     findings::Finding,
     serve::{Access, Error, ServeOptions, Server, Token},
+    snapshot::Part,
+    view::RecorderState,
 };
 use manycore_topology::Machine;
 use std::{
+    io::{self, ErrorKind},
     mem::take,
-    net::TcpListener,
+    net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
     time::SystemTime,
 };
@@ -30,12 +33,13 @@ pub(super) struct Outputs {
     is_warned: bool,
 }
 
-/// A recording, and what it has beside CPUs, tasks and nodes.
+/// A recording, and what it has beside CPUs, tasks, nodes and virtual machines.
 struct Recording {
     path: PathBuf,
     recorder: Recorder,
     has_groups: bool,
     has_interrupts: bool,
+    has_bandwidth: bool,
 }
 
 impl Outputs {
@@ -63,7 +67,8 @@ impl Outputs {
             } else {
                 GroupParts::None
             },
-            bandwidth: is_served,
+            guests: if self.recording.is_some() { GuestSearch::Seldom } else { GuestSearch::Never },
+            bandwidth: is_served || recorded(|recording| recording.has_bandwidth),
             ..Wanted::default()
         }
     }
@@ -71,6 +76,15 @@ impl Outputs {
     /// Returns whether the recording has failed, and nothing is served.
     pub fn have_failed(&self) -> bool {
         self.failure.is_some() && self.server.is_none()
+    }
+
+    /// Returns whether the samples are recorded.
+    pub fn recorder(&self) -> RecorderState {
+        match (&self.failure, &self.recording) {
+            (Some(failure), _) => RecorderState::Failed(failure.message().to_owned()),
+            (None, Some(_)) => RecorderState::Recording,
+            (None, None) => RecorderState::Off,
+        }
     }
 
     /// Returns why the recording has failed, once.
@@ -133,8 +147,9 @@ impl Recording {
         Ok(Self {
             path: path.to_owned(),
             recorder: Recorder::create(path, &head).map_err(Failure::missing)?,
-            has_groups: args.show.contains(&TopPart::Groups),
-            has_interrupts: args.show.contains(&TopPart::Interrupts),
+            has_groups: args.show.contains(&Part::Groups),
+            has_interrupts: args.show.contains(&Part::Interrupts),
+            has_bandwidth: args.show.contains(&Part::Bandwidth),
         })
     }
 
@@ -142,12 +157,16 @@ impl Recording {
     fn append(&mut self, sample: &mut Sample) -> Outcome {
         let groups = if self.has_groups { Vec::new() } else { take(&mut sample.groups) };
         let interrupts = if self.has_interrupts { Vec::new() } else { take(&mut sample.interrupts) };
+        let bandwidth = if self.has_bandwidth { Vec::new() } else { take(&mut sample.bandwidth) };
         let written = self.recorder.append(sample).map_err(Failure::missing);
         if !self.has_groups {
             sample.groups = groups;
         }
         if !self.has_interrupts {
             sample.interrupts = interrupts;
+        }
+        if !self.has_bandwidth {
+            sample.bandwidth = bandwidth;
         }
         written
     }
@@ -159,9 +178,9 @@ fn serve(args: &Top, machine: &Machine, address: &str) -> Outcome<Server> {
         None => Access::Local,
     };
     let listener = TcpListener::bind(address)
-        .map_err(|error| Failure::input(format!("cannot listen on {address:?}: {error}")))?;
+        .map_err(|error| Failure::input(format!("cannot listen on {address:?}: {error}{}", next(&error))))?;
     let host = machine.system.hostname.clone().unwrap_or_default();
-    let options = ServeOptions { access, per_cpu: args.serve.per_cpu, host };
+    let options = ServeOptions { access, per_cpu: args.serve.per_cpu, host: host.clone() };
     let server = Server::start(listener, options).map_err(|error| match error {
         Error::NeedsToken(_) => Failure::input(format!(
             "{error}. --token FILE reads one: (umask 077; openssl rand -hex 16 >token)"
@@ -169,6 +188,45 @@ fn serve(args: &Top, machine: &Machine, address: &str) -> Outcome<Server> {
         Error::Start(_) => Failure::missing(error),
         _ => Failure::input(error),
     })?;
-    output::note(&format!("Page: http://{0}/   metrics: http://{0}/metrics", server.address()));
+    let at = reachable(server.address(), &host);
+    let token = args.serve.token.as_ref().map_or_else(String::new, |path| {
+        format!("   (each with ?token=TOKEN, which is in {})", path.display())
+    });
+    output::note(&format!("Page: http://{at}/   metrics: http://{at}/metrics{token}"));
     Ok(server)
+}
+
+/// Returns what can be done if an address is in use.
+fn next(error: &io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::AddrInUse => ". Choose another port, or see who has this one: sudo ss -ltnp",
+        _ => "",
+    }
+}
+
+/// Returns an address that a browser can open: `0.0.0.0` stands for all of this host.
+fn reachable(address: SocketAddr, host: &str) -> String {
+    if address.ip().is_unspecified() && !host.is_empty() {
+        return format!("{host}:{}", address.port());
+    }
+    address.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_of_all_interfaces_is_printed_with_the_name_of_the_host() {
+        let of = |address: &str| reachable(address.parse().unwrap(), "db3");
+        assert_eq!(of("0.0.0.0:9733"), "db3:9733");
+        assert_eq!(of("[::]:9733"), "db3:9733");
+        assert_eq!(of("127.0.0.1:9733"), "127.0.0.1:9733");
+    }
+
+    #[test]
+    fn a_port_in_use_has_a_next_step() {
+        assert!(next(&ErrorKind::AddrInUse.into()).contains("ss -ltnp"));
+        assert_eq!(next(&ErrorKind::PermissionDenied.into()), "");
+    }
 }

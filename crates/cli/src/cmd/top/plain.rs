@@ -9,16 +9,16 @@ use super::{
     work::{CommandOutput, Work},
 };
 use crate::{
-    cli::{Format, Top, TopPart},
+    cli::{Format, Top},
     failure::{Failure, Outcome},
     live::IntervalTimer,
     output,
 };
 use manycore_render::terminal::Terminal;
-use manycore_text::names::printable_json;
+use manycore_text::{names::printable_json, units};
 use manycore_top::{
     Wanted,
-    snapshot::{Part, SnapshotOptions, TopSnapshot},
+    snapshot::{Part, SnapshotOptions, TopSnapshot, first_processes},
     text::{self, Times},
 };
 use std::time::Duration;
@@ -26,18 +26,16 @@ use std::time::Duration;
 /// Prints a snapshot for each interval.
 pub(super) fn run(args: &Top, terminal: Terminal) -> Outcome {
     let parts = parts(args);
-    let options = SnapshotOptions {
-        parts: parts.iter().copied().map(Part::from).collect(),
-        order: args.sort.into(),
-        rows: args.rows,
-    };
+    let options = SnapshotOptions { parts: parts.clone(), order: args.sort.into(), rows: args.rows };
     let count = if args.once { Some(1) } else { args.count };
     let mut printer = Printer {
         format: args.format.unwrap_or(Format::Text),
         terminal,
         is_first: true,
-        has_head: false,
+        has_printed: false,
+        asked: args.show.clone(),
         is_only: count == Some(1),
+        is_recording: args.replay.is_some(),
     };
     if let Some(path) = &args.replay {
         return print_recording(Replayed::open(path)?, args.interval, count, &options, &mut printer);
@@ -49,15 +47,19 @@ pub(super) fn run(args: &Top, terminal: Terminal) -> Outcome {
         wanted if !args.show.is_empty() => Wanted { counters: false, ..wanted },
         _ => Wanted::default(),
     };
-    let has_findings = is_printed && parts.contains(&TopPart::Findings);
+    let has_findings = is_printed && parts.contains(&Part::Findings);
     let mut live = Live::begin(args, wanted.clone(), has_findings, Work::find(&args.work)?)?;
     let mut timer = IntervalTimer::with_command(args.interval, count)?;
     live.work().start(&CommandOutput::Stderr)?;
     let mut print_all = || -> Outcome {
         let mut is_over = false;
-        while !is_over && timer.wait()? {
+        while !is_over && timer.wait_or(|| live.work().has_ended())? {
             let shown = live.next(wanted.clone())?.filter(|_| is_printed);
-            shown.map_or(Ok(()), |shown| printer.print(&shown, &options))?;
+            if let Some(mut shown) = shown {
+                let pids = first_processes(&shown.picture, &options);
+                live.add_details(&mut shown.picture, &pids);
+                printer.print(&shown, &options)?;
+            }
             // After the sample: until its status is taken, the counters of a command that has ended are there.
             is_over = live.work().ended()?.is_some() || live.has_no_output() && !is_printed;
             if !is_over && let Some(why) = live.take_warning() {
@@ -70,7 +72,10 @@ pub(super) fn run(args: &Top, terminal: Terminal) -> Outcome {
     live.end(result)
 }
 
-/// Prints the intervals of a recording.
+/// Prints the intervals of a recording, and says how much of it is left out at its end.
+///
+/// # Errors
+/// It cannot be read, or is shorter than an interval.
 fn print_recording(
     mut recording: Replayed,
     interval: Duration,
@@ -82,37 +87,105 @@ fn print_recording(
     let least = interval.as_nanos() as u64 / 10 * 9;
     let mut left = count.unwrap_or(u64::MAX);
     let mut before = recording.sample(0)?.unwrap_or_default();
+    let mut rest = Duration::ZERO;
     for number in recording.numbers() {
         let Some(now) = recording.sample(number)? else { break };
         if left == 0 {
             break;
         }
-        if now.at_ns.saturating_sub(before.at_ns) < least {
+        let passed = now.at_ns.saturating_sub(before.at_ns);
+        if passed < least {
+            rest = Duration::from_nanos(passed);
             continue;
         }
+        rest = Duration::ZERO;
         if let Some(shown) = recording.picture(number, &before, &now) {
             printer.print(&shown, options)?;
             left -= 1;
         }
         before = now;
     }
+    let seconds = rest.as_secs_f64();
+    if printer.is_first {
+        return Err(Failure::input(format!(
+            "the recording has {seconds:.1} s, and an interval {}: choose a shorter one with --interval",
+            units::duration(interval.as_secs_f64()),
+        )));
+    }
+    if !rest.is_zero() && left > 0 {
+        output::note(&format!(
+            "The last {seconds:.1} s of the recording are left out: they are less than an interval."
+        ));
+    }
     Ok(())
 }
 
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 struct Printer {
     format: Format,
     terminal: Terminal,
     is_first: bool,
-    /// Whether the head of the only table has been printed.
-    has_head: bool,
+    /// Whether anything has been printed.
+    has_printed: bool,
+    /// The parts that were asked for.
+    asked: Vec<Part>,
     /// Whether it is the only snapshot.
     is_only: bool,
+    /// Whether the pictures are those of a recording.
+    is_recording: bool,
+}
+
+/// Returns why parts that were asked for are missing in the first picture.
+fn missing(snapshot: &TopSnapshot, parts: &[Part], is_recording: bool) -> Vec<&'static str> {
+    let reasons = [
+        (
+            Part::Units,
+            snapshot.units.is_empty(),
+            "No units: the machine has one cluster, last-level cache and node at most.",
+            "The recording has no units: its machine has one cluster, last-level cache and node at most.",
+        ),
+        (
+            Part::Guests,
+            snapshot.guests.is_empty(),
+            "No virtual machine runs.",
+            "The recording has no virtual machine at its start.",
+        ),
+        (
+            Part::Bandwidth,
+            snapshot.bandwidth.is_empty(),
+            "Memory bandwidth: not available (needs resctrl with memory bandwidth monitoring).",
+            "The recording has no memory bandwidth: it is recorded with --show bandwidth, where resctrl is mounted.",
+        ),
+        (
+            Part::Groups,
+            snapshot.groups.is_empty(),
+            "No control groups are mounted.",
+            "The recording has no control groups: they are recorded with --show groups.",
+        ),
+        (
+            Part::Interrupts,
+            snapshot.interrupts.is_empty(),
+            "No interrupt was handled.",
+            "The recording has no interrupts: they are recorded with --show interrupts.",
+        ),
+        (
+            Part::Latency,
+            snapshot.latency.is_none(),
+            "No latencies were counted.",
+            "The recording has no latencies: they are recorded with --bpf.",
+        ),
+    ];
+    let missing = reasons.into_iter().filter(|(part, is_missing, ..)| parts.contains(part) && *is_missing);
+    missing.map(|(_, _, live, recorded)| if is_recording { recorded } else { live }).collect()
 }
 
 impl Printer {
     fn print(&mut self, shown: &Shown, options: &SnapshotOptions) -> Outcome {
         let snapshot = &TopSnapshot::new(&shown.picture, &shown.findings, options);
         let is_first = std::mem::replace(&mut self.is_first, false);
+        if is_first {
+            missing(snapshot, &self.asked, self.is_recording).into_iter().for_each(output::note);
+        }
         let times = match self.format {
             Format::Csv => Times::Full,
             _ if self.is_only => Times::Heading,
@@ -125,8 +198,12 @@ impl Printer {
                 output::print(&format!("{}\n", printable_json(&line)))
             }
             Format::Text => {
-                let gap = if is_first { "" } else { "\n" };
-                output::print_raw(&format!("{gap}{}", document().text(self.terminal)))
+                let text = document().text(self.terminal);
+                if text.is_empty() {
+                    return Ok(());
+                }
+                let gap = if std::mem::replace(&mut self.has_printed, true) { "\n" } else { "" };
+                output::print_raw(&format!("{gap}{text}"))
             }
             Format::Markdown => output::print_raw(&document().markdown()),
             Format::Csv => {
@@ -135,8 +212,8 @@ impl Printer {
                 }
                 let csv = document().csv();
                 // The head of a single table is that of all its rows.
-                let has_head = self.has_head;
-                self.has_head |= !csv.is_empty();
+                let has_head = self.has_printed;
+                self.has_printed |= !csv.is_empty();
                 output::print_raw(if has_head { csv.split_once('\n').map_or("", |all| all.1) } else { &csv })
             }
         }

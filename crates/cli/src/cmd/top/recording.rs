@@ -16,7 +16,8 @@ use manycore_top::{
 use std::path::Path;
 
 /// What is printed of a recording: its whole time as one interval.
-const PARTS: [Part; 4] = [Part::System, Part::Units, Part::Nodes, Part::Processes];
+const PARTS: [Part; 6] =
+    [Part::System, Part::Units, Part::Nodes, Part::Processes, Part::Guests, Part::Bandwidth];
 const ROWS: usize = 20;
 
 /// Prints the sums over the whole recording and its findings, and writes the page.
@@ -40,11 +41,17 @@ pub fn report(args: &Report, path: &Path, terminal: Terminal) -> Outcome {
     };
     let mut snapshot = TopSnapshot::new(&shown.picture, &[], &options);
     snapshot.add_ended(&courses.ended(&shown.picture), &options);
+    let ended_guests = courses.ended_guests(&shown.picture).join(", ");
     let has_ended = snapshot.processes.iter().any(|row| row.state == 'X');
     output::result(args.format, terminal, &snapshot, || {
         let mut document = text::document(&snapshot, Times::Heading);
         if has_ended {
             document.paragraph("State X: the process ended before the end of the recording.");
+        }
+        if !ended_guests.is_empty() {
+            document.paragraph(format!(
+                "Ended before the end of the recording: the virtual machines {ended_guests}."
+            ));
         }
         for line in &lines {
             document.paragraph(line);

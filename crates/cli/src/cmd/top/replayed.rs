@@ -30,7 +30,17 @@ impl Replayed {
     pub fn open(path: &Path) -> Outcome<Self> {
         let replay = Replay::open(path).map_err(Failure::input)?;
         if replay.len() < 2 {
-            return Err(Failure::input(format!("{}: fewer than two samples were recorded", path.display())));
+            let why = match replay.end() {
+                RecordingEnd::Damaged { offset, why } => {
+                    format!(
+                        "it is damaged at byte {offset} ({why}), and fewer than two samples are before that"
+                    )
+                }
+                RecordingEnd::Finished | RecordingEnd::Interrupted => {
+                    "fewer than two samples were recorded".to_owned()
+                }
+            };
+            return Err(Failure::input(format!("{}: {why}", path.display())));
         }
         match replay.end() {
             RecordingEnd::Finished => {}

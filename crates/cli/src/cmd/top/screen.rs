@@ -26,7 +26,7 @@ use kept_output::KeptOutput;
 use manycore_render::terminal::Terminal as TextTerminal;
 use manycore_top::{
     GroupParts, Wanted,
-    view::{FigureSource, ShownMoment, View, ViewCommand},
+    view::{FigureSource, RecorderState, ShownMoment, View, ViewCommand},
 };
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -42,7 +42,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Length of the first interval: until then there are means since boot.
+/// Length of the first interval: until then there are means since boot. Also that of the first one with what another
+/// screen needs.
 const FIRST_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The last bytes of the command's output, which are kept and printed after the view.
@@ -76,9 +77,13 @@ pub(super) fn run(args: &Top, terminal: TextTerminal) -> Outcome {
         input,
         interval: args.interval,
         due: Instant::now() + FIRST_INTERVAL,
+        requested: Instant::now(),
         is_sampling: false,
+        wanted: Wanted::default(),
+        soon: 0,
         number: 0,
         numbers: 0..0,
+        recorder: RecorderState::Off,
         newest_ms: 0,
         is_paused: false,
         is_over: false,
@@ -122,11 +127,19 @@ struct ScreenLoop {
     interval: Duration,
     /// When the next sample is taken.
     due: Instant,
+    /// When the last one was.
+    requested: Instant,
     /// Whether a sample is being taken.
     is_sampling: bool,
+    /// What the view needed after the last key.
+    wanted: Wanted,
+    /// Number of samples that are taken soon, whatever the interval is.
+    soon: usize,
     /// Number of the picture that is shown, and those of the pictures that are kept.
     number: usize,
     numbers: Range<usize>,
+    /// Whether the samples are recorded.
+    recorder: RecorderState,
     /// When the newest sample was taken, in milliseconds since 1970.
     newest_ms: u64,
     is_paused: bool,
@@ -180,10 +193,13 @@ impl ScreenLoop {
 
     fn request_sample(&mut self) {
         // A late sample does not shorten the intervals after it.
-        self.due = self.due.max(Instant::now()) + self.interval;
+        self.soon = self.soon.saturating_sub(1);
+        let interval = if self.soon > 0 { FIRST_INTERVAL.min(self.interval) } else { self.interval };
+        self.due = self.due.max(Instant::now()) + interval;
         if self.is_paused && self.recording.is_some() {
             return;
         }
+        self.requested = Instant::now();
         // Findings are counted in each view, and one of them needs these.
         let findings = Wanted { groups: GroupParts::Throttling, ..Wanted::default() };
         let wanted = self.view.wanted().and(&findings);
@@ -240,7 +256,18 @@ impl ScreenLoop {
             }
         }
         self.set_moment(None);
+        self.hurry();
         Ok(())
+    }
+
+    /// Makes the next samples come soon if the view shows what earlier ones do not have: two, as rates need.
+    fn hurry(&mut self) {
+        let wanted = self.view.wanted();
+        if wanted.has_parts_beyond(&self.wanted) && !self.is_paused && self.recording.is_none() {
+            // Not at once after the previous one: rates over a shorter interval would be noise.
+            (self.soon, self.due) = (2, Instant::now().max(self.requested + FIRST_INTERVAL));
+        }
+        self.wanted = wanted;
     }
 
     fn go_on(&mut self) {
@@ -261,10 +288,10 @@ impl ScreenLoop {
 
     fn show(&mut self, reply: Reply) -> Outcome {
         match reply {
-            Reply::Next { shown, numbers, is_over } => {
+            Reply::Next { shown, numbers, recorder, is_over } => {
                 self.is_sampling = false;
                 self.is_over |= is_over;
-                self.numbers = numbers;
+                (self.numbers, self.recorder) = (numbers, recorder);
                 if let Some(shown) = shown? {
                     self.newest_ms = shown.picture.unix_ms;
                     if !self.is_paused || self.number == 0 {
@@ -302,6 +329,7 @@ impl ScreenLoop {
             behind_seconds: if self.is_paused { behind as f64 / 1e3 } else { 0.0 },
             position: self.recording.is_some().then_some((self.number, self.numbers.end.saturating_sub(1))),
             recording: self.recording.clone(),
+            recorder: self.recorder.clone(),
         });
     }
 }

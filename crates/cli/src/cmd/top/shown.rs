@@ -2,7 +2,7 @@
 
 use super::{live::Live, replayed::Replayed, work::CommandOutput};
 use crate::failure::Outcome;
-use manycore_top::{Picture, Wanted, findings::Finding};
+use manycore_top::{Picture, Wanted, findings::Finding, view::RecorderState};
 use manycore_topology::Machine;
 use std::ops::Range;
 
@@ -64,6 +64,14 @@ impl Source {
         match self {
             Self::Live(live) => live.next(wanted),
             Self::Replayed(replayed) => replayed.next(),
+        }
+    }
+
+    /// Returns whether the samples are recorded.
+    pub fn recorder(&self) -> RecorderState {
+        match self {
+            Self::Live(live) => live.recorder(),
+            Self::Replayed(_) => RecorderState::Off,
         }
     }
 

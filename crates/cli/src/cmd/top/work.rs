@@ -5,6 +5,7 @@ use crate::{
     failure::{self, Failure, Outcome},
     output,
     signals::{ENDS, Signals},
+    terminal,
 };
 use manycore_linux::{
     child,
@@ -13,11 +14,12 @@ use manycore_linux::{
     targets::{Members, Target},
     tasks,
 };
-use manycore_text::command_line::format_command;
+use manycore_text::{command_line::format_command, names::printable};
 use manycore_top::{Picture, TaskId, serve::NamedUnit};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
+    env,
     fs::File,
     io::{self, IsTerminal, stdin},
     path::{Path, PathBuf},
@@ -27,6 +29,9 @@ use std::{
 
 /// The time between two looks at a command that is to end.
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// The width of a terminal that does not say it.
+const FALLBACK_COLUMNS: usize = 80;
 
 /// Tasks that are remembered as those of the work. More are forgotten all at once.
 const MOST_SEEN: usize = 200_000;
@@ -118,6 +123,10 @@ impl Work {
                     command.stdin(Stdio::null());
                 }
                 command.stdout(copy()?).stderr(copy()?);
+                // What it prints is shown on this terminal later.
+                if env::var_os("COLUMNS").is_none_or(|columns| columns.is_empty()) {
+                    command.env("COLUMNS", terminal::stdout_columns(FALLBACK_COLUMNS).to_string());
+                }
                 child::spawn_terminated(&mut command)
             }
         };
@@ -129,6 +138,11 @@ impl Work {
     /// Returns whether a command is watched.
     pub fn has_command(&self) -> bool {
         self.command.is_some()
+    }
+
+    /// Returns whether only some tasks are watched.
+    pub fn is_limited(&self) -> bool {
+        !self.targets.is_empty() || !self.words.is_empty()
     }
 
     /// Lists the tasks of the targets and of the command: once for a sample, as many files are read.
@@ -145,7 +159,7 @@ impl Work {
 
     /// Removes the tasks that are not watched from the tables. Sums over CPUs and units have all tasks.
     pub fn keep_only(&mut self, picture: &mut Picture, now: &[TargetTasks]) {
-        if self.targets.is_empty() && self.words.is_empty() {
+        if !self.is_limited() {
             return;
         }
         if self.seen.len() > MOST_SEEN {
@@ -159,12 +173,19 @@ impl Work {
 
     /// As [`Self::keep_only`], for a picture of the past.
     pub fn keep_seen(&self, picture: &mut Picture) {
-        if self.targets.is_empty() && self.words.is_empty() {
+        if !self.is_limited() {
             return;
         }
         picture.tasks.retain(|task| self.seen.contains(&task.id));
         let pids: BTreeSet<u32> = picture.tasks.iter().map(|task| task.id.pid).collect();
         picture.processes.retain(|process| pids.contains(&process.pid));
+    }
+
+    /// Returns whether the command has ended. Its counters stay until [`ended`](Self::ended).
+    pub fn has_ended(&self) -> bool {
+        let peek = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        let pid = self.command.as_ref().and_then(|child| Pid::from_raw(child.id() as i32));
+        pid.is_some_and(|pid| !matches!(waitid(WaitId::Pid(pid), peek), Ok(None)))
     }
 
     /// Returns the exit status of the command if it has ended.
@@ -180,7 +201,7 @@ impl Work {
         let Some(mut command) = self.command.take() else { return reported };
         match command.try_wait().map_err(Failure::missing)? {
             Some(status) => failure::of_command(status, reported),
-            None => match stop(&mut command)? {
+            None => match stop(&mut command, &name(&self.words))? {
                 // It tidied up and has a status of its own; otherwise it was ended by our signal.
                 status if status.code().is_some() => failure::of_command(status, reported),
                 _ => reported,
@@ -198,7 +219,7 @@ impl Drop for Work {
 }
 
 /// Asks the command and what it has started to end, and waits: it may have to tidy up. Another signal ends it at once.
-fn stop(command: &mut Child) -> Outcome<ExitStatus> {
+fn stop(command: &mut Child, name: &str) -> Outcome<ExitStatus> {
     let signals = Signals::catch(&ENDS)?;
     let mut reader = ProcessReader::open(Path::new("/")).ok();
     let first = command.id();
@@ -235,8 +256,18 @@ fn stop(command: &mut Child) -> Outcome<ExitStatus> {
             tell(Signal::KILL);
         }
         if !std::mem::replace(&mut is_told, true) {
-            output::note("Waiting for the command to end. Ctrl-C ends it at once.");
+            output::note(&format!("Waiting for {name} to end. Ctrl-C ends it at once."));
         }
+    }
+}
+
+/// Returns what a user calls a command: `manycore guard` with `--live`, which has no command of its own.
+fn name(words: &[String]) -> String {
+    let program =
+        words.first().map(Path::new).and_then(Path::file_name).unwrap_or_default().to_string_lossy();
+    match (&*program, words.get(1)) {
+        ("manycore" | "exe", Some(subcommand)) => format!("manycore {subcommand}"),
+        _ => printable(&program),
     }
 }
 
@@ -275,6 +306,14 @@ fn stderr() -> io::Result<Stdio> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_subcommand_with_live_is_named() {
+        let name = |line: &str| name(&line.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        assert_eq!(name("/usr/bin/manycore guard --once"), "manycore guard");
+        assert_eq!(name("/proc/self/exe eval"), "manycore eval");
+        assert_eq!(name("./solver -n 3"), "solver");
+    }
 
     #[test]
     fn a_process_that_got_the_id_of_a_target_is_not_watched() {

@@ -108,7 +108,7 @@ fn a_stale_pid_file_is_no_domain() {
     let files = [&files[..], &[("proc/400/stat".to_owned(), stat(400, "postgres", 1, 5))]].concat();
     let tree = tree(&files);
     let error = RunningDomains::new(&tree, ReadOptions::default()).find("web").unwrap_err().to_string();
-    assert!(error.contains("no running domain") && error.contains("there is none"), "{error}");
+    assert!(error.contains("no running domain") && error.contains("none exists"), "{error}");
 }
 
 #[test]

@@ -12,11 +12,6 @@ const MAX_RESOURCES: usize = 4;
 /// Number of ticks of a vertical axis, about.
 const TICKS: f64 = 5.0;
 
-/// What the document behind this measurement reports, for its redis containers on two hosts.
-const PUBLISHED: &str = "Published for containers with redis of 2 CPUs and 8 GB each, at most 10 % above the p99 of one that runs \
-                         alone, on two virtual machines with 320 CPUs: 28 before any tuning, 48 on an AMD host, and more than \
-                         60 after all steps. Each of these was one run for each count with a client in a closed loop.";
-
 pub(super) fn figures(all: &[NamedEvaluation]) -> Vec<ChartFigure> {
     let mut figures = Vec::new();
     for (number, named) in all.iter().enumerate() {
@@ -62,7 +57,7 @@ fn by_count(id: &str, titled: &dyn Fn(&str) -> String, density: &Density) -> Opt
     let figure = &density.figure;
     let over = if density.limit_ms.is_some() { "the limit" } else { "alone" };
     let point = |count: &manycore_analysis::InstanceCount| {
-        let ratio = count.ratio?;
+        let ratio = count.ratio.filter(|_| !count.has_failed)?;
         Some(Point { x: count.count as f64, y: ratio, interval: count.interval, label: String::new() })
     };
     let mut series: Vec<Series> = density
@@ -103,7 +98,7 @@ fn by_count(id: &str, titled: &dyn Fn(&str) -> String, density: &Density) -> Opt
     .draw();
     let caption = format!(
         "The dotted line is the bound, {}. Whiskers are the intervals (99 %) that decide on which side of it a count is. \
-         {PUBLISHED}",
+         Counts that failed have no point.",
         density.bound
     );
     Some(ChartFigure { title, caption, legend: legend(density), drawing })

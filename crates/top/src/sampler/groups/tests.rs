@@ -87,6 +87,28 @@ fn hierarchies_of_version_1_are_joined_by_path() {
 }
 
 #[test]
+fn on_version_1_the_outermost_group_has_the_pressure_of_the_machine() {
+    let files = [
+        ("cg/cpu/release_agent", ""),
+        ("proc/self/mountinfo", MOUNTS),
+        ("cg/unified/cgroup.controllers", ""),
+        ("cg/cpu/docker/cpuacct.usage", "123456"),
+        ("proc/pressure/cpu", SOME),
+        ("proc/pressure/memory", SOME),
+        ("proc/pressure/io", SOME),
+    ];
+    let pressure = |files: &[_], parts| {
+        read_parts(files, parts).into_iter().map(|one| (one.path.to_string(), one.pressure))
+    };
+    let machine = Some([Pressure { some_ns: 7000, some_percent: 2.5 }; 3]);
+    let found: Vec<_> = pressure(&files, GroupParts::All).collect();
+    assert_eq!(found, [("/".to_owned(), machine), ("/docker".to_owned(), None)]);
+    // In a container, the outermost group is not the machine.
+    assert!(pressure(&files[1..], GroupParts::All).all(|(_, pressure)| pressure.is_none()));
+    assert!(pressure(&files, GroupParts::Throttling).all(|(_, pressure)| pressure.is_none()));
+}
+
+#[test]
 fn throttling_alone_is_read_from_two_files() {
     let throttled = |name: &str| GroupSample {
         path: name.into(),

@@ -1,11 +1,14 @@
 use super::*;
 use crate::sample::{CpuTimes, ProcessSample, Sample, TaskId, TaskName, TaskSample};
-use manycore_topology::{SysTree, read, synthetic::MachineSpec};
+use manycore_topology::{Machine, SysTree, read, synthetic::MachineSpec};
 use serde_json::Value;
 
 fn picture(tasks: u32) -> Picture {
     let spec = MachineSpec { packages: 2, clusters: 2, cores: 2, ..MachineSpec::default() };
-    let machine = read(&SysTree::from_capture(spec.capture())).unwrap();
+    picture_of(&read(&SysTree::from_capture(spec.capture())).unwrap(), tasks)
+}
+
+fn picture_of(machine: &Machine, tasks: u32) -> Picture {
     let sample = |second: u64| Sample {
         at_ns: second * 1_000_000_000,
         cpus: (0..8)
@@ -36,11 +39,32 @@ fn picture(tasks: u32) -> Picture {
             .collect(),
         ..Sample::default()
     };
-    Picture::new(&machine, &sample(1), &sample(2)).unwrap()
+    Picture::new(machine, &sample(1), &sample(2)).unwrap()
 }
 
 fn value(picture: &Picture) -> Value {
     serde_json::from_str(&json(picture, &[], &[], "host\u{202e}")).unwrap()
+}
+
+#[test]
+fn migrations_are_per_second_and_said_to_be_bounds() {
+    let mut picture = picture(3);
+    picture.seconds = 2.0;
+    picture.tasks[1].migration = Some(crate::picture::Migration::AcrossNode);
+    let shown = value(&picture);
+    let row = shown["processes"].as_array().unwrap().iter().find(|row| row["pid"] == 2).unwrap();
+    assert_eq!((&row["migrations"], &row["is_exact"]), (&0.5.into(), &false.into()));
+    assert_eq!(shown["is_exact"], false);
+    // With BPF, tasks whose counters are lost or began again have none.
+    picture.latency = Some(crate::LatencySample::default());
+    picture.tasks[0].migrations = Some([1.0, 0.0, 0.0, 2.0]);
+    let shown = value(&picture);
+    assert_eq!(shown["is_exact"], true);
+    let exact = |pid: u32| {
+        let row = shown["processes"].as_array().unwrap().iter().find(|row| row["pid"] == pid).unwrap();
+        (row["migrations"].as_f64().unwrap(), row["is_exact"].as_bool().unwrap())
+    };
+    assert_eq!([1, 2].map(exact), [(3.0, true), (0.5, false)]);
 }
 
 #[test]
@@ -88,4 +112,12 @@ fn what_is_unknown_is_null() {
     let value = value(&picture);
     assert_eq!((&value["metrics"]["busy"][2], &value["metrics"]["wait"][2]), (&Value::Null, &Value::Null));
     assert_eq!((&value["totals"]["runnable"], &value["totals"]["memory_kib"]), (&Value::Null, &Value::Null));
+}
+
+#[test]
+fn nodes_have_the_numbers_of_the_kernel() {
+    let value = value(&picture_of(&crate::units::tests::machine_with_gaps(), 1));
+    assert_eq!(value["numbers"]["node"], serde_json::json!([0, 2]));
+    assert_eq!(value["numbers"]["cluster"], serde_json::json!([0, 1, 2, 3]));
+    assert_eq!(value["levels"]["node"], serde_json::json!(["0-3", "4-7"]));
 }

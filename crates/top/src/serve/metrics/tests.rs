@@ -5,7 +5,7 @@ use crate::{
     sample::{CpuTimes, Sample, TaskId, TaskSample},
     serve::{named::NamedUnit, totals::Totals},
 };
-use manycore_topology::{SysTree, read, synthetic::MachineSpec};
+use manycore_topology::{Machine, SysTree, read, synthetic::MachineSpec};
 
 fn sample(second: u64, cpus: u32) -> Sample {
     let times = |cpu| CpuTimes {
@@ -46,11 +46,14 @@ fn sample(second: u64, cpus: u32) -> Sample {
 fn published(clusters: u32, cores: u32, per_cpu: bool) -> Published {
     let spec = MachineSpec { packages: 1, clusters, cores, ..MachineSpec::default() };
     let machine = read(&SysTree::from_capture(spec.capture())).unwrap();
-    let cpus = clusters.max(1) * cores;
+    published_of(&machine, clusters.max(1) * cores, per_cpu)
+}
+
+fn published_of(machine: &Machine, cpus: u32, per_cpu: bool) -> Published {
     let named = [NamedUnit { name: "d\"b".to_owned(), processes: [7].into(), group: Some("/db".to_owned()) }];
     let mut totals = Totals::default();
     let (before, now) = (sample(1, cpus), sample(3, cpus));
-    let picture = Picture::new(&machine, &before, &now).unwrap();
+    let picture = Picture::new(machine, &before, &now).unwrap();
     totals.add(&picture, &now, &named);
     Published::new(&totals, &picture, &named, &[], per_cpu)
 }
@@ -75,4 +78,15 @@ fn the_number_of_series_is_bounded() {
         )
     );
     assert!(!per_cpu.contains("pid="));
+}
+
+#[test]
+fn nodes_have_the_numbers_of_the_kernel() {
+    let text = text(&published_of(&crate::units::tests::machine_with_gaps(), 8, false));
+    let cpus = text.lines().filter(|line| line.starts_with("manycore_cpus{level=\"node\""));
+    let expected = ["0\",cpus=\"0-3\"} 4.0", "2\",cpus=\"4-7\"} 4.0"];
+    assert_eq!(
+        cpus.collect::<Vec<_>>(),
+        expected.map(|end| format!("manycore_cpus{{level=\"node\",unit=\"{end}"))
+    );
 }

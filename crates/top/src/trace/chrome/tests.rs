@@ -22,7 +22,12 @@ fn switch(at_ns: u64, cpu: CpuId, from: TracedTask, why: Departure, to: TracedTa
 
 fn written(events: Vec<TraceEvent>) -> Vec<Value> {
     let watched = Some(BTreeSet::from([10]));
-    let recording = Recording { span: (1000, 9000), events, watched, ..Recording::default() };
+    let recording = Recording {
+        span: (1000, 9000),
+        events: events.into_iter().collect(),
+        watched,
+        ..Recording::default()
+    };
     let mut bytes = Vec::new();
     write(&Timeline::new(&recording), &machine(), &mut bytes).unwrap();
     let trace: Value = serde_json::from_slice(&bytes).unwrap();
@@ -52,7 +57,7 @@ fn a_trace_has_cpus_by_cluster_and_states_by_thread() {
         json!({ "ph": "i", "s": "t", "pid": 10, "tid": 11, "ts": 1.5, "name": "woken", "cat": "event",
             "args": { "cpu": 5, "by": "server", "by_thread": 10 } }),
         json!({ "ph": "i", "s": "t", "pid": 10, "tid": 11, "ts": 1.6, "name": "migrated", "cat": "event",
-            "args": { "from": 5, "to": 9, "distance": "to another node" } }),
+            "args": { "from": 5, "to": 9, "distance": "across nodes" } }),
     ] {
         assert!(events.contains(&expected), "{expected} is not in {events:#?}");
     }

@@ -14,8 +14,12 @@ fn switch(at_ns: u64, cpu: CpuId, from: TracedTask, why: Departure, to: TracedTa
 }
 
 fn timeline(events: Vec<TraceEvent>) -> Timeline {
-    let recording =
-        Recording { span: (0, 1000), events, watched: Some(BTreeSet::from([10])), ..Recording::default() };
+    let recording = Recording {
+        span: (0, 1000),
+        events: events.into_iter().collect(),
+        watched: Some(BTreeSet::from([10])),
+        ..Recording::default()
+    };
     Timeline::new(&recording)
 }
 

@@ -2,10 +2,9 @@
 
 use super::percent;
 use crate::{
-    picture::{Picture, TaskUse},
+    picture::{GuestUse, Picture, TaskUse},
     view::table::{Column, Sheet, SheetCell},
 };
-use manycore_topology::CpuSet;
 
 /// Returns the table of virtual CPUs, with a row for each machine before them.
 pub fn guests(picture: &Picture) -> Sheet {
@@ -19,33 +18,22 @@ pub fn guests(picture: &Picture) -> Sheet {
         Column::text("ALLOWED", 9, 24, 2),
     ];
     let mut rows = Vec::new();
-    for guest in &picture.guests {
-        let of = |tid: &u32| {
-            let at =
-                picture.tasks.binary_search_by_key(&(guest.pid, *tid), |task| (task.id.pid, task.id.tid));
-            at.ok().map(|at| &picture.tasks[at])
-        };
-        let vcpus: Vec<(u32, Option<&TaskUse>)> =
-            guest.vcpus.iter().map(|(vcpu, tid)| (*vcpu, of(tid))).collect();
-        rows.push(summary(&guest.name, guest.pid, &vcpus));
-        rows.extend(vcpus.iter().map(|(vcpu, task)| vcpu_row(&guest.name, *vcpu, *task)));
+    for one in picture.guest_uses() {
+        rows.push(summary(&one));
+        rows.extend(one.vcpus.iter().map(|(vcpu, task)| vcpu_row(&one.guest.name, *vcpu, *task)));
     }
     Sheet { columns, rows }
 }
 
-fn summary(name: &str, pid: u32, vcpus: &[(u32, Option<&TaskUse>)]) -> Vec<SheetCell> {
-    let tasks = || vcpus.iter().filter_map(|(_, task)| *task);
-    let run = tasks().map(|task| task.run).sum::<f64>();
-    let waits: Vec<f64> = tasks().filter_map(|task| task.wait).collect();
-    let wait = (!waits.is_empty()).then(|| waits.iter().sum::<f64>());
-    let allowed = CpuSet::union_of(tasks().filter_map(|task| task.allowed.as_deref()));
-    let count = vcpus.len().max(1) as f64;
+fn summary(one: &GuestUse<'_>) -> Vec<SheetCell> {
+    let (allowed, count) = (one.allowed(), one.vcpus.len());
+    let most = count.max(1) as f64;
     vec![
-        SheetCell::text(name),
-        SheetCell::figure(Some(-1.0), |_| format!("all {}", vcpus.len())),
-        SheetCell::figure(Some(f64::from(pid)), |pid| format!("{pid:.0}")),
-        SheetCell::figure(Some(run), percent).hot(count),
-        SheetCell::figure(wait, percent).hot(count / 2.0),
+        SheetCell::text(&*one.guest.name),
+        SheetCell::figure(Some(-1.0), |_| format!("all {count}")),
+        SheetCell::figure(Some(f64::from(one.guest.pid)), |pid| format!("{pid:.0}")),
+        SheetCell::figure(Some(one.run()), percent).hot(most),
+        SheetCell::figure(one.wait(), percent).hot(most / 2.0),
         SheetCell::figure(None, |_| String::new()),
         SheetCell::text(if allowed.is_empty() { "-".to_owned() } else { allowed.within(24) }),
     ]

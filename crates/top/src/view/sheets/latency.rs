@@ -8,6 +8,7 @@ use crate::{
 };
 use manycore_sharing::level::{levels, main_level};
 use manycore_topology::{CpuSet, Level, Machine};
+use ratatui::{buffer::Buffer, layout::Rect};
 use std::cmp::Reverse;
 
 /// One histogram: title, and the classes with their names.
@@ -21,7 +22,7 @@ struct Histogram {
 pub fn latency_notes(machine: &Machine, picture: &Picture) -> Vec<String> {
     match &picture.latency {
         Some(latency) => {
-            let migrations = migrations(picture, latency.migrations);
+            let migrations = Distances::of(picture).text(latency.migrations);
             let moved = format!("Exact (BPF). Migrations in {:.1} s: {migrations}.", picture.seconds);
             let conflict = |level: Level| {
                 format!(
@@ -42,27 +43,9 @@ pub fn latency_notes(machine: &Machine, picture: &Picture) -> Vec<String> {
     }
 }
 
-/// Returns migrations by the distances that the machine has.
-fn migrations(picture: &Picture, all: [u64; 4]) -> String {
-    let distances = Distances::of(picture);
-    let counts = distances.merge(all);
-    let named: Vec<String> = distances
-        .all()
-        .map(|(at, is_within, level)| {
-            let units = match level {
-                Level::Cluster => "clusters",
-                Level::Llc => "last-level caches",
-                _ => "nodes",
-            };
-            format!("{} {} {units}", counts[at], if is_within { "within" } else { "across" })
-        })
-        .collect();
-    // CPUs that share nothing.
-    if named.is_empty() { counts[3].to_string() } else { named.join(", ") }
-}
-
-/// Draws the histograms beside or below each other, as the room allows.
-pub fn draw_latency(pen: &mut Pen<'_>, picture: &Picture) {
+/// Draws the histograms beside or below each other, as the room allows, without the first `skipped` rows. Returns how many
+/// rows were skipped: the last row stays on the screen.
+pub fn draw_latency(pen: &mut Pen<'_>, picture: &Picture, skipped: usize) -> usize {
     let histograms = match &picture.latency {
         Some(latency) => {
             let mut all = vec![
@@ -79,23 +62,28 @@ pub fn draw_latency(pen: &mut Pen<'_>, picture: &Picture) {
     };
     let across = (pen.area.width / 46).clamp(1, histograms.len() as u16);
     let width = pen.area.width / across;
-    let mut top = 0;
-    for row in histograms.chunks(across.into()) {
-        let rows = row.iter().map(|one| one.bars.len()).max().unwrap_or(0) as u16 + 2;
-        for (at, one) in row.iter().enumerate() {
-            let area = ratatui::layout::Rect {
-                x: pen.area.x + at as u16 * width,
-                y: pen.area.y + top,
-                width: width - u16::from(across > 1),
-                height: rows,
-            };
-            draw(&mut pen.part(area), one);
+    let groups: Vec<&[Histogram]> = histograms.chunks(across.into()).collect();
+    let rows = |group: &[Histogram]| group.iter().map(|one| one.bars.len()).max().unwrap_or(0) as u16 + 2;
+    // An empty row between two groups.
+    let all = groups.iter().map(|group| rows(group) + 1).sum::<u16>() - 1;
+    let mut sheet = Buffer::empty(Rect::new(0, 0, pen.area.width, all));
+    let mut whole = Pen { area: sheet.area, buffer: &mut sheet, theme: pen.theme, is_ascii: pen.is_ascii };
+    let mut y = 0;
+    for group in groups {
+        let height = rows(group);
+        for (at, one) in group.iter().enumerate() {
+            let area = Rect { x: at as u16 * width, y, width: width - u16::from(across > 1), height };
+            draw(&mut whole.part(area), one);
         }
-        top += rows + 1;
-        if top >= pen.area.height {
-            break;
+        y += height + 1;
+    }
+    let first = all.saturating_sub(pen.area.height).min(skipped.try_into().unwrap_or(u16::MAX));
+    for y in 0..pen.area.height.min(all) {
+        for x in 0..pen.area.width {
+            pen.buffer[(pen.area.x + x, pen.area.y + y)] = sheet[(x, first + y)].clone();
         }
     }
+    first.into()
 }
 
 fn draw(pen: &mut Pen<'_>, histogram: &Histogram) {
@@ -136,13 +124,8 @@ fn exact(title: &str, histogram: &LatencyHistogram) -> Histogram {
     };
     let count = histogram.count();
     Histogram {
-        title: title.to_owned(),
-        summary: format!(
-            "{count} times; median {}, p99 {}, p99.9 {}",
-            quantile(0.5),
-            quantile(0.99),
-            quantile(0.999)
-        ),
+        title: format!("{title}: {count} times"),
+        summary: format!("p50 {}, p99 {}, p99.9 {}", quantile(0.5), quantile(0.99), quantile(0.999)),
         bars: if count == 0 { Vec::new() } else { (first..=last).map(|at| (name(at), counts[at])).collect() },
     }
 }

@@ -2,10 +2,9 @@
 
 use crate::{
     details::{Pressure, ProcessDetails},
-    picture::{BandwidthUse, Picture},
+    picture::{BandwidthUse, Picture, remote},
 };
 use manycore_text::units;
-use manycore_topology::{CpuSet, Machine};
 use std::{cmp::Reverse, collections::BTreeMap};
 
 /// The resources of one process, as far as they were read.
@@ -27,14 +26,12 @@ pub(in crate::view) struct ProcessResources {
 
 impl ProcessResources {
     /// Returns those of all processes of which a picture has details.
-    pub fn of(machine: &Machine, picture: &Picture) -> BTreeMap<u32, Self> {
-        let one = |(pid, details): &(u32, ProcessDetails)| {
-            (*pid, Self::of_process(machine, picture, *pid, details))
-        };
+    pub fn of(picture: &Picture) -> BTreeMap<u32, Self> {
+        let one = |(pid, details): &(u32, ProcessDetails)| (*pid, Self::of_process(picture, *pid, details));
         picture.details.iter().map(one).collect()
     }
 
-    fn of_process(machine: &Machine, picture: &Picture, pid: u32, details: &ProcessDetails) -> Self {
+    fn of_process(picture: &Picture, pid: u32, details: &ProcessDetails) -> Self {
         let counted =
             || picture.bandwidth.iter().filter(|one| details.monitor.as_deref() == Some(&*one.group));
         let sum = |rates: Vec<f64>| (!rates.is_empty()).then(|| rates.iter().sum());
@@ -44,7 +41,7 @@ impl ProcessResources {
         Self {
             group: details.cgroup.as_deref().map(last_part),
             pressure: [details.cpu, details.memory, details.io].map(percent),
-            remote: remote(&node_kib, &nodes_of(machine, picture, pid)),
+            remote: remote(&node_kib, &picture.nodes_of(pid)),
             node_kib,
             bandwidth: sum(counted().filter_map(|one| one.total).collect()),
             cache_bytes: cache,
@@ -67,23 +64,6 @@ fn last_part(path: &str) -> String {
     last.unwrap_or("/").to_owned()
 }
 
-/// Returns the share of memory on other nodes than `used`; `None` without memory.
-pub(in crate::view) fn remote(node_kib: &BTreeMap<u32, u64>, used: &CpuSet) -> Option<f64> {
-    let all: u64 = node_kib.values().sum();
-    let remote: u64 = node_kib.iter().filter(|(node, _)| !used.contains(**node)).map(|(_, kib)| kib).sum();
-    (all > 0).then(|| remote as f64 / all as f64)
-}
-
-/// Returns the nodes of the last CPUs of a process's threads: of those that ran, if any did.
-pub(in crate::view) fn nodes_of(machine: &Machine, picture: &Picture, pid: u32) -> CpuSet {
-    let node_of = |cpu: u32| machine.nodes.iter().find(|node| node.cpus.contains(cpu) && !node.memory_only);
-    let first = picture.tasks.partition_point(|task| task.id.pid < pid);
-    let threads = || picture.tasks[first..].iter().take_while(|task| task.id.pid == pid);
-    let has_run = threads().any(|task| task.run > 0.0);
-    let chosen = threads().filter(|task| task.run > 0.0 || !has_run);
-    chosen.filter_map(|task| node_of(task.cpu)).map(|node| node.id).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,11 +74,8 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_remote_to_the_nodes_of_the_last_cpus() {
+    fn memory_by_node_is_named_from_the_largest_down() {
         let kib = BTreeMap::from([(0, 1 << 20), (1, 3 << 20)]);
-        assert_eq!(remote(&kib, &CpuSet::single(1)), Some(0.25));
-        assert_eq!(remote(&kib, &CpuSet::default()), Some(1.0));
-        assert_eq!(remote(&BTreeMap::new(), &CpuSet::single(1)), None);
         let one = ProcessResources { node_kib: kib, ..ProcessResources::default() };
         assert_eq!(one.nodes_text(), "1:3 GiB 0:1 GiB");
     }

@@ -2,7 +2,7 @@
 
 use super::super::shown::{Shown, Source};
 use crate::failure::{Failure, Outcome};
-use manycore_top::Wanted;
+use manycore_top::{Wanted, view::RecorderState};
 use std::{
     io::{Read, Write},
     ops::Range,
@@ -30,6 +30,8 @@ pub(super) enum Reply {
         shown: Outcome<Option<Box<Shown>>>,
         /// The numbers of the pictures that are kept.
         numbers: Range<usize>,
+        /// Whether the samples are recorded.
+        recorder: RecorderState,
         /// Whether the command has ended.
         is_over: bool,
     },
@@ -136,10 +138,10 @@ fn newest(requests: impl Iterator<Item = Request>) -> Vec<Request> {
 fn next(source: &mut Source, wanted: Wanted) -> Reply {
     let shown = source.next(wanted).map(|shown| shown.map(Box::new));
     let is_over = source.is_over();
-    let numbers = source.numbers();
+    let (numbers, recorder) = (source.numbers(), source.recorder());
     match is_over {
-        Ok(is_over) => Reply::Next { shown, numbers, is_over },
-        Err(failure) => Reply::Next { shown: Err(failure), numbers, is_over: true },
+        Ok(is_over) => Reply::Next { shown, numbers, recorder, is_over },
+        Err(failure) => Reply::Next { shown: Err(failure), numbers, recorder, is_over: true },
     }
 }
 

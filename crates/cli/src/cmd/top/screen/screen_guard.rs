@@ -47,8 +47,10 @@ impl ScreenGuard {
         Ok(guard)
     }
 
-    /// Takes the terminal again, and forgets what is on it.
+    /// Takes the terminal again, and forgets what is on it. The modes are set even if they seem to be: a shell changes them
+    /// while this process is stopped. In the background, that stops this process until it is continued in the foreground.
     pub fn enter_again(&mut self) -> io::Result<()> {
+        disable_raw_mode()?;
         enable_raw_mode()?;
         execute!(stdout(), EnterAlternateScreen, cursor::Hide)?;
         stdout().write_all(MOUSE_ON)?;

@@ -1,6 +1,6 @@
 //! Whether this kernel accepts the scheduler for machines of several sizes. Needs root, and a kernel with `sched_ext`.
 //!
-//!     cargo run -p manycore-sched --example accepted
+//!     cargo run -p manycore --example accepted
 
 use manycore_sched::engine;
 use manycore_topology::{SysTree, synthetic::MachineSpec};

@@ -1,0 +1,130 @@
+//! Tests of `fleet` with the real binary, over nodes of Slurm on this machine.
+#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
+
+mod common;
+
+use common::{
+    fleet::{Fleet, MEASURE, cluster, copies, with},
+    place::soon,
+    program, text,
+};
+use manycore_fleet::evaluation::{FleetEvaluation, Verdict};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::{fs, os::unix::fs::PermissionsExt};
+
+#[test]
+fn nodes_of_slurm_that_are_down_do_not_hold_up_the_others() {
+    let Some(mut cluster) = cluster(&["n1", "n2"]) else { return };
+    let fleet = Fleet::slurm(&cluster);
+    assert!(cluster.run("scontrol update nodename=n2 state=drain reason='bad DIMM'").status.success());
+    let words = [&MEASURE[..], &["--out", "found"]].concat();
+    fleet.run(1, &words);
+    let hosts = fleet.hosts("found");
+    assert_eq!((&hosts["n1"]["state"], &hosts["n2"]["state"]), (&Value::from("done"), &Value::from("down")));
+    assert!(hosts["n2"]["why"].as_str().unwrap().contains("bad DIMM"), "{hosts}");
+    assert!(cluster.run("scontrol update nodename=n2 state=resume").status.success());
+    soon("the node is not back", || text(&cluster.run("sinfo -h -n n2 -o %T").stdout).trim() == "idle");
+    // A node that another job has.
+    assert!(
+        cluster
+            .run("sbatch --nodelist=n2 --exclusive --output=/dev/null --wrap 'sleep 100'")
+            .status
+            .success()
+    );
+    let (_, said) = fleet.run(1, &["topo", "--wait", "3s"]);
+    assert!(said.contains("n2: late: Slurm has not granted it within 3 s"), "{said}");
+    assert!(cluster.run("scancel --user=root").status.success());
+    // Jobs that no waiting helps.
+    assert!(cluster.run("scontrol update partitionname=all MaxTime=2").status.success());
+    let (_, said) = fleet.run(1, &["topo"]);
+    assert!(said.contains("n2: failed: Slurm allows only shorter jobs there (PartitionTimeLimit)"), "{said}");
+    assert!(cluster.run("scontrol update partitionname=all MaxTime=INFINITE").status.success());
+    let mut running = fleet.measuring("killed");
+    running.kill().unwrap();
+    running.wait().unwrap();
+    fleet.wait_until_nothing_is_left();
+    soon("a job is left", || cluster.run("squeue -h").stdout.is_empty());
+    cluster.kill_node("n2");
+}
+
+#[test]
+fn a_node_of_slurm_that_fails_is_measured_again() {
+    let Some(mut cluster) = cluster(&["n1"]) else { return };
+    let fleet = Fleet::slurm(&cluster);
+    let words = ["eval", "--only", "latency", "--budget", "20s", "--out", "found"];
+    let running = fleet.command(&words).spawn().unwrap();
+    let measures = || with("/manycore\0eval\0--budget=20s");
+    soon("nothing runs on the node", || !measures().is_empty());
+    cluster.kill_node("n1");
+    // The steps of a job have processes of their own, and the job one that holds its node.
+    for pid in with("slurmstepd: [").into_iter().chain(with("sleep\x001920")) {
+        let _ended = kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL);
+    }
+    let state = || text(&cluster.run("squeue -h -o %T").stdout).trim().to_owned();
+    soon("the job is not requeued", || state() == "PENDING");
+    soon("the measurement is left", || measures().is_empty());
+    // Slurm would wait for two minutes.
+    assert!(cluster.run("scontrol update JobId=1 StartTime=now").status.success());
+    cluster.start_node("n1").unwrap();
+    // The script of the job's first run may still remove its directories.
+    soon("the second run has no directory of its own", || {
+        copies().iter().any(|name| name.starts_with("manycore-1-1-"))
+    });
+    let ended = running.wait_with_output().unwrap();
+    assert!(ended.status.success(), "{}", text(&ended.stderr));
+    assert!(text(&ended.stderr).contains("n1: tried again: "), "{}", text(&ended.stderr));
+    assert_eq!(fleet.hosts("found")["n1"]["state"], "done");
+    fleet.wait_until_nothing_is_left();
+}
+
+/// The nodes share this machine, so they are measured one after the other, and the load runs only while one of them is.
+#[test]
+fn a_load_on_one_of_four_nodes_is_found_and_named() {
+    let Some(cluster) = cluster(&["n1", "n2", "n3", "n4"]) else { return };
+    let fleet = Fleet::slurm(&cluster);
+    let executable = |name: &str, text: &str| {
+        let path = fleet.home.path(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path.display().to_string()
+    };
+    let hog = executable("hog", "#!/bin/sh\nwhile :; do :; done\n");
+    let own = program().display().to_string();
+    // Ten processes for each CPU leave less than a tenth of the speed: more than anything else on this machine takes.
+    let measures = format!(
+        "#!/bin/sh\ntrap 'kill $hogs; exit 143' TERM\nhogs=\n[ \"$1\" = --version ] || [ \"$SLURMD_NODENAME\" != n3 ] ||\n\
+         for _ in $(seq $((10 * $(nproc)))); do {hog} & hogs=\"$hogs $!\"; done\n\
+         {own} \"$@\" & wait $!; code=$?\n[ -z \"$hogs\" ] || kill $hogs\nexit $code\n"
+    );
+    let measures = executable("measures", &measures);
+    // Where other machines take much of the others' time, that no node is found is right. Another one never is.
+    for attempt in ["first", "second", "third", "last"] {
+        let words = ["eval", "--only", "matrix", "--budget", "6s", "--program", &measures, "--out", attempt];
+        let run = fleet.command(&words).output().unwrap();
+        fleet.wait_until_nothing_is_left();
+        let printed = text(&run.stdout);
+        let found = reported(&fleet, attempt);
+        let is_noisy = found.detectable().is_none_or(|(least, _)| least > 0.5);
+        if attempt != "last" && run.status.code() == Some(0) && is_noisy {
+            continue;
+        }
+        assert!(printed.contains("1 of 4 nodes is slow: n3"), "{printed}{}", text(&run.stderr));
+        check_load(&found);
+        break;
+    }
+    assert!(with(&hog).is_empty(), "the load is left");
+}
+
+/// Returns the evaluation of the records in a folder.
+fn reported(fleet: &Fleet, folder: &str) -> FleetEvaluation {
+    let format = ["fleet", "report", folder, "--format", "json"];
+    serde_json::from_slice(&fleet.home.run(&format).stdout).unwrap()
+}
+
+/// Checks that the load on n3 is the first cause.
+fn check_load(found: &FleetEvaluation) {
+    let slow: Vec<_> = found.nodes.iter().filter(|node| node.verdict == Verdict::Slow).collect();
+    assert_eq!(slow.iter().map(|node| node.name.as_str()).collect::<Vec<_>>(), ["n3"]);
+    assert!(slow[0].causes[0].starts_with("hog used "), "{:?}", slow[0].causes);
+}
