@@ -98,8 +98,6 @@ pub struct KernelFacts {
     pub sched_ext: Option<String>,
     /// The kernel describes its types (`/sys/kernel/btf/vmlinux`).
     pub btf: bool,
-    /// Mount point of tracefs that this process can read.
-    pub tracefs: TracefsFacts,
 }
 
 /// The times for which tasks wait that the kernel reports (PSI).
@@ -128,20 +126,6 @@ pub enum ResctrlFacts {
     /// The kernel supports it.
     NotMounted,
     /// The kernel or the CPUs do not support it.
-    #[default]
-    Unsupported,
-}
-
-/// State of tracefs.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum TracefsFacts {
-    /// It is mounted here and can be read.
-    Readable(PathBuf),
-    /// It is mounted here, but this process cannot read it.
-    Unreadable(PathBuf),
-    /// The kernel supports it.
-    NotMounted,
-    /// The kernel has no tracing.
     #[default]
     Unsupported,
 }

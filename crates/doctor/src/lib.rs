@@ -56,7 +56,7 @@ pub struct Check {
     pub state: State,
     /// What was found.
     pub found: String,
-    /// The subcommands that use it; empty if none does.
+    /// The subcommands that use it.
     pub used_by: Vec<String>,
     /// What is lost without it; absent if it is available.
     pub cost: Option<String>,

@@ -3,7 +3,7 @@
 use crate::{
     facts::{
         CgroupVersions, Facts, FeatureFacts, GroupAccess, HardwareFacts, KernelFacts, KvmAccess,
-        PressureFacts, ResctrlFacts, RightsFacts, SchedulerFacts, SystemFacts, TracefsFacts,
+        PressureFacts, ResctrlFacts, RightsFacts, SchedulerFacts, SystemFacts,
     },
     install::PackageManager,
 };
@@ -23,9 +23,6 @@ use std::{
 
 /// Controllers that tell hierarchies of version 1 from the one of version 2.
 const CONTROLLERS: [&str; 4] = ["cpuset", "memory", "cpu", "pids"];
-
-/// Mount points of tracefs, the usual one first.
-const TRACEFS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
 /// Reads the machine on which this program runs. `tree` is its root, `machine` was read from it, and `version` is
 /// that of the program.
@@ -125,7 +122,6 @@ fn kernel(tree: &SysTree, counters: &KernelCounters) -> KernelFacts {
         },
         sched_ext: sched_ext(tree),
         btf: Path::new("/sys/kernel/btf/vmlinux").is_file(),
-        tracefs: tracefs(tree),
     }
 }
 
@@ -136,24 +132,6 @@ pub(crate) fn sched_ext(tree: &SysTree) -> Option<String> {
         return Some(String::new());
     }
     Some(tree.read("sys/kernel/sched_ext/root/ops").unwrap_or(state))
-}
-
-fn tracefs(tree: &SysTree) -> TracefsFacts {
-    let is_mounted = |point: &&&str| Path::new(point).join("events").exists();
-    if let Some(point) = TRACEFS.iter().find(is_mounted) {
-        return TracefsFacts::Readable((*point).into());
-    }
-    let mounts = tree.read("proc/self/mounts").unwrap_or_default();
-    let mounted = mounts.lines().find_map(|line| line.strip_prefix("tracefs ")?.split(' ').next());
-    if let Some(point) = mounted {
-        return TracefsFacts::Unreadable(point.into());
-    }
-    let supported = tree.read("proc/filesystems").unwrap_or_default();
-    if supported.lines().any(|line| line.split_whitespace().last() == Some("tracefs")) {
-        TracefsFacts::NotMounted
-    } else {
-        TracefsFacts::Unsupported
-    }
 }
 
 fn hardware(tree: &SysTree, machine: &Machine, counters: &KernelCounters, cpus: &[CpuId]) -> HardwareFacts {

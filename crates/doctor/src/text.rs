@@ -1,4 +1,4 @@
-//! A diagnosis for reading. What no subcommand uses is only in the table of all checks.
+//! A diagnosis for reading.
 
 use crate::{Check, Diagnosis, Fix, State, Topic};
 use manycore_render::{
@@ -14,8 +14,8 @@ const STATE_COLUMNS: usize = 7;
 /// full it has a table of all checks, and the cost of what this machine does not have.
 pub fn render(diagnosis: &Diagnosis, extent: Extent) -> Document {
     let mut document = Document::new();
-    let used: Vec<&Check> = diagnosis.checks.iter().filter(|check| !check.used_by.is_empty()).collect();
-    document.strong(totals(&used));
+    let all: Vec<&Check> = diagnosis.checks.iter().collect();
+    document.strong(totals(&all));
     document.paragraph(format!("manycore {} on {}", diagnosis.version, diagnosis.system));
     match extent {
         Extent::Full => {
@@ -23,10 +23,10 @@ pub fn render(diagnosis: &Diagnosis, extent: Extent) -> Document {
                 document.gap();
                 document.table(table(topic, &diagnosis.checks));
             }
-            details("What is missing", &of(&used, &MISSING), &mut document);
-            details("What this machine does not have", &of(&used, &[State::Absent]), &mut document);
+            details("What is missing", &of(&all, &MISSING), &mut document);
+            details("What this machine does not have", &of(&all, &[State::Absent]), &mut document);
         }
-        Extent::Brief { hint } => brief(&used, hint, extent.findings(), &mut document),
+        Extent::Brief { hint } => brief(&all, hint, extent.findings(), &mut document),
     }
     if let Some(command) = &diagnosis.install_all {
         document.gap();
@@ -45,15 +45,15 @@ fn of<'a>(checks: &[&'a Check], states: &[State]) -> Vec<&'a Check> {
 }
 
 /// Adds the first `most` of the missing things, and the names of all others.
-fn brief(used: &[&Check], hint: &str, most: usize, document: &mut Document) {
-    let missing = of(used, &MISSING);
+fn brief(all: &[&Check], hint: &str, most: usize, document: &mut Document) {
+    let missing = of(all, &MISSING);
     let (first, rest) = missing.split_at(missing.len().min(most));
     details("What is missing", first, document);
     document.gap();
     for (label, checks) in [
         ("also missing:", rest.to_vec()),
-        ("not on this machine:", of(used, &[State::Absent])),
-        ("available:", of(used, &[State::Available])),
+        ("not on this machine:", of(all, &[State::Absent])),
+        ("available:", of(all, &[State::Available])),
     ] {
         if !checks.is_empty() {
             let names: Vec<&str> = checks.iter().map(|check| check.name.as_str()).collect();

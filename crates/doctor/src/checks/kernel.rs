@@ -1,18 +1,12 @@
 //! Interfaces of the kernel.
 
-use super::{Maker, UNUSED, not_here, root_command};
-use crate::{
-    Check, Facts, Fix, State, Topic,
-    facts::{ResctrlFacts, TracefsFacts},
-};
+use super::{Maker, not_here, root_command};
+use crate::{Check, Facts, Fix, State, Topic, facts::ResctrlFacts};
 
 const MAKER: Maker = Maker(Topic::Kernel);
 
-/// Where tracefs is mounted.
-const TRACEFS: &str = "/sys/kernel/tracing";
-
 pub(super) fn checks(facts: &Facts) -> Vec<Check> {
-    vec![pressure(facts), schedstat(facts), resctrl(facts), sched_ext(facts), btf(facts), tracefs(facts)]
+    vec![pressure(facts), schedstat(facts), resctrl(facts), sched_ext(facts), btf(facts)]
 }
 
 fn pressure(facts: &Facts) -> Check {
@@ -75,47 +69,26 @@ fn resctrl(facts: &Facts) -> Check {
 }
 
 fn sched_ext(facts: &Facts) -> Check {
-    let check = |found: String| MAKER.available("sched_ext", &[], found);
+    let check = |found: String| MAKER.available("sched_ext", &["sched"], found);
     match facts.kernel.sched_ext.as_deref() {
         Some("") => check("no scheduler loaded".to_owned()),
         Some(name) => check(format!("{name} schedules this machine")),
         None => check("the kernel cannot load schedulers".to_owned()).lacking(
             State::Absent,
-            UNUSED,
+            "sched run works only with --with affinity",
             Fix::Advice("needs Linux 6.12 or newer with CONFIG_SCHED_CLASS_EXT".to_owned()),
         ),
     }
 }
 
 fn btf(facts: &Facts) -> Check {
+    let check = |found: &str| MAKER.available("BPF types (BTF)", &["sched", "top", "trace"], found);
     if facts.kernel.btf {
-        return MAKER.available("BPF types (BTF)", &[], "/sys/kernel/btf/vmlinux");
+        return check("/sys/kernel/btf/vmlinux");
     }
-    MAKER.available("BPF types (BTF)", &[], "no /sys/kernel/btf/vmlinux").lacking(
+    check("no /sys/kernel/btf/vmlinux").lacking(
         State::Absent,
-        UNUSED,
+        "trace and top --bpf do not work, and sched run only with --with affinity",
         Fix::Advice("needs a kernel with CONFIG_DEBUG_INFO_BTF".to_owned()),
     )
-}
-
-fn tracefs(facts: &Facts) -> Check {
-    let check = |found: String| MAKER.available("tracefs", &[], found);
-    match &facts.kernel.tracefs {
-        TracefsFacts::Readable(point) => check(format!("mounted at {}", point.display())),
-        TracefsFacts::Unreadable(point) => check(format!("{} is not readable", point.display())).lacking(
-            State::Missing,
-            UNUSED,
-            Fix::Advice("run it as root".to_owned()),
-        ),
-        TracefsFacts::NotMounted => check("not mounted".to_owned()).lacking(
-            State::Missing,
-            UNUSED,
-            root_command(facts, &format!("mount -t tracefs tracefs {TRACEFS}")),
-        ),
-        TracefsFacts::Unsupported => check("the kernel has no tracing".to_owned()).lacking(
-            State::Absent,
-            UNUSED,
-            Fix::Advice("needs a kernel with CONFIG_FTRACE".to_owned()),
-        ),
-    }
 }

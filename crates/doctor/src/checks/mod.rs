@@ -11,9 +11,6 @@ use crate::{
     install::{PackageManager, Wanted},
 };
 
-/// What no subcommand uses: said instead of a cost.
-const UNUSED: &str = "nothing in this version: no subcommand uses it";
-
 /// Returns what follows from the facts, grouped by topic.
 pub fn diagnose(facts: &Facts) -> Diagnosis {
     let topics =

@@ -43,14 +43,14 @@ const PROGRAMS: [Program; 5] = [
     },
     Program {
         name: "libvirt",
-        used_by: &["vm"],
+        used_by: &["vm", "density"],
         wanted: Wanted::Libvirt,
         cost: "vm plan and vm check read domains from files only, and assume a version of libvirt",
         found: |features| &features.virsh,
     },
     Program {
         name: "QEMU",
-        used_by: &["vm"],
+        used_by: &["vm", "density"],
         wanted: Wanted::QemuSystem,
         cost: "vm plan assumes a version of QEMU; virtual machines cannot run here",
         found: |features| &features.qemu_system,

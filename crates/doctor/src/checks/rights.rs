@@ -52,7 +52,20 @@ fn named(capabilities: &[&str]) -> String {
 
 fn root(rights: &RightsFacts) -> Check {
     let missing = missing_capabilities(rights);
-    let used_by = ["run", "pin", "audit", "irq", "qos", "vm", "guard", "falseshare"];
+    let used_by = [
+        "run",
+        "pin",
+        "audit",
+        "irq",
+        "qos",
+        "vm",
+        "guard",
+        "falseshare",
+        "density",
+        "sched",
+        "top",
+        "trace",
+    ];
     let check = |found: &str| MAKER.available("root", &used_by, found);
     match (rights.is_root, missing.is_empty()) {
         (true, true) => check("root with all needed capabilities"),
@@ -66,8 +79,9 @@ fn root(rights: &RightsFacts) -> Check {
             ),
         (false, _) => check("an ordinary user").lacking(
             State::Partial,
-            "pin, guard and audit reach only your own processes; irq place and qos change nothing; vm sees less. \
-             topo, eval, bench, compare, scale, tune, spawn, report and run of your own commands need no root",
+            "pin, guard and audit reach only your own processes; irq place, qos and trace are refused; vm and top see \
+             less; density cannot limit instances; sched run works only with --with affinity. Measurements of your own \
+             commands, and reports, need no root",
             Fix::Command("sudo manycore SUBCOMMAND".to_owned()),
         ),
     }
