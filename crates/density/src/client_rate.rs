@@ -63,7 +63,11 @@ fn value(words: &[String], option: &str) -> Option<f64> {
         match rest.strip_prefix('=') {
             Some(number) if is_long => return parse(number),
             None if rest.is_empty() => return parse(words.next()?),
-            None if !is_long => return parse(rest),
+            // Not a longer option, such as -cpus of hey for -c.
+            None if !is_long => match parse(rest) {
+                Some(number) => return Some(number),
+                None => {}
+            },
             _ => {}
         }
     }
@@ -97,6 +101,7 @@ mod tests {
         assert_eq!(rate("memtier --rate-limiting 10"), Some((2000.0, Some(4.0))));
         assert_eq!(rate("oha -q 300 http://h/"), Some((300.0, None)));
         assert_eq!(rate("hey -q 3 -c 10 http://h/"), Some((30.0, None)));
+        assert_eq!(rate("hey -cpus 2 -q 10 -c 200 http://h/"), Some((2000.0, None)));
         for closed in [
             "wrk2 http://h/",
             "wrk -R500 http://h/",

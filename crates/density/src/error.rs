@@ -213,7 +213,7 @@ pub enum Error {
     Resources(manycore_topology::Error),
     /// A load could not be generated.
     #[error(transparent)]
-    Load(#[from] manycore_load::Error),
+    Load(manycore_load::Error),
     /// A system call failed.
     #[error("{what}: {source}")]
     System {
@@ -233,6 +233,11 @@ impl Error {
         )
     }
 
+    /// Whether a client printed no latencies.
+    pub(crate) fn is_of_output(&self) -> bool {
+        matches!(self, Self::ClientOutput { .. })
+    }
+
     /// Whether it says that the machine cannot hold so many instances, and not that the request is wrong.
     pub(crate) fn is_of_count(&self) -> bool {
         matches!(
@@ -246,6 +251,15 @@ impl Error {
                 | Self::Memory(_)
                 | Self::Client { .. }
         ) || matches!(self, Self::Load(manycore_load::Error::Connect { source, .. }) if !is_own(source))
+    }
+}
+
+impl From<manycore_load::Error> for Error {
+    fn from(error: manycore_load::Error) -> Self {
+        match error {
+            manycore_load::Error::Interrupted => Self::Interrupted,
+            error => Self::Load(error),
+        }
     }
 }
 

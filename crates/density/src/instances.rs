@@ -161,7 +161,8 @@ impl Instances {
         thread::scope(|scope| {
             while !left.is_empty() {
                 let some = left.split_off(left.len().saturating_sub(size));
-                scope.spawn(move || drop(some));
+                // If no thread can be had, the function is dropped here, and they end with it.
+                let _thread = thread::Builder::new().spawn_scoped(scope, move || drop(some));
             }
         });
     }
@@ -227,8 +228,10 @@ fn at_once(instances: &mut [Instance], paused: bool) -> Result {
     let size = others.len().div_ceil(AT_ONCE).max(1);
     thread::scope(|scope| {
         let set = |some: &mut [&mut Instance]| some.iter_mut().try_for_each(|one| one.set_paused(paused));
-        let threads: Vec<_> = others.chunks_mut(size).map(|some| scope.spawn(move || set(some))).collect();
+        let start = |some| thread::Builder::new().spawn_scoped(scope, move || set(some));
+        let threads: Vec<_> = others.chunks_mut(size).map(start).collect();
+        let system = |source| Error::System { what: "cannot start a thread", source };
         // Nothing in it panics.
-        threads.into_iter().try_for_each(|thread| thread.join().unwrap_or(Ok(())))
+        threads.into_iter().try_for_each(|thread| thread.map_err(system)?.join().unwrap_or(Ok(())))
     })
 }

@@ -5,8 +5,10 @@ use crate::{
     clients::{self, ClientLoad},
     hosts::{self, LoadHosts},
     remote_load,
+    slices::ClientFigures,
 };
 use manycore_experiment::{
+    interrupt,
     metric::LoadModel,
     record::{RequestTimes, parameter},
     tail_bound::LatencyFigure,
@@ -109,10 +111,7 @@ pub struct LoadOutcome {
 }
 
 impl LoadOutcome {
-    /// `at_once` is the number of requests that all connections have at a time.
-    fn new(result: &LoadResult, times: SliceTimes, figure: LatencyFigure, at_once: usize) -> Self {
-        // Those that are being served are no queue.
-        let queue = result.unanswered.saturating_sub(at_once as u64);
+    fn new(result: &LoadResult, times: SliceTimes, figure: LatencyFigure) -> Self {
         let ns = match figure {
             LatencyFigure::Mean => result.latency.mean(),
             LatencyFigure::Quantile(q) => result.latency_ns(q) as f64,
@@ -128,7 +127,7 @@ impl LoadOutcome {
             client_cpus: Some(client_cpus),
             is_client_limited: client_cpus > CLIENT_LIMIT,
             is_behind: result.own.mean() / MS > MOST_LATE_MS,
-            is_overloaded: queue as f64 > MOST_QUEUED * result.intended as f64,
+            is_overloaded: result.queued as f64 > MOST_QUEUED * result.intended as f64,
         }
     }
 }
@@ -149,6 +148,15 @@ impl InstanceLoad {
         let hosts = Some(self.hosts()).filter(|hosts| !hosts.is_local());
         let hosts = hosts.map(|hosts| (parameter::LOAD_HOSTS, hosts.names()));
         self.generator_parameters().into_iter().chain(hosts).collect()
+    }
+
+    /// Returns which figures of clients are known. Other programs do not say what part of a latency is their own, and on other
+    /// hosts their CPU time is unknown.
+    pub(crate) fn known_figures(&self) -> ClientFigures {
+        match self {
+            Self::Generator { .. } => ClientFigures { part: true, cpus: true },
+            Self::Clients(load) => ClientFigures { part: false, cpus: load.hosts().is_local() },
+        }
     }
 
     fn hosts(&self) -> &LoadHosts {
@@ -205,8 +213,7 @@ impl InstanceLoad {
                 };
                 let requests: Vec<LoadRequest> = servers.iter().enumerate().map(request).collect();
                 let results = generate(hosts, requests, cpus, edge)?;
-                let outcome = |result| LoadOutcome::new(result, times, figure, connections * pipeline);
-                Ok(results.iter().map(outcome).collect())
+                Ok(results.iter().map(|result| LoadOutcome::new(result, times, figure)).collect())
             }
             Self::Clients(load) => clients::run(load, servers, figure, cpus, edge),
         }
@@ -231,7 +238,7 @@ impl InstanceLoad {
         };
         let results = generate(hosts, vec![request], cpus, &mut |_| {})?;
         let Some(result) = results.first() else { return Ok(None) };
-        let outcome = LoadOutcome::new(result, times, LatencyFigure::Mean, connections * pipeline);
+        let outcome = LoadOutcome::new(result, times, LatencyFigure::Mean);
         if let Some(why) = failure_of([&outcome]) {
             return Err(Error::Alone(why));
         }
@@ -273,8 +280,11 @@ fn generate(
         |(index, request)| PlacedLoad { request, cpus: hosts::cpus_of(index, cpus, hosts.first_is_alone()) };
     let loads: Vec<PlacedLoad> = requests.into_iter().enumerate().map(place).collect();
     if hosts.is_local() {
-        edge(Edge::Begin);
-        let results = LoadBatch { loads }.run();
+        let begin = || {
+            edge(Edge::Begin);
+            true
+        };
+        let results = LoadBatch { loads }.run(begin, interrupt::requested);
         edge(Edge::End);
         return Ok(results?);
     }

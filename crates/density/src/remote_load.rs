@@ -7,7 +7,7 @@ use manycore_load::{
     LoadResult,
     batch::{GO, LoadBatch, LoadReply, PlacedLoad, READY, SUBCOMMAND},
 };
-use manycore_remote::{Error as RemoteError, last_line};
+use manycore_remote::{Error as RemoteError, last_line, write_input};
 use std::{
     io::{PipeWriter, Write},
     time::{Duration, Instant},
@@ -28,7 +28,7 @@ struct Generators<'a> {
     jobs: Vec<Job>,
 }
 
-/// Runs loads at the same time, each on its host. All begin when the processes on all hosts have read their loads.
+/// Runs loads at the same time, each on its host. All begin when the processes on all hosts have made their connections.
 ///
 /// # Errors
 /// [`Error::Remote`], [`Error::Load`] and [`Error::Interrupted`].
@@ -42,7 +42,8 @@ pub(crate) fn generate(
         |host: usize| (host, (0..loads.len()).filter(|&index| host_of(index) == host).collect::<Vec<_>>());
     let shares = (0..hosts.count()).map(of_host).filter(|(_, share)| !share.is_empty()).collect();
     let mut generators = Generators::start(hosts, shares, loads)?;
-    generators.wait(BESIDES, |job| is_ready(job.output()))?;
+    generators.wait(BESIDES, |job| is_ready(job.output()) || job.ended().is_some())?;
+    generators.check_started()?;
     edge(Edge::Begin);
     for input in &mut generators.inputs {
         // A process that has ended is found below.
@@ -62,11 +63,27 @@ impl<'a> Generators<'a> {
             let (job, mut input) = hosts.connection(*host).start(0, &words)?;
             generators.jobs.push(job);
             let batch = LoadBatch { loads: share.iter().map(|&index| loads[index].clone()).collect() };
-            // A process that does not read it has ended, which is found when it is waited for.
-            let _written = batch.write(&mut input);
+            let mut bytes = Vec::new();
+            let written = batch.write(&mut bytes);
+            written.map_err(|source| Error::System { what: "cannot write loads", source })?;
+            // A process that does not read it is found when it is waited for.
+            let end = Instant::now() + BESIDES;
+            write_input(&mut input, &bytes, || interrupt::requested() || Instant::now() > end);
             generators.inputs.push(input);
         }
         Ok(generators)
+    }
+
+    /// Checks that no process has ended before its loads were started: a server does not accept connections, or a load is
+    /// invalid.
+    fn check_started(&self) -> Result {
+        match self.jobs.iter().find(|job| job.ended().is_some()) {
+            None => Ok(()),
+            Some(job) => {
+                LoadReply::results(job.output())?;
+                Err(manycore_load::Error::Reply("it has ended before it was started".to_owned()).into())
+            }
+        }
     }
 
     /// Waits until something holds of all processes, for at most `limit`.
@@ -115,7 +132,7 @@ impl<'a> Generators<'a> {
     }
 }
 
-/// Whether a process has read its loads. The shell there may have printed other lines before.
+/// Whether a process has made its connections. The shell there may have printed other lines before.
 fn is_ready(printed: &[u8]) -> bool {
     printed.split(|&byte| byte == b'\n').any(|line| line == READY.as_bytes())
 }

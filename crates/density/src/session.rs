@@ -80,6 +80,16 @@ struct Trial {
     treatments: BTreeMap<usize, usize>,
 }
 
+/// What became of a pair.
+enum MeasuredPair {
+    /// The slices, each with its count.
+    Slices(Vec<(usize, Slice)>),
+    /// The count failed, with the reason.
+    CountFailed(String),
+    /// Requests to the lone instance failed, with the reason.
+    AloneFailed(String),
+}
+
 struct Measurement<'a> {
     options: &'a DensityOptions,
     /// The largest count.
@@ -152,7 +162,7 @@ impl<'a> Measurement<'a> {
             // The figures of several variants are those of the same CPUs: all.
             _ => None,
         };
-        let meter = SliceMeter::new(session, cpus)?;
+        let meter = SliceMeter::new(session, cpus, options.load.known_figures())?;
         let rate = (rate, capacity.map(|capacity| capacity.per_second));
         Ok(Self { options, most, switch, meter, trials, rate, pairs: 0, began: Instant::now() })
     }
@@ -252,9 +262,13 @@ impl<'a> Measurement<'a> {
     fn pair(&mut self, session: &mut Session, index: usize) -> Result {
         let Some(count) = self.trials[index].next_count() else { return Ok(()) };
         let slices = match self.slices(session, index, count)? {
-            Ok(slices) => slices,
-            Err(why) => {
+            MeasuredPair::Slices(slices) => slices,
+            MeasuredPair::CountFailed(why) => {
                 self.failed(session, index, count, &why);
+                return Ok(());
+            }
+            MeasuredPair::AloneFailed(why) => {
+                self.limited(session, index, count, &format!("the lone instance failed: {why}"));
                 return Ok(());
             }
         };
@@ -286,14 +300,8 @@ impl<'a> Measurement<'a> {
         Ok(())
     }
 
-    /// Measures the lone instance and `count` instances in random order, or one slice if that is the same. The inner error
-    /// says why the count failed.
-    fn slices(
-        &mut self,
-        session: &mut Session,
-        index: usize,
-        count: usize,
-    ) -> Result<Result<Vec<(usize, Slice)>, String>> {
+    /// Measures the lone instance and `count` instances in random order, or one slice if that is the same.
+    fn slices(&mut self, session: &mut Session, index: usize, count: usize) -> Result<MeasuredPair> {
         let mut order = if count > 1 { vec![1, count] } else { vec![1] };
         order.shuffle(&mut session.rng);
         let (mut slices, mut failure) = (Vec::new(), None);
@@ -303,17 +311,22 @@ impl<'a> Measurement<'a> {
             match self.slice(session, index, count) {
                 Ok(slice) => match slice.failure() {
                     Some(why) if count > 1 => failure = Some(why),
+                    // One failed request does not end a search that has gone well so far.
+                    Some(why) if self.pairs > 0 => return Ok(MeasuredPair::AloneFailed(why)),
                     Some(why) => return Err(Error::Alone(why)),
                     None => slices.push((count, slice)),
                 },
-                Err(error) if error.is_of_count() && count > 1 => {
+                // A client that got no reply prints no latencies.
+                Err(error)
+                    if count > 1 && (error.is_of_count() || self.pairs > 0 && error.is_of_output()) =>
+                {
                     self.trials[index].instances.remove_ended();
                     failure = Some(error.to_string());
                 }
                 Err(error) => return Err(error),
             }
         }
-        Ok(failure.map_or(Ok(slices), Err))
+        Ok(failure.map_or(MeasuredPair::Slices(slices), MeasuredPair::CountFailed))
     }
 
     /// Notes that a count failed: if it fails again, it is above the bound.

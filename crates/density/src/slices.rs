@@ -78,19 +78,51 @@ pub struct SliceMeter {
     counters: Rc<CounterReader>,
     resources: ResourceReader,
     origin_ns: u64,
+    known: ClientFigures,
+}
+
+/// Which figures of the client of the observed instance are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientFigures {
+    /// Its own part of the latency.
+    pub part: bool,
+    /// Its CPU time.
+    pub cpus: bool,
+}
+
+impl ClientFigures {
+    /// Returns the metrics that are known.
+    fn metrics(self) -> impl Iterator<Item = Metric> {
+        let part = self.part.then_some((CLIENT_PART, "%"));
+        let cpus = self.cpus.then_some(("client CPU", "CPUs"));
+        let metric = |(name, unit): (&str, &str)| Metric {
+            name: name.to_owned(),
+            unit: unit.to_owned(),
+            better: Direction::Lower,
+        };
+        part.into_iter().chain(cpus).map(metric)
+    }
+
+    /// Returns the values of these metrics.
+    fn values(self, outcome: &LoadOutcome) -> impl Iterator<Item = f64> {
+        let part = self.part.then(|| 100.0 * outcome.own_share.unwrap_or_default());
+        let cpus = self.cpus.then(|| outcome.client_cpus.unwrap_or_default());
+        part.into_iter().chain(cpus)
+    }
 }
 
 impl SliceMeter {
-    /// `cpus` are those to which the observed instance is bound, if it is.
+    /// `cpus` are those to which the observed instance is bound, if it is. `known` are the figures that its load has.
     ///
     /// # Errors
     /// [`Error::Resources`]: the kernel's files cannot be read.
-    pub fn new(session: &Session, cpus: Option<&CpuSet>) -> Result<Self> {
+    pub fn new(session: &Session, cpus: Option<&CpuSet>, known: ClientFigures) -> Result<Self> {
         let resources = ResourceReader::new(session.machine(), cpus, Path::new("/"));
         Ok(Self {
             counters: Rc::clone(&session.counter_reader),
             resources: resources.map_err(Error::Resources)?,
             origin_ns: session.origin_ns,
+            known,
         })
     }
 
@@ -101,9 +133,8 @@ impl SliceMeter {
         let mut metrics = vec![
             metric(&figure.to_string(), "ms", Direction::Lower),
             metric("replies", "requests/s", Direction::Higher),
-            metric(CLIENT_PART, "%", Direction::Lower),
-            metric("client CPU", "CPUs", Direction::Lower),
         ];
+        metrics.extend(self.known.metrics());
         metrics.extend(self.resources.metrics());
         metrics
     }
@@ -146,12 +177,8 @@ impl SliceMeter {
         let wall_ns = (end.at_ns - begin.at_ns).max(1);
         let mut outcomes = outcomes.into_iter();
         let observed = outcomes.next().unwrap_or_default();
-        let mut values = vec![
-            observed.figure_ms,
-            observed.rate,
-            100.0 * observed.own_share.unwrap_or_default(),
-            observed.client_cpus.unwrap_or_default(),
-        ];
+        let mut values = vec![observed.figure_ms, observed.rate];
+        values.extend(self.known.values(&observed));
         values.extend(self.resources.values(&begin.resources, &end.resources));
         let sample = Sample {
             start_ns: begin.at_ns - self.origin_ns,

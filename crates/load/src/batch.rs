@@ -1,22 +1,27 @@
 //! Several loads at the same time, here or in a process that another one, perhaps on another host, controls.
 //!
-//! That process reads a line with a [`LoadBatch`], prints [`READY`], waits for a line [`GO`], and prints a line with a
-//! [`LoadReply`]. Lines are JSON. So the loads of several hosts begin at the same time, without clocks that agree. The process
-//! ends with its input.
+//! That process reads a line with a [`LoadBatch`], makes all connections, prints [`READY`], waits for a line [`GO`], and prints
+//! a line with a [`LoadReply`]; if a server does not accept connections, it prints that at once. Lines are JSON. So the loads of
+//! several hosts begin at the same time, without clocks that agree. The process ends with its input.
 
-use crate::{Error, LoadRequest, LoadResult, Result, run};
+use crate::{Error, LoadRequest, LoadResult, Result, generator::ConnectedLoad};
 use manycore_linux::affinity;
 use manycore_topology::CpuSet;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{
     io::{self, BufRead, Write},
     net::SocketAddr,
+    sync::{
+        PoisonError, RwLock,
+        atomic::{AtomicBool, Ordering::Relaxed},
+        mpsc::{self, Receiver, Sender},
+    },
     thread,
 };
 
 /// The hidden subcommand of `manycore` that is this process.
 pub const SUBCOMMAND: &str = "load-worker";
-/// The line that says that a batch was read.
+/// The line that says that all connections of a batch are made.
 pub const READY: &str = "ready";
 /// The line that starts a batch.
 pub const GO: &str = "go";
@@ -57,25 +62,52 @@ pub enum LoadReply {
     Failed(String),
 }
 
+impl PlacedLoad {
+    fn connect(&self, stops: fn() -> bool) -> Result<ConnectedLoad<'_>> {
+        if let Some(cpus) = &self.cpus {
+            affinity::restrict(0, cpus)
+                .map_err(|source| Error::Request(format!("a load cannot run on CPUs {cpus}: {source}")))?;
+        }
+        ConnectedLoad::new(&self.request, stops)
+    }
+}
+
 impl LoadBatch {
-    /// Runs each load in a thread.
+    /// Runs each load in a thread. When all have their connections, calls `begin`; if it returns true, all begin at the same
+    /// time. They end early when `stops` is true.
     ///
     /// # Errors
-    /// Those of [`run`], of the first load that fails; [`Error::Request`] if a load cannot be bound to its CPUs.
-    pub fn run(&self) -> Result<Vec<LoadResult>> {
-        let one = |load: &PlacedLoad| {
-            if let Some(cpus) = &load.cpus {
-                affinity::restrict(0, cpus).map_err(|source| {
-                    Error::Request(format!("a load cannot run on CPUs {cpus}: {source}"))
-                })?;
-            }
-            run(&load.request)
+    /// Those of [`run`](crate::run), of the first load that fails; [`Error::Request`] if a load cannot be bound to its CPUs;
+    /// [`Error::Interrupted`] if `begin` returned false, or the loads were stopped.
+    pub fn run(&self, begin: impl FnOnce() -> bool, stops: fn() -> bool) -> Result<Vec<LoadResult>> {
+        let (gate, is_cancelled) = (RwLock::new(()), AtomicBool::new(false));
+        // Each thread drops its sender when it is connected, or has failed.
+        let (connecting, all_are_connected) = mpsc::channel();
+        let one = |load: &PlacedLoad, connecting: Sender<()>| {
+            let load = load.connect(stops).inspect_err(|_| is_cancelled.store(true, Relaxed))?;
+            drop(connecting);
+            drop(gate.read());
+            if is_cancelled.load(Relaxed) { Ok(None) } else { load.run().map(Some) }
         };
         let one = &one;
         thread::scope(|scope| {
-            let threads: Vec<_> = self.loads.iter().map(|load| scope.spawn(move || one(load))).collect();
-            let results = threads.into_iter().map(thread::ScopedJoinHandle::join);
-            results.map(|result| result.unwrap_or(Err(Error::Panicked))).collect()
+            let closed = gate.write().unwrap_or_else(PoisonError::into_inner);
+            let start = |load| {
+                let connecting = connecting.clone();
+                thread::Builder::new().spawn_scoped(scope, move || one(load, connecting))
+            };
+            let threads: io::Result<Vec<_>> = self.loads.iter().map(start).collect();
+            drop(connecting);
+            let _none = all_are_connected.recv();
+            if threads.is_err() || is_cancelled.load(Relaxed) || !begin() {
+                is_cancelled.store(true, Relaxed);
+            }
+            drop(closed);
+            let threads = threads
+                .map_err(|source| Error::System { what: "cannot start the thread of a load", source })?;
+            let ended = threads.into_iter().map(|thread| thread.join().unwrap_or(Err(Error::Panicked)));
+            let results: Option<_> = ended.collect::<Result<Vec<_>>>()?.into_iter().collect();
+            results.ok_or(Error::Interrupted)
         })
     }
 
@@ -131,19 +163,30 @@ pub fn serve(
     on_end: impl FnOnce() + Send + 'static,
 ) -> io::Result<()> {
     let batch: LoadBatch = read_line(&mut input)?;
+    let (sender, go) = mpsc::channel();
+    thread::Builder::new().spawn(move || {
+        let mut line = String::new();
+        if input.read_line(&mut line).is_ok() && line.trim_end() == GO && sender.send(()).is_ok() {
+            // Nothing more is sent: the read returns at the end, or with an error.
+            let _end = input.read_line(&mut line);
+        }
+        on_end();
+    })?;
+    let mut started = Ok(());
+    let begin = || {
+        started = wait_for_start(output, &go);
+        started.is_ok()
+    };
+    let result = batch.run(begin, || false);
+    started?;
+    write_line(&LoadReply::new(result), output)
+}
+
+/// Says that all connections are made, and waits until the loads are started.
+fn wait_for_start(output: &mut impl Write, go: &Receiver<()>) -> io::Result<()> {
     writeln!(output, "{READY}")?;
     output.flush()?;
-    let mut line = String::new();
-    input.read_line(&mut line)?;
-    if line.trim_end() != GO {
-        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the loads were not started"));
-    }
-    thread::spawn(move || {
-        // Nothing more is sent: the read returns at the end, or with an error.
-        let _end = input.read_line(&mut String::new());
-        on_end();
-    });
-    write_line(&LoadReply::new(batch.run()), output)
+    go.recv().map_err(|_| io::Error::new(io::ErrorKind::UnexpectedEof, "the loads were not started"))
 }
 
 fn read_line<T: DeserializeOwned>(input: &mut impl BufRead) -> io::Result<T> {
@@ -216,7 +259,11 @@ mod tests {
     use crate::{Arrivals, Template};
     use base64::{Engine, prelude::BASE64_STANDARD};
     use hdrhistogram::Histogram;
-    use std::{io::Cursor, sync::mpsc, time::Duration};
+    use std::{
+        io::{Cursor, Read},
+        net::TcpListener,
+        time::Duration,
+    };
 
     fn batch() -> LoadBatch {
         let request = LoadRequest {
@@ -293,7 +340,7 @@ mod tests {
     #[test]
     fn errors_of_the_other_side_are_errors_here() {
         let output = served(format!("{}go\n", line(&batch()))).unwrap();
-        assert!(output.starts_with(b"ready\n"));
+        assert!(!output.starts_with(b"ready\n"), "the connections are not made");
         let error = LoadReply::results(&output).unwrap_err();
         assert!(matches!(&error, Error::Connect { address, .. } if address.port() == 1), "{error}");
         let mut printed = Vec::new();
@@ -308,9 +355,41 @@ mod tests {
         }
     }
 
+    fn ping(listener: &TcpListener) -> PlacedLoad {
+        let PlacedLoad { request, cpus } = batch().loads.remove(0);
+        let address = listener.local_addr().unwrap();
+        PlacedLoad { request: LoadRequest { address, ..request }, cpus }
+    }
+
+    #[test]
+    fn no_load_begins_before_all_have_their_connections() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let loads = vec![ping(&listener), batch().loads.remove(0)];
+        let error = LoadBatch { loads }.run(|| panic!("a load is not connected"), || false).unwrap_err();
+        assert!(matches!(error, Error::Connect { .. }), "{error}");
+        let mut sent = Vec::new();
+        listener.accept().unwrap().0.read_to_end(&mut sent).unwrap();
+        assert_eq!(sent, b"");
+    }
+
+    #[test]
+    fn loads_end_early_when_they_are_stopped() {
+        static STOPS: AtomicBool = AtomicBool::new(false);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut load = ping(&listener);
+        load.request.duration = Duration::from_hours(24);
+        let stop = || {
+            STOPS.store(true, Relaxed);
+            true
+        };
+        let error = LoadBatch { loads: vec![load] }.run(stop, || STOPS.load(Relaxed)).unwrap_err();
+        assert!(matches!(error, Error::Interrupted), "{error}");
+    }
+
     #[test]
     fn loads_need_a_batch_and_a_start() {
-        for input in [String::new(), "{}\n".to_owned(), line(&batch()), format!("{}stop\n", line(&batch()))] {
+        let none = line(&LoadBatch { loads: Vec::new() });
+        for input in [String::new(), "{}\n".to_owned(), none.clone(), format!("{none}stop\n")] {
             served(input).unwrap_err();
         }
     }

@@ -41,6 +41,14 @@ impl Connection {
         }
     }
 
+    /// Whether the server has not closed the connection while it was idle, as web servers do after some seconds.
+    fn is_open(&mut self, stream: &TcpStream) -> bool {
+        match stream.try_read_buf(&mut self.input) {
+            Ok(bytes) => bytes > 0,
+            Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+        }
+    }
+
     fn unanswered(&self) -> usize {
         self.shared.unanswered.borrow()[self.index].len()
     }
@@ -61,8 +69,8 @@ impl Connection {
     /// connection may have at a time.
     async fn exchange(&mut self) -> io::Result<()> {
         let mut stream = match self.stream.take() {
-            Some(stream) => stream,
-            None => connect(self.shared.request.address).await?,
+            Some(stream) if self.is_open(&stream) => stream,
+            _ => connect(self.shared.request.address).await?,
         };
         let shared = Rc::clone(&self.shared);
         let (mut receiver, mut sender) = stream.split();

@@ -21,7 +21,8 @@ use std::{
 };
 use tokio::{
     net::TcpStream,
-    runtime,
+    runtime::{self, Runtime},
+    select,
     sync::Notify,
     task::{self, LocalSet},
     time,
@@ -29,6 +30,8 @@ use tokio::{
 
 /// How long replies are waited for after the last request.
 const GRACE: Duration = Duration::from_secs(1);
+/// How often a load looks whether it should stop.
+const LOOK: Duration = Duration::from_millis(200);
 /// A connection is made within this time.
 const CONNECT: Duration = Duration::from_secs(5);
 /// Requests that are handed to connections before these run.
@@ -64,29 +67,76 @@ pub struct LoadRequest {
     pub polls: bool,
 }
 
+impl LoadRequest {
+    /// Returns the end of sending, in nanoseconds since the begin.
+    fn end_ns(&self) -> u64 {
+        (self.warm_up + self.duration).as_nanos() as u64
+    }
+}
+
 /// Sends requests for the warm-up and the duration, and waits up to 1 s for the last replies.
 ///
 /// # Errors
 /// [`Error::Request`] for an impossible rate, or no connections or requests on them; [`Error::Connect`]; [`Error::System`]. A
 /// server that fails later is no error: its failures are counted.
 pub fn run(request: &LoadRequest) -> Result<LoadResult> {
-    request.arrivals.check()?;
-    if request.connections == 0 || request.pipeline == 0 {
-        return Err(Error::Request("a load needs a connection, and a request on it".to_owned()));
-    }
-    let runtime = runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|source| Error::System { what: "cannot create the runtime", source })?;
-    LocalSet::new().block_on(&runtime, generate(request))
+    ConnectedLoad::new(request, || false)?.run()
 }
 
-async fn generate(request: &LoadRequest) -> Result<LoadResult> {
-    let mut streams = Vec::with_capacity(request.connections);
-    for _ in 0..request.connections {
-        let stream = connect(request.address).await;
-        streams.push(stream.map_err(|source| Error::Connect { address: request.address, source })?);
+/// A load that has all its connections.
+pub(crate) struct ConnectedLoad<'a> {
+    request: &'a LoadRequest,
+    streams: Vec<TcpStream>,
+    runtime: Runtime,
+    stops: fn() -> bool,
+}
+
+impl<'a> ConnectedLoad<'a> {
+    /// Makes the connections. `stops` says when the load should end early.
+    pub(crate) fn new(request: &'a LoadRequest, stops: fn() -> bool) -> Result<Self> {
+        request.arrivals.check()?;
+        if request.connections == 0 || request.pipeline == 0 {
+            return Err(Error::Request("a load needs a connection, and a request on it".to_owned()));
+        }
+        let runtime = runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|source| Error::System { what: "cannot create the runtime", source })?;
+        let mut streams = Vec::with_capacity(request.connections);
+        for _ in 0..request.connections {
+            if stops() {
+                return Err(Error::Interrupted);
+            }
+            let stream = runtime.block_on(connect(request.address));
+            streams.push(stream.map_err(|source| Error::Connect { address: request.address, source })?);
+        }
+        Ok(Self { request, streams, runtime, stops })
     }
+
+    /// Sends the requests.
+    ///
+    /// # Errors
+    /// [`Error::System`]; [`Error::Interrupted`] if it was stopped.
+    pub(crate) fn run(self) -> Result<LoadResult> {
+        let Self { request, streams, runtime, stops } = self;
+        LocalSet::new().block_on(&runtime, async {
+            select! {
+                biased;
+                result = generate(request, streams) => result,
+                () = stopped(stops) => Err(Error::Interrupted),
+            }
+        })
+    }
+}
+
+/// Waits until the load should stop.
+async fn stopped(stops: fn() -> bool) {
+    while !stops() {
+        time::sleep(LOOK).await;
+    }
+}
+
+async fn generate(request: &LoadRequest, streams: Vec<TcpStream>) -> Result<LoadResult> {
     let cpu_before = thread_cpu();
     let shared = Rc::new(Shared::new(request));
     let connections: Vec<_> = (0..)
@@ -148,8 +198,7 @@ pub(crate) struct Shared {
 
 impl Shared {
     fn new(request: &LoadRequest) -> Self {
-        let end = (request.warm_up + request.duration).as_nanos() as u64;
-        let upcoming = Schedule::new(request.arrivals, request.seed, end);
+        let upcoming = Schedule::new(request.arrivals, request.seed, request.end_ns());
         Self {
             request: request.clone(),
             began: Instant::now(),
@@ -251,7 +300,9 @@ impl Shared {
             self.late_until.set(now);
         }
         if self.counts(intended) {
-            self.result.borrow_mut().intended += 1;
+            let mut result = self.result.borrow_mut();
+            result.intended += 1;
+            result.queued += u64::from(self.has_ended.get());
         }
         Some(intended)
     }
@@ -300,13 +351,18 @@ impl Shared {
     /// Counts a request with a reply, or with the reason why it failed.
     pub(crate) fn ended(&self, job: Job, failure: Option<String>) {
         self.count_event();
+        let now = self.now();
+        let mut result = self.result.borrow_mut();
+        // Also replies to requests of the warm-up: in a queue, those of the slice are late.
+        if failure.is_none() && self.counts(now) && now < self.request.end_ns() {
+            result.replies += 1;
+        }
         if !self.counts(job.intended) {
             return;
         }
-        let mut result = self.result.borrow_mut();
         match failure {
             None => {
-                result.replied(self.now() - job.intended);
+                result.replied(now - job.intended);
                 result.own.saturating_record(job.late);
             }
             Some(why) => result.failed(|| why),
@@ -317,14 +373,16 @@ impl Shared {
     fn end(&self, cpu: Duration) -> LoadResult {
         let mut result = self.result.borrow().clone();
         let now = self.now();
-        let unsent: Vec<u64> = self.upcoming.borrow_mut().by_ref().filter(|&at| self.counts(at)).collect();
-        result.intended += unsent.len() as u64;
         let (handed, waiting) = (self.jobs.borrow(), self.unanswered.borrow());
         let waiting = waiting.iter().flatten().map(|job| job.intended);
-        let taken = handed.iter().copied().chain(waiting).filter(|&at| self.counts(at));
-        for intended in taken.chain(unsent) {
-            result.unanswered += 1;
-            result.latency.saturating_record(now - intended);
+        for intended in handed.iter().copied().chain(waiting).filter(|&at| self.counts(at)) {
+            result.unanswered(now - intended);
+        }
+        // There may be millions: they are not collected.
+        for intended in self.upcoming.borrow_mut().by_ref().filter(|&at| self.counts(at)) {
+            result.intended += 1;
+            result.queued += 1;
+            result.unanswered(now - intended);
         }
         let cpu = cpu.saturating_sub(Duration::from_nanos(self.idle_ns.get()));
         LoadResult { elapsed: self.request.duration, cpu, ..result }

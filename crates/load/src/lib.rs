@@ -6,8 +6,8 @@
 //! reply (a closed loop) counts a stall of 100 ms once per connection, and not for each request that came meanwhile
 //! (coordinated omission).
 //!
-//! A connection has one request at a time, or several with pipelining. All connections are driven by the calling thread. [`batch`] runs several loads
-//! at the same time, also in a process on another host.
+//! A connection has one request at a time, or several with pipelining. All connections are driven by the calling thread.
+//! [`batch`] runs several loads at the same time, also in a process on another host.
 //!
 //! ```no_run
 //! use manycore_load::{Arrivals, LoadRequest, Template};
@@ -67,6 +67,9 @@ pub enum Error {
     /// The thread of a load has panicked.
     #[error("the thread of a load has panicked")]
     Panicked,
+    /// The load was stopped before its end.
+    #[error("interrupted")]
+    Interrupted,
     /// A system call failed.
     #[error("{what}: {source}")]
     System {

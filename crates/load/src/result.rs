@@ -21,6 +21,11 @@ pub struct LoadResult {
     pub failed: u64,
     /// Requests without a reply when the load ended. Their latency counts as the time until then.
     pub unanswered: u64,
+    /// Requests whose time had come, and that waited for a connection, when sending ended. Replies to them may be among the
+    /// answered ones.
+    pub queued: u64,
+    /// Replies that are no error and came while requests were sent, also to requests of the warm-up.
+    pub replies: u64,
     /// The first error that a server replied, or of a connection.
     pub first_failure: Option<String>,
     /// CPU time of the generating thread, without that of polling ([`crate::LoadRequest::polls`]).
@@ -42,6 +47,8 @@ impl LoadResult {
             answered: 0,
             failed: 0,
             unanswered: 0,
+            queued: 0,
+            replies: 0,
             first_failure: None,
             cpu: Duration::ZERO,
             latency: Self::empty_histogram(),
@@ -59,9 +66,9 @@ impl LoadResult {
         self.latency.value_at_quantile(q)
     }
 
-    /// Returns the replies per second.
+    /// Returns the replies per second while requests were sent.
     pub fn rate(&self) -> f64 {
-        self.answered as f64 / self.elapsed.as_secs_f64()
+        self.replies as f64 / self.elapsed.as_secs_f64()
     }
 
     /// Returns the share of the mean latency that is the generator's own: requests that it sent too late.
@@ -74,6 +81,11 @@ impl LoadResult {
     pub(crate) fn replied(&mut self, latency_ns: u64) {
         self.answered += 1;
         self.latency.saturating_record(latency_ns.max(1));
+    }
+
+    pub(crate) fn unanswered(&mut self, waited_ns: u64) {
+        self.unanswered += 1;
+        self.latency.saturating_record(waited_ns);
     }
 
     pub(crate) fn failed(&mut self, why: impl FnOnce() -> String) {

@@ -106,6 +106,8 @@ fn requests_wait_for_a_connection_and_that_counts() {
     // At least every second request cannot be served in the second, and the last ones not in the grace either.
     assert!(ms(&load, 1.0) >= 900.0, "{} ms", ms(&load, 1.0));
     assert!(load.own_share() < 0.5, "{}", load.own_share());
+    // Some of them were answered after the end.
+    assert!(load.queued >= 190 && load.rate() <= 210.0, "{} queued, {}/s", load.queued, load.rate());
 }
 
 #[test]
@@ -125,6 +127,25 @@ fn connections_that_end_are_made_again() {
     assert_eq!((load.answered + load.failed, load.unanswered), (load.intended, 0));
     assert!(load.failed >= 5 && load.answered > load.failed, "{} of {}", load.failed, load.intended);
     assert_eq!(load.first_failure.as_deref(), Some("the server closed the connection"));
+}
+
+/// As web servers close connections that are idle for some seconds.
+#[test]
+fn a_connection_that_was_closed_while_idle_is_no_failure() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut input = [0; 4096];
+            if stream.read(&mut input).is_ok_and(|bytes| bytes > 0) {
+                stream.write_all(b"+PONG\r\n").unwrap();
+            }
+        }
+    });
+    let load = run(&ping(address, 1, Arrivals::Constant { per_second: 50.0 })).unwrap();
+    // A request that is sent at that moment has no reply.
+    assert!(load.failed <= load.intended / 5, "{} of {}", load.failed, load.intended);
 }
 
 #[test]

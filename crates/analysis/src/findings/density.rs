@@ -73,12 +73,14 @@ fn limit(density: &Density, variant: &VariantDensity) -> Option<Finding> {
     Some(Finding::new(FindingKind::Fact, "density", text, evidence.collect()))
 }
 
+/// Returns the largest part of the latency that is the client's own, in percent, with its count. `None` if it is unknown.
+fn largest_part(variant: &VariantDensity) -> Option<(usize, f64)> {
+    variant.client_part.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1))
+}
+
 /// Warns where much of the latency is the client's own.
 fn client_part(density: &Density, variant: &VariantDensity) -> Option<Finding> {
-    let &(count, most) = variant.client_part.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-    if most < CLIENT_PART_WARNING {
-        return None;
-    }
+    let (count, most) = largest_part(variant).filter(|(_, most)| *most >= CLIENT_PART_WARNING)?;
     let text = format!(
         "{}Up to {most:.0} % of the latency is the client's own: it sent requests late although a connection was free.",
         density.prefix(variant)
@@ -173,7 +175,10 @@ fn evidence(density: &Density, variant: &VariantDensity) -> Vec<String> {
             .to_owned()
     });
     let sides = sides.into_iter().flatten().map(text);
-    alone.into_iter().chain(sides).chain([search]).chain(free).collect()
+    // More of it is a warning of its own.
+    let part = largest_part(variant).filter(|(_, most)| *most < CLIENT_PART_WARNING);
+    let part = part.map(|(_, most)| format!("the client's own part of the latency: at most {most:.1} %"));
+    alone.into_iter().chain(sides).chain([search]).chain(part).chain(free).collect()
 }
 
 fn count_text(count: &InstanceCount, reference: &str) -> String {

@@ -2,7 +2,8 @@
 
 use super::{
     running::{
-        Running, Start, exists_already, last_line, manager_fails, succeeded, wait_for_end, with_descendants,
+        Running, Start, exists_already, last_line, last_output_line, manager_fails, succeeded, wait_for_end,
+        with_descendants,
     },
     spec::{ContainerNetwork, ContainerSpec, ServiceSpec},
 };
@@ -196,30 +197,33 @@ fn pull(spec: &ContainerSpec, values: &InstanceValues) -> Result {
     }
 }
 
-/// Asks the engine something about a container. Empty if that fails.
-fn ask(engine: ContainerEngine, arguments: &[&str]) -> String {
-    let done = tool::run(&mut engine.command(arguments), Stdio::null(), LIMIT);
-    done.map(|done| last_line(&done)).unwrap_or_default()
+/// Returns a value of a container. The error is what the engine printed last.
+fn inspect(engine: ContainerEngine, name: &str, value: &str) -> io::Result<String> {
+    let arguments = ["container", "inspect", "--format", value, name];
+    let done = tool::run(&mut engine.command(&arguments), Stdio::null(), LIMIT)?;
+    succeeded(&done)?;
+    // Standard error has warnings of engines that work.
+    Ok(last_output_line(&done))
 }
 
 /// Returns the first process of a container; absent if it has ended.
 fn first_process(engine: ContainerEngine, name: &str) -> io::Result<Option<(u32, OwnedFd)>> {
-    let pid = || ask(engine, &["container", "inspect", "--format", "{{.State.Pid}}", name]);
-    let first = pid();
-    let Ok(number) = first.parse::<u32>() else {
-        return Err(io::Error::other(format!("the process of container {name} is unknown: {first}")));
-    };
+    let pid = || inspect(engine, name, "{{.State.Pid}}");
+    let unknown = |why| io::Error::other(format!("the process of container {name} is unknown: {why}"));
+    let first = pid().map_err(|error| unknown(error.to_string()))?;
+    let number = first.parse::<u32>().map_err(|_| unknown(first.clone()))?;
     let Some(process) = Some(number).filter(|&pid| pid > 0).and_then(|pid| open_pidfd(pid).ok()) else {
         return Ok(None);
     };
     // If it still runs, it is the process that was opened.
-    Ok((pid() == first).then_some((number, process)))
+    Ok(pid().is_ok_and(|again| again == first).then_some((number, process)))
 }
 
 /// Returns how a container ended, with what it printed last.
 fn ended(index: usize, engine: ContainerEngine, name: &str) -> Error {
-    let status = ask(engine, &["container", "inspect", "--format", "{{.State.ExitCode}}", name]);
-    let last = ask(engine, &["logs", "--tail", "5", name]);
+    let status = inspect(engine, name, "{{.State.ExitCode}}").unwrap_or_else(|_| "unknown".to_owned());
+    let logs = tool::run(&mut engine.command(&["logs", "--tail", "5", name]), Stdio::null(), LIMIT);
+    let last = logs.map(|done| last_line(&done)).unwrap_or_default();
     Error::Ended { index, status: format!("exit status: {status}"), last }
 }
 

@@ -11,7 +11,7 @@ use crate::{
 use manycore_control::tool::{self, ToolOutput};
 use manycore_experiment::interrupt;
 use std::{
-    io,
+    io::{self, Read},
     net::{SocketAddr, TcpStream},
     process::{Command, Stdio},
     time::{Duration, Instant},
@@ -23,6 +23,8 @@ const RETRY: Duration = Duration::from_millis(5);
 const RETRY_COMMAND: Duration = Duration::from_millis(50);
 /// An attempt to connect ends after this time.
 const CONNECT: Duration = Duration::from_secs(1);
+/// How long a proxy may take to close a connection that nothing serves.
+const PROXY: Duration = Duration::from_millis(200);
 /// How long the preparation of an instance may take.
 const PREPARE: Duration = Duration::from_mins(10);
 
@@ -49,7 +51,8 @@ fn wait_for_port(running: &mut dyn Running, spec: &ServiceSpec, values: &Instanc
     loop {
         interrupt::check().map_err(|_| Error::Interrupted)?;
         running.check()?;
-        if TcpStream::connect_timeout(&server, CONNECT).is_ok() {
+        let stream = TcpStream::connect_timeout(&server, CONNECT);
+        if stream.is_ok_and(|stream| !spec.kind.may_have_proxy() || is_served(stream)) {
             return Ok(());
         }
         if Instant::now() > end {
@@ -58,6 +61,17 @@ fn wait_for_port(running: &mut dyn Running, spec: &ServiceSpec, values: &Instanc
         }
         // Nothing reports when a program begins to listen; its end wakes this up.
         running.wait(Instant::now() + RETRY)?;
+    }
+}
+
+/// Whether a service is behind a connection. A proxy accepts connections before the service does, and closes them.
+fn is_served(mut stream: TcpStream) -> bool {
+    if stream.set_read_timeout(Some(PROXY)).is_err() {
+        return true;
+    }
+    match stream.read(&mut [0]) {
+        Ok(bytes) => bytes > 0,
+        Err(error) => matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut),
     }
 }
 
@@ -116,5 +130,25 @@ fn run(
         Err(error) if error.kind() == io::ErrorKind::Interrupted => Err(Error::Interrupted),
         Err(error) if error.kind() == io::ErrorKind::TimedOut => Ok(Err(error)),
         Err(source) => Err(Error::Helper { index: values.index, command: words.join(" "), source }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{net::TcpListener, thread};
+
+    #[test]
+    fn a_proxy_without_a_service_is_not_ready() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let connect = || TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let waiting = connect();
+        let accepted = listener.accept().unwrap().0;
+        assert!(is_served(waiting));
+        drop(accepted);
+        let closing = connect();
+        let proxy = thread::spawn(move || drop(listener.accept().unwrap()));
+        assert!(!is_served(closing));
+        proxy.join().unwrap();
     }
 }

@@ -74,9 +74,11 @@ pub(super) fn wait_for_end(process: &impl AsFd, until: Instant) -> bool {
 
 /// Returns the last line that a program printed, to standard error if it used that.
 pub(super) fn last_line(done: &ToolOutput) -> String {
-    if !done.last.is_empty() {
-        return done.last.clone();
-    }
+    if done.last.is_empty() { last_output_line(done) } else { done.last.clone() }
+}
+
+/// Returns the last line that a program printed to standard output.
+pub(super) fn last_output_line(done: &ToolOutput) -> String {
     let last = done.output.lines().rfind(|line| !line.trim().is_empty());
     last.map(|line| line.trim().chars().take(300).collect()).unwrap_or_default()
 }

@@ -54,6 +54,18 @@ pub enum InstanceKind {
     Domain(DomainSpec),
 }
 
+impl InstanceKind {
+    /// Whether something else may accept connections before the service does: the proxy of a published port, or the network
+    /// of a virtual machine.
+    pub(crate) fn may_have_proxy(&self) -> bool {
+        match self {
+            Self::Process(_) => false,
+            Self::Container(spec) => matches!(spec.network, ContainerNetwork::Publish(_)),
+            Self::Domain(_) => true,
+        }
+    }
+}
+
 /// How containers are started. They are called `{name}`, and are removed at the end with their anonymous volumes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerSpec {

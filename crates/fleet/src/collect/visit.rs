@@ -3,14 +3,10 @@
 use super::Work;
 use manycore_experiment::interrupt;
 use manycore_linux::job::{self, Job};
-use manycore_remote::{Error, RemoteConnection, last_line};
-use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
-    fs::{OFlags, fcntl_setfl},
-};
+use manycore_remote::{Error, RemoteConnection, last_line, write_input};
 use std::{
     fs::File,
-    io::{self, ErrorKind, PipeWriter, Read, Write},
+    io::{self, PipeWriter, Read},
     slice,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     time::{Duration, Instant},
@@ -116,30 +112,11 @@ fn unreadable(work: &Work, error: &io::Error) -> Failure {
 /// Sends the program, until `stops` is true. A host that does not take it says why on its standard error, or reads nothing.
 fn send(file: &mut File, input: &mut PipeWriter, stops: impl Fn() -> bool) {
     let mut chunk = vec![0; CHUNK];
-    if fcntl_setfl(&*input, OFlags::NONBLOCK).is_err() {
-        return;
-    }
     while let Ok(count @ 1..) = file.read(&mut chunk) {
-        let mut rest = &chunk[..count];
-        while !rest.is_empty() {
-            if stops() {
-                return;
-            }
-            match input.write(rest) {
-                Ok(count) => rest = &rest[count..],
-                Err(error) if error.kind() == ErrorKind::WouldBlock => wait_for_room(input),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => return,
-            }
+        if !write_input(input, &chunk[..count], &stops) {
+            return;
         }
     }
-}
-
-/// Waits until the pipe takes more, or for a moment.
-fn wait_for_room(input: &PipeWriter) {
-    let look = Timespec { tv_sec: 0, tv_nsec: i64::from(LOOK.subsec_nanos()) };
-    // An error shows in the next write.
-    let _ = poll(&mut [PollFd::new(input, PollFlags::OUT)], Some(&look));
 }
 
 /// Waits until the run has ended, or ends it: by closing its input, and the process here if that has no effect.
