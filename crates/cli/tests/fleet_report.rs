@@ -168,7 +168,7 @@ fn a_change_is_dated_and_what_else_changed_is_named() {
     let [first, second] = [["run1", "--history", "run0"], ["--history", "run0", "run1"]];
     assert_eq!(report(&home, 0, &first), report(&home, 0, &second));
     let said = home.stderr_of(2, &["fleet", "report", "--history", "run0"]);
-    assert!(said.contains("--history needs the FOLDER"), "{said}");
+    assert!(said.contains("--history needs the DIR"), "{said}");
     let few = ["fleet", "report", "run1", "--history", "run0", "run1"];
     let said = text(&home.run(&few).stderr);
     assert!(said.contains("Changes over time need at least 6 runs, and there are 2."), "{said}");

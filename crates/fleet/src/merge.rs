@@ -1,7 +1,7 @@
 //! What hosts printed, side by side by what differs.
 
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Most differing values that are listed; the others are counted.
 pub const MOST_DIFFERENCES: usize = 200;
@@ -49,15 +49,16 @@ pub struct Difference {
 /// Returns what differs between values of JSON, by path, without what is below `ignored` paths. At most
 /// [`MOST_DIFFERENCES`]; the number of the others is returned, too.
 pub fn differences(values: &[(String, Value)], ignored: &[&str]) -> (Vec<Difference>, usize) {
-    let mut leaves: BTreeMap<String, BTreeMap<String, Vec<String>>> = BTreeMap::new();
-    for (host, value) in values {
+    // Hosts by their numbers: most values of most hosts are the same.
+    let mut leaves: BTreeMap<String, BTreeMap<String, Vec<u32>>> = BTreeMap::new();
+    for (host, (_, value)) in (0..).zip(values) {
         let mut left = MOST_VALUES;
         flatten(value, &mut String::new(), 0, &mut |path, leaf| {
             left = left.saturating_sub(1);
             if left > 0
                 && !ignored.iter().any(|ignored| path == *ignored || path.starts_with(&format!("{ignored}.")))
             {
-                leaves.entry(path.to_owned()).or_default().entry(leaf).or_default().push(host.clone());
+                leaves.entry(path.to_owned()).or_default().entry(leaf).or_default().push(host);
             }
         });
     }
@@ -65,26 +66,30 @@ pub fn differences(values: &[(String, Value)], ignored: &[&str]) -> (Vec<Differe
     let mut left_out = 0;
     for (path, mut by_value) in leaves {
         let known: usize = by_value.values().map(Vec::len).sum();
-        if known < values.len() {
-            by_value.insert("-".to_owned(), hosts_without(values, &by_value));
-        }
-        if by_value.len() < 2 || are_same_size(&path, by_value.keys()) {
+        let is_everywhere = known == values.len();
+        if is_everywhere && (by_value.len() < 2 || are_same_size(&path, by_value.keys())) {
             continue;
         }
         if found.len() == MOST_DIFFERENCES {
             left_out += 1;
             continue;
         }
-        let mut values: Vec<(String, Vec<String>)> = by_value.into_iter().collect();
+        if !is_everywhere {
+            by_value.insert("-".to_owned(), hosts_without(values.len(), &by_value));
+        }
+        let names = |hosts: Vec<u32>| hosts.into_iter().map(|host| values[host as usize].0.clone()).collect();
+        let mut values: Vec<(String, Vec<String>)> =
+            by_value.into_iter().map(|(value, hosts)| (value, names(hosts))).collect();
         values.sort_by_key(|(_, hosts)| std::cmp::Reverse(hosts.len()));
         found.push(Difference { path, values });
     }
     (found, left_out)
 }
 
-fn hosts_without(values: &[(String, Value)], by_value: &BTreeMap<String, Vec<String>>) -> Vec<String> {
-    let have: std::collections::BTreeSet<&String> = by_value.values().flatten().collect();
-    values.iter().map(|(host, _)| host).filter(|host| !have.contains(host)).cloned().collect()
+/// Returns which of `count` hosts have none of the values.
+fn hosts_without(count: usize, by_value: &BTreeMap<String, Vec<u32>>) -> Vec<u32> {
+    let have: BTreeSet<&u32> = by_value.values().flatten().collect();
+    (0..).take(count).filter(|host| !have.contains(host)).collect()
 }
 
 /// Whether all values are sizes in bytes that hardly differ.

@@ -54,7 +54,7 @@ pub struct FleetHosts {
     /// Program that connects to the hosts of --hosts, with its options, such as 'ssh -F FILE'
     #[arg(long, value_name = "COMMAND", default_value = "ssh")]
     pub ssh: String,
-    /// Most hosts that work at the same time
+    /// Number of hosts that are measured at the same time
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=512))]
     pub parallel: u16,
     /// How long a host may work
@@ -63,7 +63,7 @@ pub struct FleetHosts {
     /// How long Slurm may take until it grants a node; later ones are listed as late
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration)]
     pub wait: Duration,
-    /// Program that is copied to the hosts, where they need another one than this
+    /// Program to copy to the hosts, if this one does not run there
     #[arg(long, value_name = "FILE")]
     pub program: Option<PathBuf>,
     /// Print no progress and no notes on standard error; the result is still printed
@@ -169,17 +169,17 @@ Examples:
   manycore fleet report f --drain | sh               drain the slow nodes in Slurm
   manycore fleet report f --format prometheus >f.new   then move it to where node_exporter reads
 
-FOLDER is what 'fleet eval' wrote. Records of other origin are read from FOLDER/nodes/NAME/record.json.
+DIR is what 'fleet eval' wrote. Records of other origin are read from DIR/nodes/NAME/record.json.
 
-The exit code is 1 where a node is slow.")]
+The exit code is 1 if a node is slow.")]
 pub struct FleetReport {
     /// The directory of a run
-    #[arg(value_name = "FOLDER", required_unless_present = "history")]
+    #[arg(value_name = "DIR", required_unless_present = "history")]
     pub folder: Option<PathBuf>,
     #[command(flatten)]
     pub judging: FleetJudging,
     /// Directories of earlier runs over the same nodes, to show what changed and when
-    #[arg(long, value_name = "FOLDER", num_args = 1..)]
+    #[arg(long, value_name = "DIR", num_args = 1..)]
     pub history: Vec<PathBuf>,
     /// How to print the result
     #[arg(long, value_enum, default_value_t = FleetFormat::Text, conflicts_with = "drain")]
@@ -187,7 +187,7 @@ pub struct FleetReport {
     /// Print only the commands that drain the slow nodes in Slurm; nothing is run
     #[arg(long)]
     pub drain: bool,
-    /// Also write one HTML page [default file: FOLDER/fleet.html]
+    /// Also write one HTML page [default file: DIR/fleet.html]
     #[arg(long, value_name = "FILE", num_args = 0..=1)]
     #[allow(clippy::option_option, reason = "the option, and its value")]
     pub html: Option<Option<PathBuf>>,
@@ -200,7 +200,7 @@ pub struct FleetReport {
 
 impl FleetReport {
     /// Returns the directory of the run, and those of earlier ones; `None` without the first one. --history takes all words after
-    /// it, also the FOLDER where it is the last word.
+    /// it, also the directory where it is the last word.
     pub fn folders(&self) -> Option<(&Path, &[PathBuf])> {
         match (&self.folder, self.history.split_last()) {
             (Some(folder), _) => Some((folder, &self.history)),
@@ -214,13 +214,13 @@ impl FleetReport {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Judging")]
 pub struct FleetJudging {
-    /// The least share by which a slow node is slower than the median of its kind
+    /// A slow node is slower than the median of its kind by at least this share
     #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = share)]
     pub slow: f64,
-    /// The expected share of wrong ones among the results that are called slow
+    /// False discovery rate: the expected share of wrong results among those that are called slow
     #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = share)]
     pub false_discoveries: f64,
-    /// Properties that make nodes be of one kind, separated by commas
+    /// Properties that nodes of one kind have in common, separated by commas
     #[arg(
         long,
         value_name = "PROPERTIES",
@@ -259,8 +259,8 @@ Examples:
   manycore fleet report f --format json >baseline.json     once, over the fleet
   manycore fleet check baseline.json                       on a node
 
-The exit code is 1 where this node is slow. It is 0 where it is not, and also where it cannot be told: other processes were \
-busy, or the figures scatter too much. It is 4 where the measurement failed or did not end. For a HealthCheckProgram of Slurm, see \
+The exit code is 1 if this node is slow. It is 0 if it is not, and also if it was not judged: other processes were busy, the \
+figures scatter too much, or the baseline has no such node. It is 4 if the measurement failed or did not end. For a HealthCheckProgram of Slurm, see \
 /usr/share/manycore/slurm/manycore-health-check.")]
 pub struct FleetCheck {
     /// The result over the fleet
@@ -273,7 +273,7 @@ pub struct FleetCheck {
     /// Time to spend
     #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = duration)]
     pub budget: Duration,
-    /// The least share by which a slow node is slower than the median of its kind
+    /// A slow node is slower than the median of its kind by at least this share
     #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = share)]
     pub slow: f64,
 }

@@ -25,6 +25,9 @@ const MOST_WAITING: usize = 1000;
 /// (`src/common/slurm_protocol_defs.c`).
 const TOO_LONG: [&str; 3] =
     ["PartitionTimeLimit", "QOSMaxWallDurationPerJobLimit", "AssocMaxWallDurationPerJobLimit"];
+/// Parts of the reasons for which no further job is taken while the user, the account or the controller has too many
+/// (`slurm_errtab` in `src/common/slurm_errno.c`).
+const FULL: [&str; 3] = ["job submit limit", "SubmitJob", "temporarily unable to accept job"];
 /// How often in a row Slurm may fail to answer before the jobs that wait are given up.
 const SILENT: usize = 60;
 
@@ -147,6 +150,12 @@ impl<'a> Collector<'a> {
             match (self.jobs.phases(), refused) {
                 (Ok(phases), None) => {
                     self.silent = 0;
+                    return Some(phases);
+                }
+                // It takes the next job when another one has ended.
+                (Ok(phases), Some((turn, why))) if !self.held.is_empty() && is_full(&why) => {
+                    self.silent = 0;
+                    self.queue.push_front(turn);
                     return Some(phases);
                 }
                 // It refuses this node.
@@ -346,6 +355,11 @@ impl<'a> Collector<'a> {
     }
 }
 
+/// Whether Slurm refuses a job because there are too many.
+fn is_full(why: &str) -> bool {
+    FULL.iter().any(|part| why.contains(part))
+}
+
 /// Copies the program to the node of a job, and runs it there.
 fn run(jobs: &BatchJobs, work: &Work, number: u64, node: &str, lost: &AtomicBool) -> Result<Reply, Failure> {
     let there = format!("{}/manycore", jobs.make_directory(number, node)?);
@@ -358,4 +372,20 @@ fn run(jobs: &BatchJobs, work: &Work, number: u64, node: &str, lost: &AtomicBool
         return Err(Failure::Lost(TAKEN.to_owned()));
     }
     Ok(reply)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_queue_is_no_failure_of_a_node() {
+        let refused = "sbatch: error: Batch job submission failed: ";
+        let of = |why: &str| is_full(&format!("{refused}{why}"));
+        assert!(of("Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"));
+        assert!(is_full("sbatch: error: QOSMaxSubmitJobPerUserLimit"));
+        assert!(
+            !of("Invalid node name specified") && !of("Requested partition configuration not available now")
+        );
+    }
 }

@@ -23,6 +23,8 @@ use maud::{Markup, html};
 
 /// Most rows of a table.
 const ROWS: usize = 300;
+/// Nodes at each end of the ranking.
+const RANKED: usize = 20;
 /// Where the rows are that a table does not have.
 const HINT: &str = "the list of all nodes and the file of comma-separated values have them.";
 
@@ -116,6 +118,16 @@ fn sections(view: &View) -> Vec<PageSection> {
         add("changes", "Changes over time", "What changed, and since when?", None, table_html(&table, false));
     } else if let Some(text) = unchanged(evaluation) {
         add("changes", "Changes over time", "What changed, and since when?", None, html! { p { (text) } });
+    }
+    if !view.ranking.is_empty() {
+        let table = tables::ranking(view, RANKED);
+        add(
+            "ranking",
+            "Ranking",
+            "Which nodes are the slowest and the fastest?",
+            None,
+            table_html(&table, true),
+        );
     }
     add("kinds", "Kinds of nodes", "Which nodes are compared with each other?", None, kinds(evaluation));
     add("nodes", "All nodes", "Where is each node?", None, nodes::all(view));

@@ -199,8 +199,13 @@ pub(super) fn kind(
     let names: Vec<&str> = columns.into_iter().filter(|column| column.0).map(|column| column.1).collect();
     let table = Table::numeric(kind_title(evaluation, at), ("figure", Align::Left), &names);
     let mut table = limited(table, kind.figures.iter().map(row).collect(), most, hint);
-    table.notes.extend(kind.not_judged.as_ref().map(|why| format!("Not judged: {}.", short(why, 2 * VALUE))));
+    table.notes.extend(not_judged(kind));
     table
+}
+
+/// Says why a kind is not judged, if it is not.
+pub(super) fn not_judged(kind: &Kind) -> Option<String> {
+    kind.not_judged.as_ref().map(|why| format!("Not judged: {}.", short(why, 2 * VALUE)))
 }
 
 /// Returns the name of a kind with its number, where there are several, and its nodes.

@@ -100,8 +100,13 @@ fn kinds(evaluation: &FleetEvaluation, limits: &Limits, document: &mut Document)
     }
     document.gap();
     document.heading("Kinds of nodes");
-    for at in 0..evaluation.kinds.len().min(limits.kinds) {
-        document.table(tables::kind(evaluation, at, limits.is_brief, (limits.figures, limits.hint)));
+    for (at, kind) in evaluation.kinds.iter().enumerate().take(limits.kinds) {
+        match tables::not_judged(kind) {
+            Some(why) if kind.figures.is_empty() => {
+                document.paragraph(format!("{}. {why}", tables::kind_title(evaluation, at)));
+            }
+            _ => document.table(tables::kind(evaluation, at, limits.is_brief, (limits.figures, limits.hint))),
+        }
     }
     let more = evaluation.kinds.len().saturating_sub(limits.kinds);
     if more > 0 {

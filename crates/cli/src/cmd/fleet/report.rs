@@ -31,7 +31,7 @@ const PAGE: &str = "fleet.html";
 const BASELINE: FileKind = FileKind {
     name: "result over a fleet",
     schema: FLEET_SCHEMA,
-    origin: "the output of 'manycore fleet report FOLDER --format json'",
+    origin: "the output of 'manycore fleet report DIR --format json'",
     max_bytes: 1 << 30,
 };
 
@@ -42,7 +42,7 @@ const BASELINE: FileKind = FileKind {
 pub fn run(args: &FleetReport, terminal: Terminal) -> Outcome {
     let (folder, earlier) = args
         .folders()
-        .ok_or_else(|| Failure::input("--history needs the FOLDER of the run that is reported as well"))?;
+        .ok_or_else(|| Failure::input("--history needs the DIR of the run that is reported as well"))?;
     let evaluation = evaluated(args, folder, earlier)?;
     if let Some(path) = &args.html {
         let path = path.clone().unwrap_or_else(|| folder.join(PAGE));
