@@ -1,12 +1,13 @@
 //! Writes results: to standard output, and to files that are either complete or absent.
 
+use rustix::process::geteuid;
 use std::{
     error::Error,
     fs::{self, File, Metadata, Permissions},
     io::{self, ErrorKind, Write},
     os::{
         fd::AsFd,
-        unix::fs::{MetadataExt, PermissionsExt, fchown},
+        unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, fchown},
     },
     path::Path,
 };
@@ -14,20 +15,49 @@ use std::{
 /// Checks that `write` could start now, so that the results of a long run are not lost at its end.
 ///
 /// # Errors
-/// No file can be created in its folder, or its metadata cannot be read.
+/// No file can be created in its folder, or its metadata cannot be read; it is a link of another user, or a block device.
 pub fn check(path: &Path) -> io::Result<()> {
+    check_link(path)?;
     match fs::metadata(path) {
         Ok(older) if older.is_dir() => Err(ErrorKind::IsADirectory.into()),
         Ok(older) if older.is_file() && open_stream(&older)?.is_none() => {
             temporary(&fs::canonicalize(path)?, None).map(drop)
         }
-        Ok(_) => Ok(()),
+        Ok(older) => check_kind(&older),
         Err(error) if error.kind() == ErrorKind::NotFound && !path.is_symlink() => {
             temporary(path, None).map(drop)
         }
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
     }
+}
+
+/// Refuses, for root, a link of another user: in a directory of that user, it could name any file.
+fn check_link(path: &Path) -> io::Result<()> {
+    let Ok(link) = fs::symlink_metadata(path) else { return Ok(()) };
+    if link.is_symlink() && geteuid().is_root() && link.uid() != 0 {
+        return Err(io::Error::new(
+            ErrorKind::PermissionDenied,
+            "it is a symbolic link of another user: name the file itself",
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses what no result belongs into.
+fn check_kind(about: &Metadata) -> io::Result<()> {
+    if about.file_type().is_block_device() {
+        return Err(io::Error::new(ErrorKind::InvalidInput, "it is a block device"));
+    }
+    Ok(())
+}
+
+/// Writes these contents, as [`write_with`].
+///
+/// # Errors
+/// Those of [`write_with`].
+pub fn write(path: &Path, contents: &[u8]) -> io::Result<()> {
+    write_with(path, |file| file.write_all(contents))
 }
 
 /// Writes a file completely or not at all: to a temporary file in the same folder, which is then renamed. A
@@ -38,12 +68,14 @@ pub fn check(path: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// The folder cannot be written or the disk is full: nothing is left behind, and an existing file of that
-/// name stays as it was. `EPIPE` if the path is a pipe that was closed.
-pub fn write(path: &Path, contents: &[u8]) -> io::Result<()> {
+/// name stays as it was. `EPIPE` if the path is a pipe that was closed. A block device is refused, and for root a
+/// symbolic link of another user; the error of `contents`.
+pub fn write_with(path: &Path, contents: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+    check_link(path)?;
     let older = match fs::metadata(path) {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == ErrorKind::NotFound && path.is_symlink() => {
-            return File::create(path)?.write_all(contents);
+            return contents(&mut File::create(path)?);
         }
         Err(error) if error.kind() == ErrorKind::NotFound => return replace(path, contents, None),
         Err(error) => return Err(error),
@@ -51,11 +83,12 @@ pub fn write(path: &Path, contents: &[u8]) -> io::Result<()> {
     // A stream that is open already may have no name that can be opened (a socket, a deleted file). A file
     // that receives the rest of the output must not be replaced.
     if let Some(mut open) = open_stream(&older)? {
-        open.write_all(contents)
+        contents(&mut open)
     } else if older.is_file() {
         replace(&fs::canonicalize(path)?, contents, Some(&older))
     } else {
-        File::options().write(true).open(path)?.write_all(contents)
+        check_kind(&older)?;
+        contents(&mut File::options().write(true).open(path)?)
     }
 }
 
@@ -95,9 +128,13 @@ fn reason(error: &io::Error, folder: &Path) -> io::Error {
 }
 
 /// Replaces the file at `path`, whose metadata are `older`, by a complete new one.
-fn replace(path: &Path, contents: &[u8], older: Option<&Metadata>) -> io::Result<()> {
+fn replace(
+    path: &Path,
+    contents: impl FnOnce(&mut File) -> io::Result<()>,
+    older: Option<&Metadata>,
+) -> io::Result<()> {
     let mut file = temporary(path, older)?;
-    file.write_all(contents)?;
+    contents(file.as_file_mut())?;
     if let Some(older) = older {
         // Only root can change the owner of a file. For other users who may replace it, the new file is their
         // own, as with any editor.
@@ -120,7 +157,6 @@ mod tests {
 
     #[test]
     fn a_fifo_is_written_and_stays_one() {
-        use std::os::unix::fs::FileTypeExt;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("fifo");
         assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
@@ -164,8 +200,23 @@ mod tests {
     }
 
     #[test]
+    fn a_link_of_another_user_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let (target, link) = (folder.path().join("target"), folder.path().join("link"));
+        symlink("target", &link).unwrap();
+        if !geteuid().is_root() {
+            eprintln!("SKIPPED a_link_of_another_user_is_refused: only root can change the owner of a link");
+            return;
+        }
+        std::os::unix::fs::lchown(&link, Some(65_534), None).unwrap();
+        for result in [check(&link), write(&link, b"x")] {
+            assert_eq!(result.unwrap_err().kind(), ErrorKind::PermissionDenied);
+        }
+        assert!(!target.exists());
+    }
+
+    #[test]
     fn a_device_stays_one() {
-        use std::os::unix::fs::FileTypeExt;
         let null = Path::new("/dev/null");
         write(null, b"away").unwrap();
         assert!(fs::symlink_metadata(null).unwrap().file_type().is_char_device());

@@ -6,18 +6,16 @@ use crate::{
     output,
     signals::{self, Signals},
 };
-use manycore_linux::tasks;
+use manycore_linux::{tasks, whole_file};
 use manycore_top::trace::{Recorder, RecorderOptions, Recording, Summary, Timeline, text, write};
 use manycore_topology::{SysTree, read};
 use rustix::process::{Pid, kill_process};
 use std::{
-    fs::File,
-    io::{self, BufWriter, Write},
+    io::{BufWriter, Write},
     path::Path,
     process::{Child, Command, ExitStatus},
     time::{Duration, Instant},
 };
-use tempfile::NamedTempFile;
 
 /// The time between two readings of the kernel's buffer, which is filled by 20 million events a second in that time.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -91,26 +89,15 @@ fn finish(args: &Trace, recording: Recording) -> Outcome {
     let figures = text(&Summary::new(&timeline, &machine), &recording, &args.out);
     // The file needs the timeline only.
     drop(recording);
-    let written = replace(&args.out, |file| write(&timeline, &machine, file));
+    let written = whole_file::write_with(&args.out, |file| {
+        let mut to = BufWriter::new(file);
+        write(&timeline, &machine, &mut to)?;
+        to.flush()
+    });
     written.map_err(|error| Failure::missing(format!("cannot write {}: {error}", args.out.display())))?;
     if !args.quiet {
         output::layout_note(figures.trim_end());
     }
-    Ok(())
-}
-
-/// Writes a file whole or not at all. A link to a file is replaced: in a directory of another user it could name any file.
-/// What is no file, such as `/dev/stdout`, is written as it is.
-fn replace(path: &Path, content: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> io::Result<()> {
-    if path.metadata().is_ok_and(|about| !about.is_file()) {
-        let mut to = BufWriter::new(File::options().write(true).open(path)?);
-        return content(&mut to).and_then(|()| to.flush());
-    }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let file = NamedTempFile::new_in(folder)?;
-    let mut to = BufWriter::new(file.reopen()?);
-    content(&mut to).and_then(|()| to.flush())?;
-    file.persist(path)?;
     Ok(())
 }
 
