@@ -104,8 +104,8 @@ impl MemoryTour {
         tour
     }
 
-    /// Takes the memory by node that a sample has.
-    fn recall(&mut self, sample: &Sample) {
+    /// Takes the memory by node that a sample has of which there is no picture.
+    pub fn recall(&mut self, sample: &Sample) {
         for (pid, details) in sample.details.iter().filter(|(_, details)| details.node_kib.is_some()) {
             if let Ok(at) = sample.processes.binary_search_by_key(pid, |process| process.pid) {
                 let start = sample.processes[at].start;
@@ -227,6 +227,18 @@ mod tests {
         let mut other = picture(&processes, Vec::new());
         other.processes[0].start = 9;
         assert_eq!(known(other), [(2, Some(7))]);
+    }
+
+    #[test]
+    fn memory_of_a_sample_that_was_passed_over_is_known() {
+        let mut tour = MemoryTour::new(&machine(2));
+        let details = ProcessDetails { node_kib: Some([(1, 5)].into()), ..ProcessDetails::default() };
+        let process = ProcessSample { pid: 1, start: 0, cpu_ns: None, threads: 1 };
+        tour.recall(&Sample { processes: vec![process], details: vec![(1, details)], ..Sample::default() });
+        let mut later = picture(&[(1, 1.0, 1 << 20)], Vec::new());
+        later.processes[0].start = 0;
+        tour.remember(&mut later);
+        assert_eq!(later.details[0].1.node_kib.as_ref().unwrap()[&1], 5);
     }
 
     #[test]

@@ -34,12 +34,16 @@ pub fn of_recording(replay: &mut Replay) -> Result<Vec<String>, Error> {
     let step = replay.len().div_ceil(MOST_PICTURES).max(1);
     let mut held: BTreeMap<(FindingKind, String), Held> = BTreeMap::new();
     let Some(mut before) = replay.at(0)?.cloned() else { return Ok(Vec::new()) };
-    for number in (step..replay.len()).step_by(step) {
+    for number in 1..replay.len() {
         let now = match replay.at(number) {
             Ok(Some(now)) => now,
             Ok(None) | Err(Error::Chunk { .. }) => break,
             Err(error) => return Err(error),
         };
+        if number % step != 0 {
+            tour.recall(now);
+            continue;
+        }
         let mut picture = Picture::new(&machine, &before, now);
         before.clone_from(now);
         // Each sample has the memory by node of one process at most.

@@ -195,6 +195,11 @@ impl LatencyHistogram {
         Self(std::array::from_fn(|at| self.0[at].saturating_sub(old.0[at])))
     }
 
+    /// Adds what another one has counted.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.0.iter_mut().zip(other.0).for_each(|(sum, count)| *sum += count);
+    }
+
     /// Returns how many durations were counted.
     pub fn count(&self) -> u64 {
         self.0.iter().sum()

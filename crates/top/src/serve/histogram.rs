@@ -1,10 +1,11 @@
 //! Latencies as histograms.
 
 use super::exposition::HistogramFamily;
-use crate::resources::{LATENCY_CLASSES, LatencyHistogram, LatencySample};
+use super::totals::LatencyTotals;
+use crate::resources::{LATENCY_CLASSES, LatencyHistogram};
 
 /// Returns the histograms of latencies.
-pub(super) fn families(latency: &LatencySample) -> Vec<HistogramFamily> {
+pub(super) fn families(latency: &LatencyTotals) -> Vec<HistogramFamily> {
     let of = |name, help, histogram| family(name, help, histogram);
     vec![
         of(

@@ -50,7 +50,12 @@ fn unit_counters(published: &Published) -> Vec<Family> {
         for (mode, ticks) in MODES.iter().zip(totals.ticks) {
             cpu.push(and(&labels, "mode", *mode), Some(ticks as f64 / ticks_per_second() as f64));
         }
-        push_tasks(&totals.tasks, &labels, [&mut wait, &mut switches, &mut migrations]);
+        push_tasks(
+            &totals.tasks,
+            published.totals.latency.is_some(),
+            &labels,
+            [&mut wait, &mut switches, &mut migrations],
+        );
         interrupts.push(and(&labels, "kind", "interrupt"), totals.interrupts);
         interrupts.push(and(&labels, "kind", "softirq"), totals.softirqs);
     }
@@ -64,13 +69,21 @@ fn sum(published: &Published, unit: &SeriesUnit) -> CpuTotals {
     }
 }
 
-fn push_tasks(tasks: &TaskTotals, labels: &Labels, [wait, switches, migrations]: [&mut Family; 3]) {
+/// Adds what tasks did. `is_exact`: migrations are counted in the kernel.
+fn push_tasks(
+    tasks: &TaskTotals,
+    is_exact: bool,
+    labels: &Labels,
+    [wait, switches, migrations]: [&mut Family; 3],
+) {
     wait.push(labels.clone(), tasks.wait);
     switches.push(and(labels, "kind", "voluntary"), tasks.voluntary);
     switches.push(and(labels, "kind", "involuntary"), tasks.involuntary);
-    let (counted, counts) = match tasks.exact_migrations {
-        Some(exact) => ("exact", exact),
-        None => ("at_least", tasks.seen_migrations),
+    // A unit without tasks has exact counts, too: of nothing.
+    let (counted, counts) = if is_exact {
+        ("exact", tasks.exact_migrations.unwrap_or_default())
+    } else {
+        ("at_least", tasks.seen_migrations)
     };
     for (distance, count) in DISTANCES.iter().zip(counts) {
         let labels = and(&and(labels, "distance", *distance), "counted", counted);
@@ -182,7 +195,12 @@ fn named_counters(published: &Published) -> Vec<Family> {
     for (name, totals) in &published.totals.named {
         let labels = vec![("name", name.clone())];
         cpu.push(labels.clone(), Some(totals.run));
-        push_tasks(&totals.tasks, &labels, [&mut wait, &mut switches, &mut migrations]);
+        push_tasks(
+            &totals.tasks,
+            published.totals.latency.is_some(),
+            &labels,
+            [&mut wait, &mut switches, &mut migrations],
+        );
         throttled.push(labels.clone(), totals.throttled);
         push_pressure(&mut pressure, &labels, totals.pressure);
     }

@@ -2,8 +2,8 @@
 
 use super::named::{self, NamedTotals, NamedUnit};
 use crate::{
-    picture::{Migration, Picture, TaskUse},
-    resources::{LatencySample, NodeSample},
+    picture::{Picture, TaskUse},
+    resources::{LatencyHistogram, LatencySample, NodeSample},
     sample::{CpuTimes, Sample, SystemCounters},
 };
 use manycore_topology::CpuId;
@@ -36,9 +36,9 @@ pub(super) struct TaskTotals {
     pub wait: Option<f64>,
     pub voluntary: Option<f64>,
     pub involuntary: Option<f64>,
-    /// Migrations by [`Migration`], counted exactly.
+    /// Migrations by [`Migration`](crate::Migration), counted exactly.
     pub exact_migrations: Option<[f64; 4]>,
-    /// Migrations by [`Migration`] that are visible in two samples.
+    /// Migrations by [`Migration`](crate::Migration) that are visible in two samples.
     pub seen_migrations: [f64; 4],
 }
 
@@ -50,7 +50,7 @@ impl TaskTotals {
         add(&mut self.voluntary, amount(task.voluntary));
         add(&mut self.involuntary, amount(task.involuntary));
         if let Some(migration) = task.migration {
-            self.seen_migrations[index(migration)] += 1.0;
+            self.seen_migrations[migration as usize] += 1.0;
         }
         if let Some(rates) = task.migrations {
             let sums = self.exact_migrations.get_or_insert_default();
@@ -71,12 +71,23 @@ impl TaskTotals {
     }
 }
 
-fn index(migration: Migration) -> usize {
-    match migration {
-        Migration::WithinCluster => 0,
-        Migration::AcrossCluster => 1,
-        Migration::AcrossLlc => 2,
-        Migration::AcrossNode => 3,
+/// What programs in the kernel counted while the server runs. They begin again when CPUs come or go.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct LatencyTotals {
+    /// From a wake-up to running.
+    pub wakeup: LatencyHistogram,
+    /// From being displaced to running again.
+    pub displaced: LatencyHistogram,
+    /// Time in nanoseconds in which tasks shared a unit while another one was idle.
+    pub conflict_ns: u64,
+}
+
+impl LatencyTotals {
+    /// Adds what was counted in an interval.
+    fn add(&mut self, interval: &LatencySample) {
+        self.wakeup.add(&interval.wakeup);
+        self.displaced.add(&interval.displaced);
+        self.conflict_ns += interval.conflict_ns;
     }
 }
 
@@ -130,7 +141,8 @@ pub(super) struct Totals {
     pub pressure: Option<[f64; 3]>,
     /// Bytes to and from memory by domain of resctrl: all, and those of the own node.
     pub bandwidth: BTreeMap<u32, [Option<f64>; 2]>,
-    pub latency: Option<LatencySample>,
+    /// Absent if nothing counts in the kernel.
+    pub latency: Option<LatencyTotals>,
 }
 
 impl Totals {
@@ -151,7 +163,9 @@ impl Totals {
         self.add_resources(picture);
         self.system = sample.system;
         self.nodes.clone_from(&sample.nodes);
-        self.latency.clone_from(&sample.latency);
+        if let Some(interval) = &picture.latency {
+            self.latency.get_or_insert_default().add(interval);
+        }
         named::add(&mut self.named, picture, named);
     }
 

@@ -96,6 +96,7 @@ fn print_recording(
         let passed = now.at_ns.saturating_sub(before.at_ns);
         if passed < least {
             rest = Duration::from_nanos(passed);
+            recording.pass_over(&now);
             continue;
         }
         rest = Duration::ZERO;

@@ -118,6 +118,11 @@ impl Replayed {
         Some(Shown { number, picture, findings, machine })
     }
 
+    /// Takes what is known from a sample of which no picture is made.
+    pub fn pass_over(&mut self, sample: &Sample) {
+        self.tour.recall(sample);
+    }
+
     /// Returns a sample; `None` behind the end.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    resources::BandwidthSample,
+    resources::{BandwidthSample, LatencyHistogram, LatencySample},
     sample::{ProcessSample, TaskId, TaskSample},
 };
 use manycore_topology::{Machine, SysTree, read, synthetic::MachineSpec};
@@ -111,6 +111,22 @@ fn a_counter_that_decreases_and_rises_again_counts_once() {
     }
     // It has begun again with the fifth.
     assert_eq!(seen, [500, 500, 505, 505, 512]);
+}
+
+#[test]
+fn latencies_do_not_decrease_when_counting_begins_again() {
+    let at = |second, count, conflict_ns| {
+        let latency =
+            LatencySample { wakeup: LatencyHistogram([count; 32]), conflict_ns, ..LatencySample::default() };
+        Sample { latency: Some(latency), ..sample(second, &[(0, 1)], &[]) }
+    };
+    let samples = [at(1, 10, 100), at(2, 14, 150), at(3, 2, 20), at(4, 5, 30)];
+    let mut totals = Totals::default();
+    for pair in samples.windows(2) {
+        add(&mut totals, &pair[0], &pair[1], &[]);
+    }
+    let latency = totals.latency.unwrap();
+    assert_eq!((latency.wakeup.0[0], latency.conflict_ns), (4 + 3, 50 + 10));
 }
 
 #[test]
