@@ -42,7 +42,7 @@ read as by compare --metric; closed-loop clients such as redis-benchmark hide th
 
 A bound is FIGURE < LIMIT: mean or pN, and +N% (over a lone instance, which is measured again in each pair) or a time. Each \
 count is measured until an interval shows on which side of the bound it is. The answer is the largest number that fits, with \
-an interval. An instance or a request that fails is above the bound.
+an interval. A count at which an instance or a request fails twice is above the bound.
 
 Items of a --variant: a placement (free, close, spread, cpus=LIST, ...), memory=bind, env:NAME=VALUE and settings of the machine \
 (thp=never, set:FILE=VALUE) as for compare; irq:DEVICE=WHERE for its interrupts (CPUs, a placement, local, or beside the \
@@ -56,7 +56,7 @@ pub struct DensityArgs {
     /// Read options from this TOML file
     #[arg(value_name = "SPEC.TOML")]
     pub spec: Option<PathBuf>,
-    /// Use the instances and the load of a published measurement
+    /// Use the instances and the load of the published measurement
     #[arg(long, value_name = "NAME", value_parser = presets(), conflicts_with = "spec")]
     pub preset: Option<String>,
     /// Command of an instance, with {port}; started without a shell. With --container, its command in the container
@@ -189,7 +189,13 @@ pub struct KindArgs {
     #[arg(id = "domain_xml", long = "domain", value_name = "FILE", conflicts_with = "service")]
     pub domain: Option<PathBuf>,
     /// Connection to libvirt
-    #[arg(long, value_name = "URI", default_value = "qemu:///system", requires = "domain_xml")]
+    #[arg(
+        id = "domain_connect",
+        long = "connect",
+        value_name = "URI",
+        default_value = "qemu:///system",
+        requires = "domain_xml"
+    )]
     pub connect: String,
 }
 
@@ -204,7 +210,13 @@ pub struct LoadHostArgs {
     #[arg(long, value_name = "PATH", default_value = "manycore", requires = "load_host")]
     pub load_program: String,
     /// Program that connects to the hosts of --load-host, with its options, such as 'ssh -F FILE'
-    #[arg(long, value_name = "COMMAND", default_value = "ssh", requires = "load_host")]
+    #[arg(
+        id = "load_ssh",
+        long = "ssh",
+        value_name = "COMMAND",
+        default_value = "ssh",
+        requires = "load_host"
+    )]
     pub ssh: String,
 }
 

@@ -29,7 +29,8 @@ Examples:
   sudo manycore top --once --bpf --show latency      how long tasks wait after a wake-up
   manycore top --serve 127.0.0.1:9733                a web page, and metrics for Prometheus at /metrics
 
-Tables are printed without a terminal, with --once, --count or --format, and with --show unless something is recorded. Their columns have the names of mpstat and \
+Tables are printed if standard output is no terminal, or with --once, --count, --format or --show. With --record, --show selects what is \
+recorded, and only --once and --format print tables. Columns have the names of mpstat and \
 pidstat. %wait is the time in which tasks could run but waited for a CPU (run delay); migr/s are changes of the CPU.
 
 It reads /proc, /sys and, where there are any, counters of the CPUs, without privileges. What another user's processes hide, such as memory by node, \

@@ -4,24 +4,24 @@ use super::value::duration;
 use clap::Args;
 use std::{path::PathBuf, time::Duration};
 
-/// Record who runs where for some seconds
+/// Record which task runs on which CPU
 ///
 /// Records each switch, wake-up and migration of the threads of a command, and what else runs on their CPUs, as a file that
 /// <https://ui.perfetto.dev> opens.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  manycore trace -- ./solver                    to its end, at most five seconds
-  manycore trace --budget 1s --pid 812          a second of a process that runs
+  manycore trace -- ./solver                    its first five seconds
+  manycore trace --budget 1s --pid 812          one second of a running process
   manycore trace --out slow.json -- ./server    into another file
   manycore trace --all --budget 500ms           the whole machine
 
 In the file, each cluster (or last-level cache, or node) has a track for each CPU, with what runs there, and each thread \
-has a track of its states: running, waiting for a CPU, or sleeping, with the reason. The command runs on after the \
-recording, and its exit code is that of manycore.
+has a track of its states: running, waiting for a CPU, or sleeping, with the reason. The command continues after the \
+recording. manycore waits for its end, and exits with its exit code.
 
 Recording needs root (CAP_BPF and CAP_PERFMON), and a kernel from 5.18 with CONFIG_DEBUG_INFO_BTF. The \
-command runs as root, too: start one that must not first, and name it with --pid. Recording stops when manycore ends, even if it \
+command also runs as root. To record a program that must not, start it as its own user, and give its process ID to --pid. Recording stops when manycore ends, even if it \
 is killed.")]
 pub struct Trace {
     /// Record this process, and what it starts; can be repeated

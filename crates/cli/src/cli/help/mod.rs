@@ -33,7 +33,7 @@ const TEMPLATE: &str = "{about-with-newline}\n{before-help}{usage-heading} {usag
 const HEADINGS: [(&str, &[&str]); 9] = [
     ("Variants", &["a", "b", "variant", "vs", "parameter", "reference"]),
     ("How long", &["budget", "quick", "standard", "full", "pairs", "count", "interval", "work_time", "once"]),
-    ("Method", &["by", "precision", "equivalent", "primary", "sharing", "seed", "hold", "check"]),
+    ("Method", &["by", "precision", "equivalent", "primary", "sharing", "seed", "settle", "hold", "check"]),
     (
         "Life of a run",
         &[
@@ -50,26 +50,35 @@ const HEADINGS: [(&str, &[&str]); 9] = [
         ],
     ),
     (
-        "Instances",
+        "Service",
         &[
+            "service",
+            "service_pid",
             "preset",
             "container_engine",
             "run_options",
             "publish",
             "domain_xml",
+            "domain_connect",
             "address",
             "ports",
+            "ready",
+            "ready_port",
             "ready_limit",
+        ],
+    ),
+    (
+        "Load",
+        &[
             "connections",
             "pipeline",
             "arrivals",
             "random",
-            "settle",
+            "load_cpus",
+            "load_host",
+            "load_program",
+            "load_ssh",
         ],
-    ),
-    (
-        "Service",
-        &["service", "service_pid", "ready", "ready_port", "load_cpus", "load_host", "load_program", "ssh"],
     ),
     ("Input", &["root", "machine", "resctrl", "connect", "mount"]),
     (
@@ -83,7 +92,7 @@ const HEADINGS: [(&str, &[&str]); 9] = [
 ];
 
 /// Options under these headings are not in the short help.
-const LONG_ONLY: [&str; 5] = ["Method", "Life of a run", "Instances", "Service", "Input"];
+const LONG_ONLY: [&str; 5] = ["Method", "Life of a run", "Service", "Load", "Input"];
 
 /// The option of such a heading that is in the short help, as it shows that the others exist.
 const SHORT_OPTION: &str = "service";
