@@ -64,10 +64,11 @@ fn value(words: &[String], option: &str) -> Option<f64> {
             Some(number) if is_long => return parse(number),
             None if rest.is_empty() => return parse(words.next()?),
             // Not a longer option, such as -cpus of hey for -c.
-            None if !is_long => match parse(rest) {
-                Some(number) => return Some(number),
-                None => {}
-            },
+            None if !is_long => {
+                if let Some(number) = parse(rest) {
+                    return Some(number);
+                }
+            }
             _ => {}
         }
     }
