@@ -72,7 +72,7 @@ impl<'a> Run<'a> {
         if record.experiments.is_empty() && record.light_processes.is_empty() && self.subcommand != "eval" {
             self.folder.discard();
             let missed = record.not_measured.last().map(|missed| Failure::missing(missed.why.clone()));
-            return ending.and(missed.map_or(Ok(()), Err));
+            return nothing_saved(ending).and(missed.map_or(Ok(()), Err));
         }
         // The measurement took the time: its evaluation is printed even if a file could not be written.
         let mut all = [NamedEvaluation::new(self.subcommand.to_owned(), record)];
@@ -91,7 +91,7 @@ impl<'a> Run<'a> {
         self.progress.finish();
         if record.experiments.is_empty() {
             self.folder.discard();
-            return ending;
+            return nothing_saved(ending);
         }
         let all = [NamedEvaluation::new(self.subcommand.to_owned(), record)];
         let saved = self.folder.keep(&all, self.to.quiet);
@@ -127,5 +127,14 @@ impl Listener for Run<'_> {
             }
             Event::Measured(record) => drop(self.folder.write_record(record)),
         }
+    }
+}
+/// An interruption before there was anything to save.
+fn nothing_saved(ending: Outcome) -> Outcome {
+    match ending {
+        Err(Failure::Interrupted(_)) => Err(Failure::Interrupted(
+            "interrupted before anything was measured: nothing was saved".to_owned(),
+        )),
+        ending => ending,
     }
 }

@@ -57,7 +57,8 @@ fn an_answer_is_saved_and_nothing_is_left() {
         "--slice",
         "1s",
     ];
-    let run = home.run(&[&line[..], &["--quiet", "--out", "found", "--format", "json"]].concat());
+    let line = [&line[..], &["--quiet", "--out", "found", "--force", "--format", "json"]].concat();
+    let run = home.undisturbed(|| home.run(&line));
     let said = String::from_utf8_lossy(&run.stderr).into_owned();
     assert_eq!(run.status.code(), Some(0), "{said}");
     let printed: Value = serde_json::from_slice(&run.stdout).unwrap();

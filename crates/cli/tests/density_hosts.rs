@@ -124,7 +124,10 @@ fn parameters(host: &TestHost) -> Value {
 #[test]
 fn loads_of_the_own_generator_run_on_the_host() {
     let Some(host) = TestHost::start(0) else { return };
-    let (run, said) = host.run(0, "http:/", &["--format", "json"]);
+    let run = host.home.undisturbed(|| host.density("http:/", &["--format", "json"]).output().unwrap());
+    let said = String::from_utf8_lossy(&run.stderr).into_owned();
+    assert_eq!(run.status.code(), Some(0), "{said}");
+    host.wait_until_nothing_is_left();
     let printed: Value = serde_json::from_slice(&run.stdout).unwrap();
     let answer = &printed["density"]["variants"][0]["answer"];
     assert_eq!((&answer["low"], &answer["high"]), (&Value::from(2), &Value::Null), "{said}");

@@ -197,11 +197,8 @@ pub enum Error {
         host: RemoteHost,
     },
     /// No pair of slices counted.
-    #[error(
-        "nothing was measured: no pair of slices counted, because the load was too high for the generator or the lone instance, \
-         no request was answered, or counts failed"
-    )]
-    NoPair,
+    #[error("nothing was measured, because no pair of slices counted: in the last one, {0}")]
+    NoPair(String),
     /// The user interrupted the measurement.
     #[error("interrupted")]
     Interrupted,

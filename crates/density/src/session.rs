@@ -54,6 +54,7 @@ pub fn run(
     let mut measurement = Measurement::begin(&mut session, options)?;
     session.record.experiments.push(measurement.experiment(&session));
     let ending = measurement.measure(&mut session);
+    let why_none = measurement.not_counted.take().unwrap_or_default();
     session.read_others(&measurement.processes());
     for note in measurement.end() {
         add_note(&mut session, note);
@@ -62,7 +63,7 @@ pub fn run(
     if !has_samples {
         session.record.experiments.clear();
     }
-    let ending = ending.and(if has_samples { Ok(()) } else { Err(Error::NoPair) });
+    let ending = ending.and(if has_samples { Ok(()) } else { Err(Error::NoPair(why_none)) });
     let is_interrupted = matches!(ending, Err(Error::Interrupted));
     Ok((session.end(is_interrupted), ending))
 }
@@ -98,6 +99,8 @@ struct Measurement<'a> {
     switch: Option<SettingSwitch>,
     meter: SliceMeter,
     trials: Vec<Trial>,
+    /// Why the last pair that does not count does not.
+    not_counted: Option<String>,
     /// Requests per second of each instance, and what a lone instance serves in a closed loop.
     rate: (f64, Option<f64>),
     /// Number of pairs so far, of all variants.
@@ -164,7 +167,17 @@ impl<'a> Measurement<'a> {
         };
         let meter = SliceMeter::new(session, cpus, options.load.known_figures())?;
         let rate = (rate, capacity.map(|capacity| capacity.per_second));
-        Ok(Self { options, most, switch, meter, trials, rate, pairs: 0, began: Instant::now() })
+        Ok(Self {
+            options,
+            most,
+            switch,
+            meter,
+            trials,
+            not_counted: None,
+            rate,
+            pairs: 0,
+            began: Instant::now(),
+        })
     }
 
     /// Returns the experiment without samples.
@@ -358,15 +371,15 @@ impl<'a> Measurement<'a> {
 
     /// Notes that a pair does not count.
     fn limited(&mut self, session: &mut Session, index: usize, count: usize, why: &str) {
+        let why = format!("with {}, {why}", counted(count, "instance"));
         let trial = &mut self.trials[index];
         trial.limited += 1;
         if trial.limited == MOST_LIMITED {
-            let note = format!(
-                "{MOST_LIMITED} pairs do not count, and the search ended. In the last one, with {}, {why}.",
-                counted(count, "instance")
-            );
+            let note =
+                format!("{MOST_LIMITED} pairs do not count, and the search ended. In the last one, {why}.");
             add_note(session, note);
         }
+        self.not_counted = Some(why);
     }
 
     /// Keeps a sample in the record.
