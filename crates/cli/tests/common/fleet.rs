@@ -1,7 +1,7 @@
 //! Hosts of `fleet`: a server of ssh and nodes of Slurm on this machine.
 
 use super::{
-    place::{TestHome, soon},
+    place::{TestHome, none_soon, soon},
     slurm::Cluster,
     text,
 };
@@ -10,6 +10,7 @@ use manycore_testkit::ssh_server::SshServer;
 use serde_json::Value;
 use std::{
     fs,
+    path::Path,
     process::{Child, Command, Output},
     sync::{Mutex, MutexGuard, PoisonError},
 };
@@ -79,11 +80,11 @@ impl Fleet {
 
     /// Waits until no program that was copied runs or is left, and no socket.
     pub fn wait_until_nothing_is_left(&self) {
-        soon("a program is left on a host", || copies().is_empty());
-        soon("sockets are left", || fs::read_dir(self.home.path("tmp")).unwrap().count() == 0);
+        none_soon("programs are left on hosts", copies);
+        none_soon("sockets are left", || names_in(&self.home.path("tmp")));
         if let Some(server) = &self.server {
             let config = server.path("fleet").display().to_string();
-            soon("a process of ssh is left", || with(&config).is_empty());
+            none_soon("processes of ssh are left", || with(&config));
         }
     }
 
@@ -102,10 +103,15 @@ impl Fleet {
     }
 }
 
+fn names_in(folder: &Path) -> Vec<String> {
+    fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .collect()
+}
+
 /// Returns the directories of programs that were copied.
 pub fn copies() -> Vec<String> {
-    let names =
-        fs::read_dir("/tmp").unwrap().map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
     let is_copy = |name: &String| {
         let rest = name.strip_prefix("manycore-").unwrap_or_default();
         rest.starts_with("fleet-")
@@ -113,7 +119,7 @@ pub fn copies() -> Vec<String> {
                 && rest.starts_with(|letter: char| letter.is_ascii_digit())
                 && rest.contains('-')
     };
-    names.filter(is_copy).collect()
+    names_in(Path::new("/tmp")).into_iter().filter(is_copy).collect()
 }
 
 /// Returns the processes with a text in their command lines.

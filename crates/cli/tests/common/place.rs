@@ -143,6 +143,15 @@ pub fn soon(what: &str, mut is_true: impl FnMut() -> bool) {
     }
 }
 
+/// Waits until nothing is left; says what is.
+pub fn none_soon<T: std::fmt::Debug>(what: &str, left: impl Fn() -> Vec<T>) {
+    let began = Instant::now();
+    while let found @ [_, ..] = &left()[..] {
+        assert!(began.elapsed() < MAX_WAIT, "{what}: {found:?}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
 /// Returns the CPUs that the test may use, if there are at least two.
 pub fn two_cpus() -> Option<CpuSet> {
     let cpus = affinity::allowed().unwrap();

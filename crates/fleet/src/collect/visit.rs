@@ -216,6 +216,27 @@ mod tests {
         );
     }
 
+    /// Regression: the signal that ends a run came before the shell that starts the run had reset its traps, and was lost.
+    #[test]
+    fn a_run_whose_connection_is_lost_as_it_begins_is_ended() {
+        const LONG: &str = "#!/bin/sh\n[ \"$1\" = --version ] || exec sleep 20\n";
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("program");
+        std::fs::write(&program, LONG).unwrap();
+        let start = || {
+            let words = ["-c", SCRIPT, "manycore-fleet", &LONG.len().to_string(), "-", "output", MARK];
+            let mut sh = std::process::Command::new("sh");
+            sh.args(words).env("TMPDIR", folder.path()).stdin(File::open(&program).unwrap());
+            sh.stdout(std::process::Stdio::null()).spawn().unwrap()
+        };
+        // So many at once that a shell waits for a CPU after it was forked.
+        let ended: Vec<_> = (0..100).map(|_| start()).collect();
+        for mut run in ended {
+            assert_eq!(run.wait().unwrap().code(), Some(143));
+        }
+        assert_eq!(folder.path().read_dir().unwrap().count(), 1, "directories are left");
+    }
+
     #[test]
     fn all_of_a_program_is_sent() {
         let program = tempfile::NamedTempFile::new().unwrap();

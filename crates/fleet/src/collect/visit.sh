@@ -35,15 +35,24 @@ if ! said=$("$program" --version 2>&1 >/dev/null); then
 fi
 printf '\n%s\n' "$mark"
 exec 3<&0 </dev/null
+# A signal that comes before the shell of the child has reset the traps is lost, so the watcher also removes this file.
+: >"$folder/wanted"
 if [ "$sends" = record ]; then
-    "$program" "$@" --out "$folder/result" >/dev/null 3<&- &
+    set -- "$@" --out "$folder/result"
+    exec 4>/dev/null
 else
     # Results of subcommands that keep some.
-    MANYCORE_RESULTS=$folder/results "$program" "$@" 3<&- &
+    export MANYCORE_RESULTS="$folder/results"
+    exec 4>&1
 fi
+(
+    [ -e "$folder/wanted" ] || exit 143
+    exec "$program" "$@" >&4 3<&- 4>&-
+) &
 child=$!
 (
     read -r _ <&3
+    rm -f "$folder/wanted"
     kill -TERM "$child"
 ) >/dev/null 2>&1 &
 watcher=$!
