@@ -6,7 +6,7 @@ use crate::{
     failure::{Failure, Outcome},
     output,
     signals::{ENDS, Signals},
-    terminal::can_move_cursor,
+    terminal::stdout_is_screen,
 };
 use manycore_linux::line_file::LineFile;
 use manycore_render::{document::Document, terminal::Terminal, wrap::cut};
@@ -15,7 +15,7 @@ use rustix::{process::Signal, termios::tcgetwinsize};
 use serde::Serialize;
 use signal_hook::consts::SIGCHLD;
 use std::{
-    io::{IsTerminal, stdout},
+    io::stdout,
     path::Path,
     time::{Duration, Instant},
 };
@@ -102,8 +102,7 @@ pub struct Screen {
 impl Screen {
     /// Returns `None` if standard output is not a terminal that can move its cursor; tables are then printed one after another.
     pub fn of_terminal(terminal: Terminal) -> Option<Self> {
-        let is_screen = stdout().is_terminal() && can_move_cursor();
-        is_screen.then_some(Self { is_clear: false, is_colored: terminal.is_colored() })
+        stdout_is_screen().then_some(Self { is_clear: false, is_colored: terminal.is_colored() })
     }
 
     /// Draws a document from the upper left corner, cut to the present size of the terminal.

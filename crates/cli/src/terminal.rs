@@ -62,6 +62,11 @@ fn is_pipe(file: impl AsFd) -> bool {
     fstat(file).is_ok_and(|status| FileType::from_raw_mode(status.st_mode) == FileType::Fifo)
 }
 
+/// Whether standard output is a terminal that can move its cursor.
+pub fn stdout_is_screen() -> bool {
+    stdout().is_terminal() && can_move_cursor()
+}
+
 /// Whether a terminal can move its cursor: with TERM empty or `dumb` it prints escape sequences.
 pub fn can_move_cursor() -> bool {
     env::var("TERM").is_ok_and(|term| !term.is_empty() && term != "dumb")

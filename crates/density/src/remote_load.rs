@@ -63,12 +63,11 @@ impl<'a> Generators<'a> {
             let (job, mut input) = hosts.connection(*host).start(0, &words)?;
             generators.jobs.push(job);
             let batch = LoadBatch { loads: share.iter().map(|&index| loads[index].clone()).collect() };
-            let mut bytes = Vec::new();
-            let written = batch.write(&mut bytes);
-            written.map_err(|source| Error::System { what: "cannot write loads", source })?;
+            let line = batch.line();
+            let line = line.map_err(|source| Error::System { what: "cannot write loads", source })?;
             // A process that does not read it is found when it is waited for.
             let end = Instant::now() + BESIDES;
-            write_input(&mut input, &bytes, || interrupt::requested() || Instant::now() > end);
+            write_input(&mut input, &line, || interrupt::requested() || Instant::now() > end);
             generators.inputs.push(input);
         }
         Ok(generators)

@@ -5,10 +5,12 @@
 //! slices. Several variants have instances and a search of their own; their
 //! pairs alternate in random order.
 
+mod samples;
+
 use crate::{
     Error, Result,
     instances::{Instances, ServiceSpec},
-    load::{Edge, InstanceLoad, LoadedSlice},
+    load::{Capacity, Edge, LoadedSlice},
     options::{DensityOptions, DensityVariant, Rate},
     room, settings,
     slices::{self, Slice, SliceMeter},
@@ -18,7 +20,7 @@ use manycore_experiment::{
     Record,
     engine::Rng,
     interrupt,
-    record::{Experiment, Method, Sample, Treatment, factor, id, parameter, variant_label},
+    record::{Sample, variant_label},
     session::{Event, Listener, Session},
 };
 use manycore_linux::child;
@@ -35,8 +37,6 @@ use std::{
 const MOST_LIMITED: usize = 3;
 /// Why a pair does not count.
 const NO_REPLY: &str = "no request was answered in a slice: take a higher rate or longer slices";
-/// Exit code of a sample at a count that failed.
-const FAILED: i32 = 1;
 
 /// Measures a density. All instances are gone at the end. Returns the record, and how the measurement ended.
 ///
@@ -137,15 +137,7 @@ impl<'a> Measurement<'a> {
         first.instances.set_active(1)?;
         let all: Vec<&Instances> = trials.iter().map(|trial| &trial.instances).collect();
         let (most, shortages) = room::most(&all, options)?;
-        let first = &trials[0];
-        let (rate, capacity) = match options.rate {
-            Rate::PerSecond(rate) => (rate, None),
-            Rate::ShareOfCapacity(share) => {
-                let server = first.instances.servers()[0];
-                let capacity = options.load.capacity(server, options.times, &options.load_cpus)?;
-                (share * capacity.map_or(0.0, |capacity| capacity.per_second), capacity)
-            }
-        };
+        let (rate, capacity) = rate(options, &trials[0].instances)?;
         let of_client = capacity.filter(|capacity| capacity.is_of_client).map(|capacity| {
             format!(
                 "The load generator used a whole CPU when the lone instance served {:.0} requests/s, so the instance may serve \
@@ -178,40 +170,6 @@ impl<'a> Measurement<'a> {
             pairs: 0,
             began: Instant::now(),
         })
-    }
-
-    /// Returns the experiment without samples.
-    fn experiment(&self, session: &Session) -> Experiment {
-        let options = self.options;
-        let mut parameters = BTreeMap::from([
-            (parameter::BOUND, options.bound.to_string()),
-            (parameter::MOST_INSTANCES, self.most.to_string()),
-            (parameter::PAIRS, options.pairs.to_string()),
-            (parameter::REQUEST, options.request.clone()),
-            (parameter::SERVICE, session.record.subject.clone()),
-        ]);
-        if !matches!(options.load, InstanceLoad::Clients(_)) {
-            parameters.insert(parameter::RATE, format!("{:.1}", self.rate.0));
-        }
-        parameters.extend(self.rate.1.map(|capacity| (parameter::CAPACITY, format!("{capacity:.1}"))));
-        parameters.extend(options.load.parameters());
-        let original = self.switch.as_ref().map(|switch| switch.files().describe(&[]));
-        parameters.extend(original.map(|settings| (parameter::ORIGINAL_SETTINGS, settings)));
-        if !options.load_cpus.is_empty() {
-            parameters.insert(parameter::LOAD_CPUS, options.load_cpus.to_string());
-        }
-        Experiment {
-            id: id::DENSITY.to_owned(),
-            method: Method::Slices {
-                slice_ns: options.times.length.as_nanos() as u64,
-                settle_ns: options.times.settle.as_nanos() as u64,
-            },
-            unit: "requests".to_owned(),
-            parameters: parameters.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-            metrics: self.meter.metrics(options.bound.figure),
-            treatments: Vec::new(),
-            samples: Vec::new(),
-        }
     }
 
     /// Returns the processes of all instances.
@@ -354,18 +312,7 @@ impl<'a> Measurement<'a> {
         }
         self.trials[index].search.fail(count);
         session.report(Event::Note(&format!("{name}{count} instances count as above the bound: {why}")));
-        let metrics = session.record.experiments[0].metrics.len();
-        let sample = Sample {
-            block: self.pairs,
-            wall_ns: 1,
-            values: vec![0.0; metrics],
-            exit_codes: vec![FAILED],
-            ..Sample::default()
-        };
-        self.keep(session, index, count, sample);
-        let experiment = &mut session.record.experiments[0];
-        let treatment = &mut experiment.treatments[self.trials[index].treatments[&count]];
-        treatment.factors.insert(factor::FAILURE.to_owned(), why.to_owned());
+        self.keep_failure(session, index, count, why);
         self.pairs += 1;
     }
 
@@ -380,17 +327,6 @@ impl<'a> Measurement<'a> {
             add_note(session, note);
         }
         self.not_counted = Some(why);
-    }
-
-    /// Keeps a sample in the record.
-    fn keep(&mut self, session: &mut Session, index: usize, count: usize, sample: Sample) {
-        let experiment = &mut session.record.experiments[0];
-        let trial = &mut self.trials[index];
-        let treatment = *trial.treatments.entry(count).or_insert_with(|| {
-            experiment.treatments.push(treatment(&self.options.variants[index], &trial.label, count));
-            experiment.treatments.len() - 1
-        });
-        experiment.samples.push(Sample { treatment, ..sample });
     }
 
     /// Loads the first `count` instances of a variant under its settings; those of all others are stopped.
@@ -428,17 +364,20 @@ impl Trial {
     }
 }
 
+/// Returns the requests per second of each instance, and the capacity of a lone one, if the rate is a share of it.
+fn rate(options: &DensityOptions, instances: &Instances) -> Result<(f64, Option<Capacity>)> {
+    match options.rate {
+        Rate::PerSecond(rate) => Ok((rate, None)),
+        Rate::ShareOfCapacity(share) => {
+            let server = instances.servers()[0];
+            let capacity = options.load.capacity(server, options.times, &options.load_cpus)?;
+            Ok((share * capacity.map_or(0.0, |capacity| capacity.per_second), capacity))
+        }
+    }
+}
+
 /// Reports a note, and keeps it.
 fn add_note(session: &mut Session, note: String) {
     session.report(Event::Note(&note));
     session.record.notes.push(note);
-}
-
-fn treatment(variant: &DensityVariant, label: &str, count: usize) -> Treatment {
-    let mut factors = BTreeMap::from([(factor::VARIANT.to_owned(), label.to_owned())]);
-    factors.extend(variant.name.clone().map(|name| (factor::NAME.to_owned(), name)));
-    if !variant.description.is_empty() {
-        factors.insert(factor::COMMAND.to_owned(), variant.description.clone());
-    }
-    Treatment { name: format!("{label}: {count}"), workers: count, factors, latency: None }
 }

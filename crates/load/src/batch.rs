@@ -4,7 +4,7 @@
 //! a line with a [`LoadReply`]; if a server does not accept connections, it prints that at once. Lines are JSON. So the loads of
 //! several hosts begin at the same time, without clocks that agree. The process ends with its input.
 
-use crate::{Error, LoadRequest, LoadResult, Result, generator::ConnectedLoad};
+use crate::{Error, LoadRequest, LoadResult, Result, run::ConnectedLoad};
 use manycore_linux::affinity;
 use manycore_topology::CpuSet;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -111,12 +111,12 @@ impl LoadBatch {
         })
     }
 
-    /// Writes it as a line.
+    /// Returns it as a line.
     ///
     /// # Errors
-    /// Those of writing.
-    pub fn write(&self, output: &mut impl Write) -> io::Result<()> {
-        write_line(self, output)
+    /// It cannot be serialized.
+    pub fn line(&self) -> io::Result<Vec<u8>> {
+        line(self)
     }
 }
 
@@ -195,62 +195,15 @@ fn read_line<T: DeserializeOwned>(input: &mut impl BufRead) -> io::Result<T> {
     Ok(serde_json::from_str(&line)?)
 }
 
-fn write_line(value: &impl Serialize, output: &mut impl Write) -> io::Result<()> {
+fn line(value: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(value)?;
     line.push(b'\n');
-    output.write_all(&line)?;
-    output.flush()
+    Ok(line)
 }
 
-/// Histograms as text: `HdrHistogram`'s V2 format in base64, as in the logs of load generators.
-pub(crate) mod histogram {
-    use crate::LoadResult;
-    use base64::{Engine, prelude::BASE64_STANDARD};
-    use hdrhistogram::{
-        Histogram,
-        serialization::{Deserializer, Serializer as _, V2Serializer},
-    };
-    use serde::{Deserialize, Deserializer as From, Serializer as To, de, ser};
-
-    pub(crate) fn serialize<S: To>(histogram: &Histogram<u64>, to: S) -> Result<S::Ok, S::Error> {
-        let mut bytes = Vec::new();
-        V2Serializer::new().serialize(histogram, &mut bytes).map_err(ser::Error::custom)?;
-        to.serialize_str(&BASE64_STANDARD.encode(bytes))
-    }
-
-    /// Bytes of the header: cookie, length of the rest, offset, digits, lowest and highest value, ratio.
-    const HEADER: usize = 40;
-    /// Those of the length.
-    const LENGTH: std::ops::Range<usize> = 4..8;
-
-    pub(crate) fn deserialize<'a, D: From<'a>>(from: D) -> Result<Histogram<u64>, D::Error> {
-        let text = String::deserialize(from)?;
-        let bytes = BASE64_STANDARD.decode(text).map_err(de::Error::custom)?;
-        let wrong = || {
-            de::Error::custom(
-                "it is no histogram in HdrHistogram's V2 format with the bounds of this program",
-            )
-        };
-        if !is_like_ours(&bytes) {
-            return Err(wrong());
-        }
-        Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(|_| wrong())
-    }
-
-    /// Whether a histogram has the header of an empty one of this program and the length that it names: the memory for others
-    /// is not limited.
-    fn is_like_ours(bytes: &[u8]) -> bool {
-        let mut ours = Vec::new();
-        if bytes.len() < HEADER
-            || V2Serializer::new().serialize(&LoadResult::empty_histogram(), &mut ours).is_err()
-        {
-            return false;
-        }
-        let (header, rest) = bytes.split_at(HEADER);
-        let is_named = header[LENGTH] == (rest.len() as u32).to_be_bytes();
-        let same = |range: std::ops::Range<usize>| header[range.clone()] == ours[range];
-        is_named && same(0..LENGTH.start) && same(LENGTH.end..HEADER)
-    }
+fn write_line(value: &impl Serialize, output: &mut impl Write) -> io::Result<()> {
+    output.write_all(&line(value)?)?;
+    output.flush()
 }
 
 #[cfg(test)]
@@ -287,15 +240,13 @@ mod tests {
         Ok(output)
     }
 
-    fn line(batch: &LoadBatch) -> String {
-        let mut line = Vec::new();
-        batch.write(&mut line).unwrap();
-        String::from_utf8(line).unwrap()
+    fn text(batch: &LoadBatch) -> String {
+        String::from_utf8(batch.line().unwrap()).unwrap()
     }
 
     #[test]
     fn a_batch_is_the_same_on_the_other_side() {
-        let line = line(&batch());
+        let line = text(&batch());
         assert_eq!(line.matches('\n').count(), 1);
         assert_eq!(read_line::<LoadBatch>(&mut line.as_bytes()).unwrap(), batch());
     }
@@ -339,7 +290,7 @@ mod tests {
 
     #[test]
     fn errors_of_the_other_side_are_errors_here() {
-        let output = served(format!("{}go\n", line(&batch()))).unwrap();
+        let output = served(format!("{}go\n", text(&batch()))).unwrap();
         assert!(!output.starts_with(b"ready\n"), "the connections are not made");
         let error = LoadReply::results(&output).unwrap_err();
         assert!(matches!(&error, Error::Connect { address, .. } if address.port() == 1), "{error}");
@@ -348,7 +299,7 @@ mod tests {
         assert!(LoadReply::results(&printed).unwrap_err().to_string().contains("panicked"));
         let mut invalid = batch();
         invalid.loads[0].request.connections = 0;
-        let output = served(format!("{}go\n", line(&invalid))).unwrap();
+        let output = served(format!("{}go\n", text(&invalid))).unwrap();
         assert!(matches!(LoadReply::results(&output), Err(Error::Request(_))));
         for printed in ["", "ready\n", "ready\n{\"Measured\":[{}]}\n", "{}"] {
             assert!(matches!(LoadReply::results(printed.as_bytes()), Err(Error::Reply(_))), "{printed}");
@@ -388,7 +339,7 @@ mod tests {
 
     #[test]
     fn loads_need_a_batch_and_a_start() {
-        let none = line(&LoadBatch { loads: Vec::new() });
+        let none = text(&LoadBatch { loads: Vec::new() });
         for input in [String::new(), "{}\n".to_owned(), none.clone(), format!("{none}stop\n")] {
             served(input).unwrap_err();
         }
@@ -397,7 +348,7 @@ mod tests {
     #[test]
     fn the_end_of_the_input_is_noticed() {
         let (sender, receiver) = mpsc::channel();
-        let input = format!("{}go\n", line(&LoadBatch { loads: Vec::new() }));
+        let input = format!("{}go\n", text(&LoadBatch { loads: Vec::new() }));
         serve(Cursor::new(input), &mut Vec::new(), move || sender.send(()).unwrap()).unwrap();
         receiver.recv_timeout(Duration::from_mins(1)).unwrap();
     }

@@ -1,6 +1,9 @@
 //! One connection of a load.
 
-use crate::generator::{Job, Shared, connect};
+use crate::{
+    generator::{Job, Shared},
+    run::connect,
+};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::{collections::VecDeque, io, rc::Rc};

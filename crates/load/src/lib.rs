@@ -35,14 +35,17 @@ mod arrivals;
 pub mod batch;
 mod connection;
 mod generator;
+mod histogram;
 mod protocol;
 mod result;
+mod run;
 mod template;
 mod timer;
 
 pub use arrivals::{ArrivalPattern, Arrivals};
-pub use generator::{LoadRequest, run};
+pub use generator::LoadRequest;
 pub use result::LoadResult;
+pub use run::run;
 pub use template::Template;
 
 use std::{io, net::SocketAddr};

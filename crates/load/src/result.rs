@@ -1,6 +1,6 @@
 //! What a load measured.
 
-use crate::batch::histogram;
+use crate::histogram;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;

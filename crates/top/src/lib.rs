@@ -55,7 +55,7 @@ pub mod view;
 
 pub use details::{Pressure, ProcessDetails};
 pub use history::{History, HistoryLimits, Recorder, RecordingEnd, RecordingHead, Replay};
-pub use memory_tour::MemoryTour;
+pub use memory_tour::{LARGE_PROCESS_KIB, MemoryTour};
 pub use picture::{
     BandwidthUse, CountedUse, CpuShares, CpuUse, GroupUse, InterruptUse, Migration, NodeUse, Picture,
     ProcessUse, TaskUse, UnitUse, UserNames,

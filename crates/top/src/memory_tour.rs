@@ -10,8 +10,10 @@ const AGAIN_NS: u64 = 30_000_000_000;
 const MOST_SAMPLES: usize = 120;
 /// A process that uses less than this, in CPUs, is not read.
 const BUSY: f64 = 0.25;
-/// Resident memory in KiB of processes that are read: less is no problem, more takes seconds.
-pub(crate) const RESIDENT_KIB: std::ops::RangeInclusive<u64> = (64 << 10)..=(16 << 20);
+/// Resident memory in KiB above which reading the memory by node takes seconds.
+pub const LARGE_PROCESS_KIB: u64 = 16 << 20;
+/// Resident memory in KiB of processes that are read in turn: less is no problem.
+const RESIDENT_KIB: std::ops::RangeInclusive<u64> = (64 << 10)..=LARGE_PROCESS_KIB;
 
 /// Returns whether memory can be near or far.
 pub(crate) fn has_memory_nodes(machine: &Machine) -> bool {

@@ -114,25 +114,26 @@ fn server_text() -> String {
     screen(&mut server(), 400, 100)
 }
 
-#[test]
-fn exact_latencies_are_histograms() {
+/// Returns the view of latencies that are counted exactly.
+fn exact_latencies() -> View {
     let machine = pictures::server(0, 1);
     let mut picture = pictures::picture(&machine, 20, 1);
     picture.latency = Some(pictures::latency());
     let mut view = View::new(&machine, ViewOptions::default());
     view.update(picture);
     view.show(ViewScreen::Latency);
+    view
+}
+
+#[test]
+fn exact_latencies_are_histograms() {
+    let mut view = exact_latencies();
     insta::assert_snapshot!("latency_exact", screen(&mut view, 120, 30));
 }
 
 #[test]
 fn the_latency_view_scrolls() {
-    let machine = pictures::server(0, 1);
-    let mut picture = pictures::picture(&machine, 20, 1);
-    picture.latency = Some(pictures::latency());
-    let mut view = View::new(&machine, ViewOptions::default());
-    view.update(picture);
-    view.show(ViewScreen::Latency);
+    let mut view = exact_latencies();
     let first = screen(&mut view, 80, 24);
     assert!(first.lines().last().unwrap().contains("↓Scroll"), "{first}");
     assert!(first.contains("From wake-up to running") && !first.contains("Off the CPU"), "{first}");

@@ -75,19 +75,22 @@ impl ProcessSource {
 /// Returns all processes of this name, as `pgrep -x` finds them. The kernel cuts names after 15 bytes: a longer name has
 /// to be that of the program as well. This process and its helpers, which have the same name, are not meant.
 fn named(name: &str) -> BTreeSet<u32> {
-    let descendants = tasks::with_descendants(&[std::process::id()]);
-    let executable = |pid: u32| fs::read_link(format!("/proc/{pid}/exe")).ok();
-    let is_own = |pid: u32| descendants.contains(&pid) && executable(pid) == executable(std::process::id());
     let start = name.as_bytes().get(..MAX_NAME).unwrap_or(name.as_bytes());
     let is_meant = |pid: &u32| {
         let Ok(comm) = fs::read(format!("/proc/{pid}/comm")) else { return false };
         comm.strip_suffix(b"\n").unwrap_or(&comm) == start
             && (name.len() <= MAX_NAME || program(*pid).as_deref() == Some(name.as_bytes()))
-            && !is_own(*pid)
             && !tasks::is_kernel(*pid)
             && tasks::is_alive(*pid)
     };
-    tasks::all().into_iter().filter(is_meant).collect()
+    let mut found: BTreeSet<u32> = tasks::all().into_iter().filter(is_meant).collect();
+    if !found.is_empty() {
+        let descendants = tasks::with_descendants(&[std::process::id()]);
+        let executable = |pid: u32| fs::read_link(format!("/proc/{pid}/exe")).ok();
+        let own = executable(std::process::id());
+        found.retain(|pid| !descendants.contains(pid) || executable(*pid) != own);
+    }
+    found
 }
 
 /// Returns the last part of the path by which a process was started.

@@ -52,7 +52,7 @@ fn unit_counters(published: &Published) -> Vec<Family> {
         }
         push_tasks(
             &totals.tasks,
-            published.totals.latency.is_some(),
+            published.totals.has_exact_migrations(),
             &labels,
             [&mut wait, &mut switches, &mut migrations],
         );
@@ -197,7 +197,7 @@ fn named_counters(published: &Published) -> Vec<Family> {
         cpu.push(labels.clone(), Some(totals.run));
         push_tasks(
             &totals.tasks,
-            published.totals.latency.is_some(),
+            published.totals.has_exact_migrations(),
             &labels,
             [&mut wait, &mut switches, &mut migrations],
         );

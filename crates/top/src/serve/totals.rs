@@ -169,6 +169,11 @@ impl Totals {
         named::add(&mut self.named, picture, named);
     }
 
+    /// Whether migrations are counted in the kernel.
+    pub(super) fn has_exact_migrations(&self) -> bool {
+        self.latency.is_some()
+    }
+
     /// Returns the sum over these CPUs; CPUs without totals count as 0.
     pub(super) fn sum(&self, cpus: impl IntoIterator<Item = CpuId>) -> CpuTotals {
         let mut sum = CpuTotals::default();

@@ -2,7 +2,7 @@
 
 use super::{View, ViewScreen, metric::CpuMetric, task_rows::ColumnSet};
 use crate::{
-    memory_tour::{RESIDENT_KIB, has_memory_nodes},
+    memory_tour::{LARGE_PROCESS_KIB, has_memory_nodes},
     resources::{GroupParts, GuestSearch, Wanted, joined},
 };
 
@@ -18,7 +18,7 @@ impl View {
         // The kernel visits each page table of a process: one of them in each sample.
         let turn = processes.get(self.pictures % processes.len().max(1));
         let is_possible = has_memory_nodes(&self.machine) && !self.moment.is_paused;
-        let in_turn = turn.filter(|one| is_possible && one.resident_kib <= *RESIDENT_KIB.end());
+        let in_turn = turn.filter(|one| is_possible && one.resident_kib <= LARGE_PROCESS_KIB);
         let in_turn: Vec<u32> = in_turn.iter().map(|one| one.pid).collect();
         Wanted {
             interrupts: self.screen == ViewScreen::Interrupts

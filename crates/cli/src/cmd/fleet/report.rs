@@ -74,16 +74,17 @@ fn evaluated(args: &FleetReport, folder: &Path, earlier: &[PathBuf]) -> Outcome<
         runs.push(dated(read(path, args.quiet)?));
     }
     runs.sort_by(|a, b| a.0.cmp(&b.0));
-    if runs.len() < LEAST_RUNS && !args.quiet {
-        output::note(&format!(
-            "Changes over time need at least {LEAST_RUNS} runs, and there are {}.",
-            runs.len()
-        ));
+    if runs.len() < LEAST_RUNS {
+        if !args.quiet {
+            output::note(&format!(
+                "Changes over time need at least {LEAST_RUNS} runs, and there are {}.",
+                runs.len()
+            ));
+        }
+        return Ok(evaluation);
     }
-    if runs.len() >= LEAST_RUNS {
-        evaluation.dated_runs = runs.iter().map(|(started, _)| started.clone()).collect();
-    }
-    let runs: Vec<DatedRun> = runs.into_iter().map(|(_, run)| run).collect();
+    let (started, runs): (Vec<String>, Vec<DatedRun>) = runs.into_iter().unzip();
+    evaluation.dated_runs = started;
     evaluation.changes = changes(&runs, options.false_discovery_level, options.least_deficit);
     Ok(evaluation)
 }

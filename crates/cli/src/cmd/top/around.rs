@@ -3,13 +3,12 @@
 use crate::{
     cli::{Cli, Subcommand},
     failure::{Failure, Outcome},
-    terminal::can_move_cursor,
+    terminal::stdout_is_screen,
 };
 use manycore_render::terminal::Terminal;
 use std::{
     env::{args_os, current_exe},
     ffi::OsString,
-    io::{IsTerminal, stdout},
 };
 
 /// Runs this command line below `top`, without the option; what it prints is shown after the view.
@@ -17,7 +16,7 @@ use std::{
 /// # Errors
 /// There is no terminal; those of the subcommand.
 pub fn run(terminal: Terminal) -> Outcome {
-    if !stdout().is_terminal() || !can_move_cursor() {
+    if !stdout_is_screen() {
         return Err(Failure::input(
             "--live needs a terminal on standard output, and TERM must name its kind",
         ));

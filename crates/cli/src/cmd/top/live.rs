@@ -8,7 +8,8 @@ use crate::{
 use manycore_control::journal;
 use manycore_linux::users::Users;
 use manycore_top::{
-    History, HistoryLimits, MemoryTour, Picture, PlanReader, Sample, Sampler, SamplerOptions, Wanted,
+    History, HistoryLimits, LARGE_PROCESS_KIB, MemoryTour, Picture, PlanReader, Sample, Sampler,
+    SamplerOptions, Wanted,
     bpf::Counters,
     findings::{Finding, Watch},
     view::RecorderState,
@@ -18,8 +19,6 @@ use std::{ops::Range, path::Path, time::Duration};
 
 /// Findings are shown after this time; in single intervals at once.
 const LEAST: Duration = Duration::from_secs(3);
-/// Resident memory in KiB from which reading the memory by node takes seconds.
-const LARGE_KIB: u64 = 16 << 20;
 /// Shortest interval with findings in seconds: half of the shortest one that can be asked for.
 const SHORTEST: f64 = 0.05;
 
@@ -148,7 +147,7 @@ impl Live {
     /// now. Memory of processes above 16 GiB is read only if they are named, as the kernel visits each page table.
     pub fn add_details(&mut self, picture: &mut Picture, pids: &[u32]) {
         let is_named = self.work.is_limited();
-        self.sampler.add_details(picture, pids, |resident_kib| is_named || resident_kib <= LARGE_KIB);
+        self.sampler.add_details(picture, pids, |resident_kib| is_named || resident_kib <= LARGE_PROCESS_KIB);
     }
 
     /// Returns the findings of now, the worst kinds first. An interval that the end of a command made short has none: the

@@ -16,12 +16,11 @@ pub use recording::report;
 use crate::{
     cli::{Format, Top},
     failure::{Failure, Outcome},
-    terminal::can_move_cursor,
+    terminal::stdout_is_screen,
 };
 use manycore_linux::{allocator, child};
 use manycore_render::terminal::Terminal;
 use manycore_top::{GroupParts, GuestSearch, Wanted, snapshot::Part};
-use std::io::{IsTerminal, stdout};
 
 /// Shows the view on a terminal, otherwise prints intervals, until their number is reached, the command has ended, or a
 /// signal arrives.
@@ -38,7 +37,7 @@ pub fn run(args: &Top, terminal: Terminal) -> Outcome {
     // The thread that samples hands over pictures: memory that one thread frees is there for the other.
     allocator::use_one_heap();
     allocator::map_large_blocks();
-    if args.is_plain() || !stdout().is_terminal() || !can_move_cursor() {
+    if args.is_plain() || !stdout_is_screen() {
         return plain::run(args, terminal);
     }
     screen::run(args, terminal)
