@@ -3,12 +3,16 @@
 
 mod common;
 
-use common::{manycore, place::soon, schema, sh, text};
+use common::{
+    manycore,
+    place::{KillOnDrop, soon},
+    schema, sh, text,
+};
 use serde_json::Value;
 use std::{
     fs,
     path::Path,
-    process::{Output, Stdio},
+    process::{Command, Output, Stdio},
 };
 use tempfile::TempDir;
 
@@ -69,6 +73,27 @@ fn shares_of_a_cpu_add_up_to_its_time() {
         let sum: f64 = shares.values().map(|share| share.as_f64().unwrap()).sum();
         assert!((99.9..100.1).contains(&sum), "{row}");
     }
+}
+
+/// Regression: the waits of the machine and of its CPUs were those of the named tasks.
+#[test]
+fn waits_of_cpus_are_those_of_all_tasks_where_some_are_named() {
+    let loops = "exec 2>/dev/null; cpu=$(taskset -pc $$ | sed 's/.*[ ,-]//'); taskset -pc $cpu $$ >&2; \
+                 while :; do :; done & while :; do :; done";
+    let mut busy = Command::new("sh");
+    let busy = KillOnDrop(busy.args(["-c", loops]).stdin(Stdio::null()).spawn().unwrap());
+    let idle = KillOnDrop(Command::new("sleep").arg("600").spawn().unwrap());
+    let pid = idle.pid().to_string();
+    let words = ["top", "--once", "--show", "cpus,processes,system", "--format", "json", "--pid", &pid];
+    soon("no task waits for a CPU", || {
+        let run = manycore().args(words).assert().success();
+        let snapshot = schema::parse("top", &run.get_output().stdout);
+        assert_eq!(snapshot["processes"].as_array().unwrap().len(), 1, "{snapshot}");
+        let waits =
+            snapshot["cpus"].as_array().unwrap().iter().map(|cpu| cpu["wait_percent"].as_f64().unwrap());
+        snapshot["system"]["wait_percent"].as_f64().unwrap() > 50.0 && waits.fold(0.0, f64::max) > 50.0
+    });
+    drop(busy);
 }
 
 #[test]
@@ -275,7 +300,7 @@ fn helper_processes_are_called_manycore() {
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_manycore"), &link).unwrap();
     let script = "grep . /proc/$PPID/comm";
     let words = ["top", "--interval", "100ms", "--format", "csv", "--", "sh", "-c", script];
-    let output = std::process::Command::new(link).args(words).output().unwrap();
+    let output = Command::new(link).args(words).output().unwrap();
     assert_eq!(text(&output.stderr).lines().next(), Some("manycore"));
 }
 
@@ -287,7 +312,7 @@ fn a_command_that_stops_and_continues_has_no_table_of_its_own() {
     let words =
         ["top", "--interval", "60s", "--format", "json", "--show", "system", "--", "sh", "-c", &script];
     let program = common::program();
-    let top = std::process::Command::new(program).args(words).stdout(Stdio::piped()).spawn().unwrap();
+    let top = Command::new(program).args(words).stdout(Stdio::piped()).spawn().unwrap();
     let pid = || fs::read_to_string(&file).ok()?.trim().parse::<u32>().ok();
     let stat = |pid: u32| fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     soon("the stop of the command", || pid().is_some_and(|pid| stat(pid).contains(") T ")));
@@ -323,7 +348,7 @@ impl Emulator {
         std::os::unix::fs::symlink("/bin/sh", &program).unwrap();
         let script = "printf 'CPU 0/KVM' >/proc/$$/comm; while :; do :; done";
         let words = ["-c", script, "-name", "guest=web1,debug-threads=on"];
-        let emulator = Self(std::process::Command::new(program).args(words).spawn().unwrap());
+        let emulator = Self(Command::new(program).args(words).spawn().unwrap());
         let comm = || fs::read_to_string(format!("/proc/{}/comm", emulator.0.id())).unwrap_or_default();
         soon("the name of its thread", || comm() == "CPU 0/KVM\n");
         emulator

@@ -75,7 +75,7 @@ impl CpuShares {
 }
 
 /// The use of one CPU.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CpuUse {
     /// The CPU.
     pub cpu: CpuId,
@@ -86,6 +86,23 @@ pub struct CpuUse {
     pub khz: Option<u64>,
     /// Temperature at the second sample in thousandths of a degree Celsius; absent as `khz`.
     pub millidegrees: Option<i32>,
+    /// Time that tasks whose last CPU it is waited for a CPU, in tasks that wait. Absent without `schedstat`.
+    pub wait: Option<f64>,
+    /// Number of these tasks that were runnable at the second sample.
+    pub runnable: usize,
+}
+
+/// Adds up the tasks by their last CPU.
+fn add_tasks(cpus: &mut [CpuUse], tasks: &[TaskUse]) {
+    let is_known = tasks.iter().any(|task| task.wait.is_some());
+    for one in cpus.iter_mut() {
+        one.wait = is_known.then_some(0.0);
+    }
+    for task in tasks {
+        let Ok(at) = cpus.binary_search_by_key(&task.cpu, |one| one.cpu) else { continue };
+        cpus[at].wait = cpus[at].wait.map(|sum| sum + task.wait.unwrap_or(0.0));
+        cpus[at].runnable += usize::from(task.state == 'R');
+    }
 }
 
 /// A change of the last CPU between two samples, by the largest distance. Migrations within the interval that end
@@ -174,7 +191,7 @@ pub struct Picture {
     /// Units of clusters, last-level caches and nodes, in this order of levels. A machine without clusters has one unit
     /// for each CPU at that level.
     pub units: Vec<UnitUse>,
-    /// Threads, ascending by process and thread.
+    /// Threads, ascending by process and thread. A caller may keep some of them: sums over CPUs and units have all.
     pub tasks: Vec<TaskUse>,
     /// Processes, ascending by id.
     pub processes: Vec<ProcessUse>,
@@ -226,12 +243,13 @@ impl Picture {
         let interval_ns = now.at_ns.checked_sub(before.at_ns).filter(|&ns| ns > 0)?;
         let seconds = interval_ns as f64 / 1e9;
         let levels = LEVELS.map(|level| LevelUnits::new(machine, level));
-        let cpus: Vec<CpuUse> = joined(&before.cpus, &now.cpus, |one| one.cpu)
+        let mut cpus: Vec<CpuUse> = joined(&before.cpus, &now.cpus, |one| one.cpu)
             .map(|(old, new)| CpuUse {
                 cpu: new.cpu,
                 shares: old.and_then(|old| CpuShares::between(old, new)),
                 khz: new.khz,
                 millidegrees: new.millidegrees,
+                ..CpuUse::default()
             })
             .collect();
         let mut tasks: Vec<TaskUse> = joined(&before.tasks, &now.tasks, |task| task.id)
@@ -242,6 +260,7 @@ impl Picture {
                 .map(|(old, new)| process_use(old, new, seconds, cpus.len()))
                 .collect();
         counted::enter(before, now, seconds, &mut tasks, &mut processes);
+        add_tasks(&mut cpus, &tasks);
         Some(Self {
             seconds,
             units: levels.iter().flat_map(|level| unit_sums::of(level, &cpus, &tasks)).collect(),
@@ -276,6 +295,12 @@ impl Picture {
         };
         let picture = Self::new(machine, &boot, now)?;
         Some(Self { is_since_boot: true, ..picture })
+    }
+
+    /// Returns the time that all tasks waited for a CPU, in tasks that wait, also where [`Self::tasks`] has only some of them.
+    /// `None` without `schedstat`.
+    pub fn wait(&self) -> Option<f64> {
+        self.cpus.iter().filter_map(|one| one.wait).reduce(|sum, one| sum + one)
     }
 
     /// Returns the units of one level.

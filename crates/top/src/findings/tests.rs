@@ -42,7 +42,7 @@ pub(crate) fn task(tid: u32, cpu: CpuId, run: f64, wait: f64, allowed: &str) -> 
 fn picture(tasks: Vec<TaskUse>) -> Picture {
     let used = |cpu: CpuId| tasks.iter().filter(|task| task.cpu == cpu).map(|task| task.run).sum::<f64>();
     let shares = |cpu| CpuShares { user: used(cpu), idle: 1.0 - used(cpu), ..CpuShares::default() };
-    let cpus = (0..8).map(|cpu| CpuUse { cpu, shares: Some(shares(cpu)), khz: None, millidegrees: None });
+    let cpus = (0..8).map(|cpu| CpuUse { cpu, shares: Some(shares(cpu)), ..CpuUse::default() });
     let units = LevelUnits::new(&machine(), Level::Cluster).cpus.into_iter().map(|cpus| {
         let mut sum = CpuShares::default();
         cpus.iter().for_each(|cpu| sum.add(&shares(cpu)));

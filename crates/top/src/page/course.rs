@@ -314,8 +314,7 @@ impl Courses {
         let totals = &mut self.totals;
         let courses = [&mut totals.busy, &mut totals.stolen, &mut totals.interrupts, &mut totals.disk];
         courses.into_iter().zip(all).for_each(|(course, value)| course.add(moment, value, seconds));
-        let wait = picture.tasks.iter().filter_map(|task| task.wait).sum();
-        totals.wait.add(moment, wait, seconds);
+        totals.wait.add(moment, picture.wait().unwrap_or(0.0), seconds);
         if let Some(switches) = picture.switches {
             totals.switches.add(moment, switches, seconds);
         }

@@ -204,6 +204,9 @@ proptest! {
             prop_assert!((sum(|unit| unit.shares.busy()) - busy).abs() < 1e-9);
             prop_assert_eq!(picture.units_of(level).map(|unit| unit.runnable).sum::<usize>(), now.len());
         }
+        prop_assert_eq!(picture.wait().is_some(), !now.is_empty());
+        prop_assert!((picture.wait().unwrap_or(0.0) - wait).abs() < 1e-9);
+        prop_assert_eq!(picture.cpus.iter().map(|one| one.runnable).sum::<usize>(), now.len());
         prop_assert!(picture.tasks.iter().all(|task| task.run >= 0.0 && task.run.is_finite()));
     }
 }

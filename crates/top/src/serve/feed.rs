@@ -95,8 +95,9 @@ struct FeedFinding {
     seconds: f64,
 }
 
+/// To a thousandth. The sum of nothing, -0, is 0.
 fn rounded(value: f64) -> f64 {
-    (value * 1e3).round() / 1e3
+    (value * 1e3).round() / 1e3 + 0.0
 }
 
 /// Returns a picture as JSON.
@@ -127,7 +128,7 @@ fn totals(picture: &Picture) -> FeedTotals {
     let shares = || picture.cpus.iter().filter_map(|one| one.shares);
     FeedTotals {
         busy: rounded(shares().map(|one| one.busy()).sum()),
-        wait: rounded(picture.tasks.iter().filter_map(|task| task.wait).sum()),
+        wait: rounded(picture.wait().unwrap_or(0.0)),
         steal: rounded(shares().map(|one| one.steal).sum()),
         interrupts: rounded(shares().map(|one| one.irq + one.softirq).sum()),
         runnable: picture.runnable,
@@ -140,22 +141,13 @@ fn totals(picture: &Picture) -> FeedTotals {
 }
 
 fn metrics(picture: &Picture) -> FeedMetrics {
-    let mut waits: BTreeMap<CpuId, f64> = BTreeMap::new();
-    for task in &picture.tasks {
-        if let Some(wait) = task.wait {
-            *waits.entry(task.cpu).or_default() += wait;
-        }
-    }
     let mut metrics = FeedMetrics::default();
-    // Without `schedstat` no task has a wait.
-    let are_known = !waits.is_empty();
     for one in &picture.cpus {
         let share = |of: fn(&crate::CpuShares) -> f64| one.shares.as_ref().map(of).map(rounded);
         metrics.busy.push(share(crate::CpuShares::busy));
         metrics.steal.push(share(|shares| shares.steal));
         metrics.interrupts.push(share(|shares| shares.irq + shares.softirq));
-        let wait = waits.get(&one.cpu).copied().unwrap_or(0.0);
-        metrics.wait.push(are_known.then_some(rounded(wait)));
+        metrics.wait.push(one.wait.map(rounded));
     }
     metrics
 }

@@ -129,15 +129,12 @@ fn units(picture: &Picture, per_cpu: bool) -> Vec<SeriesUnit> {
 }
 
 fn cpus(picture: &Picture) -> BTreeMap<CpuId, CpuState> {
-    let state = |one: &crate::CpuUse| CpuState { runnable: 0, khz: one.khz, millidegrees: one.millidegrees };
-    let mut states: BTreeMap<CpuId, CpuState> =
-        picture.cpus.iter().map(|one| (one.cpu, state(one))).collect();
-    for task in picture.tasks.iter().filter(|task| task.state == 'R') {
-        if let Some(state) = states.get_mut(&task.cpu) {
-            state.runnable += 1;
-        }
-    }
-    states
+    let state = |one: &crate::CpuUse| CpuState {
+        runnable: one.runnable,
+        khz: one.khz,
+        millidegrees: one.millidegrees,
+    };
+    picture.cpus.iter().map(|one| (one.cpu, state(one))).collect()
 }
 
 fn state(unit: &NamedUnit, picture: &Picture) -> NamedState {

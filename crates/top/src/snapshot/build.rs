@@ -10,9 +10,8 @@ use crate::{
     picture::{CpuShares, GroupUse, InterruptUse, NodeUse, Picture, UnitUse},
     resources::{LatencyHistogram, LatencySample},
 };
-use manycore_topology::{CpuId, Level};
+use manycore_topology::Level;
 use std::{
-    collections::BTreeMap,
     mem::take,
     time::{Duration, SystemTime},
 };
@@ -62,14 +61,14 @@ impl TopSnapshot {
     }
 }
 
-/// Returns a share in percent, to a thousandth: counters of ticks and nanoseconds give no more.
+/// Returns a share in percent, to a thousandth: counters of ticks and nanoseconds give no more. The sum of nothing, -0, is 0.
 pub(super) fn percent(share: f64) -> f64 {
-    (share * 1e5).round() / 1e3
+    (share * 1e5).round() / 1e3 + 0.0
 }
 
-/// Returns a rate per second, to a thousandth.
+/// Returns a rate per second, to a thousandth; as [`percent`].
 pub(super) fn rounded(rate: f64) -> f64 {
-    (rate * 1e3).round() / 1e3
+    (rate * 1e3).round() / 1e3 + 0.0
 }
 
 fn system(picture: &Picture) -> SystemRow {
@@ -78,7 +77,7 @@ fn system(picture: &Picture) -> SystemRow {
     SystemRow {
         cpus: picture.cpus.len(),
         cpu_percent: (&sum).into(),
-        wait_percent: percent(picture.tasks.iter().filter_map(|task| task.wait).sum()),
+        wait_percent: percent(picture.wait().unwrap_or(0.0)),
         runnable: picture.runnable,
         blocked: picture.blocked,
         switches_per_second: picture.switches.map(rounded),
@@ -111,14 +110,10 @@ fn units(picture: &Picture) -> Vec<UnitRow> {
 }
 
 fn cpus(picture: &Picture) -> Vec<CpuRow> {
-    let mut waits: BTreeMap<CpuId, f64> = BTreeMap::new();
-    for task in &picture.tasks {
-        *waits.entry(task.cpu).or_default() += task.wait.unwrap_or(0.0);
-    }
     let rows = picture.cpus.iter().map(|one| CpuRow {
         cpu: one.cpu,
         cpu_percent: one.shares.as_ref().map(CpuPercent::from),
-        wait_percent: percent(waits.get(&one.cpu).copied().unwrap_or(0.0)),
+        wait_percent: percent(one.wait.unwrap_or(0.0)),
         mhz: one.khz.map(|khz| khz / 1000),
         celsius: one.millidegrees.map(|all| f64::from(all) / 1e3),
     });

@@ -63,8 +63,7 @@ impl View {
                 add(format!("{count} {name}"), drop, bar);
             }
         }
-        let wait: f64 = picture.tasks.iter().filter_map(|task| task.wait).sum();
-        if picture.tasks.iter().any(|task| task.wait.is_some()) {
+        if let Some(wait) = picture.wait() {
             add(format!("{wait:.1} waiting"), 5, bar);
         }
         if let Some((total, available)) = picture.memory_kib {

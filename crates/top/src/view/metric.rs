@@ -107,7 +107,7 @@ impl MetricValues {
             CpuMetric::Steal => each(&|one| Some(one.shares?.steal)),
             CpuMetric::Frequency => each(&|one| Some(one.khz? as f64 / 1e6)),
             CpuMetric::Temperature => each(&|one| Some(f64::from(one.millidegrees?) / 1e3)),
-            CpuMetric::Wait => waits(picture),
+            CpuMetric::Wait => each(&|one| one.wait),
             CpuMetric::Interrupts => interrupts(picture),
         };
         let most = values.values().copied().fold(0.0, f64::max);
@@ -145,18 +145,6 @@ impl MetricValues {
         let each = if self.metric.is_sum() { value / cpus.max(1) as f64 } else { value };
         ((each - self.scale.0) / (self.scale.1 - self.scale.0)).clamp(0.0, 1.0)
     }
-}
-
-fn waits(picture: &Picture) -> BTreeMap<CpuId, f64> {
-    let is_known = picture.tasks.iter().any(|task| task.wait.is_some());
-    let mut waits: BTreeMap<CpuId, f64> =
-        picture.cpus.iter().filter(|_| is_known).map(|one| (one.cpu, 0.0)).collect();
-    for task in &picture.tasks {
-        if let (Some(sum), Some(wait)) = (waits.get_mut(&task.cpu), task.wait) {
-            *sum += wait;
-        }
-    }
-    waits
 }
 
 /// Sums interrupts by CPU. Softirqs follow from interrupts, and would count twice.

@@ -104,6 +104,11 @@ pub fn picture(machine: &Machine, tasks: usize, seed: u64) -> Picture {
         users: Arc::new(BTreeMap::from([(0, "root".into())])),
         ..Picture::default()
     };
+    for task in &picture.tasks {
+        let cpu = picture.cpus.iter_mut().find(|one| one.cpu == task.cpu).unwrap();
+        cpu.wait = Some(cpu.wait.unwrap_or(0.0) + task.wait.unwrap_or(0.0));
+        cpu.runnable += usize::from(task.state == 'R');
+    }
     picture.units = [Level::Cluster, Level::Llc, Level::Node]
         .iter()
         .flat_map(|&level| units(machine, level, &picture))
@@ -128,7 +133,7 @@ fn cpu_use(cpu: u32, busy: f64, numbers: &mut Numbers) -> CpuUse {
         cpu,
         shares: Some(shares),
         khz: Some(1_200_000 + (2_000_000.0 * numbers.share()) as u64),
-        millidegrees: None,
+        ..CpuUse::default()
     }
 }
 
