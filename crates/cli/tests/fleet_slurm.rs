@@ -48,6 +48,44 @@ fn nodes_of_slurm_that_are_down_do_not_hold_up_the_others() {
     cluster.kill_node("n2");
 }
 
+/// Regression: sbatch waits by itself where a controller has as many jobs as it may (`MaxJobCount`), and the nodes that had
+/// their job were not measured meanwhile.
+#[test]
+fn a_controller_that_takes_no_more_jobs_does_not_hold_up_those_that_run() {
+    let Some(cluster) = cluster(&["n1", "n2", "n3"]) else { return };
+    let mut fleet = Fleet::slurm(&cluster);
+    fleet.options[3] = "3".to_owned();
+    let real = manycore::program::find("sbatch").unwrap();
+    let script = format!(
+        "#!/bin/sh\n[ -z \"$(squeue -h)\" ] || {{\necho 'sbatch: error: Slurm temporarily unable to accept job, \
+         sleeping and retrying' >&2\nexec sleep 600\n}}\nexec {} \"$@\"\n",
+        real.display()
+    );
+    fs::create_dir(fleet.home.path("programs")).unwrap();
+    executable(&fleet, "programs/sbatch", &script);
+    let path = format!("{}:{}", fleet.home.path("programs").display(), std::env::var("PATH").unwrap());
+    let measure = [&MEASURE[..5], &["--out", "found"]].concat();
+    let run = fleet.command(&measure).env("PATH", &path).output().unwrap();
+    let said = text(&run.stderr);
+    assert!(run.status.success(), "{said}");
+    let hosts = fleet.hosts("found");
+    assert!(["n1", "n2", "n3"].iter().all(|node| hosts[node]["state"] == "done"), "{hosts}");
+    fleet.wait_until_nothing_is_left();
+    // Jobs of others: the run waits as long as for a node.
+    assert!(cluster.run("sbatch --output=/dev/null --wrap 'sleep 100'").status.success());
+    let run = fleet.command(&["topo", "--wait", "2s"]).env("PATH", &path).output().unwrap();
+    let said = text(&run.stderr);
+    assert_eq!(run.status.code(), Some(1), "{said}");
+    assert!(said.contains("temporarily unable to accept job"), "{said}");
+}
+
+fn executable(fleet: &Fleet, name: &str, text: &str) -> String {
+    let path = fleet.home.path(name);
+    fs::write(&path, text).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path.display().to_string()
+}
+
 #[test]
 fn a_node_of_slurm_that_fails_is_measured_again() {
     let Some(mut cluster) = cluster(&["n1"]) else { return };
@@ -83,13 +121,7 @@ fn a_node_of_slurm_that_fails_is_measured_again() {
 fn a_load_on_one_of_four_nodes_is_found_and_named() {
     let Some(cluster) = cluster(&["n1", "n2", "n3", "n4"]) else { return };
     let fleet = Fleet::slurm(&cluster);
-    let executable = |name: &str, text: &str| {
-        let path = fleet.home.path(name);
-        fs::write(&path, text).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        path.display().to_string()
-    };
-    let hog = executable("hog", "#!/bin/sh\nwhile :; do :; done\n");
+    let hog = executable(&fleet, "hog", "#!/bin/sh\nwhile :; do :; done\n");
     let own = program().display().to_string();
     // Ten processes for each CPU leave less than a tenth of the speed: more than anything else on this machine takes.
     let measures = format!(
@@ -97,7 +129,7 @@ fn a_load_on_one_of_four_nodes_is_found_and_named() {
          for _ in $(seq $((10 * $(nproc)))); do {hog} & hogs=\"$hogs $!\"; done\n\
          {own} \"$@\" & wait $!; code=$?\n[ -z \"$hogs\" ] || kill $hogs\nexit $code\n"
     );
-    let measures = executable("measures", &measures);
+    let measures = executable(&fleet, "measures", &measures);
     // Where other machines take much of the others' time, that no node is found is right. Another one never is.
     for attempt in ["first", "second", "third", "last"] {
         let words = ["eval", "--only", "matrix", "--budget", "6s", "--program", &measures, "--out", attempt];

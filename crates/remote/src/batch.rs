@@ -24,6 +24,8 @@ clean() {
 trap 'clean; sleep 1; clean' EXIT
 trap 'exit 143' HUP INT TERM
 sleep SECONDS & wait $!";
+/// How a message of sbatch ends that waits for seconds before it tries again (`src/sbatch/sbatch.c`).
+const RETRIES: &str = "sleeping and retrying";
 /// How long a short command on a node may take.
 const SHORT: Duration = Duration::from_secs(30);
 
@@ -80,11 +82,12 @@ impl BatchJobs {
         Ok(Self { name, partition: partition.map(str::to_owned), limit, _ender: ender })
     }
 
-    /// Submits a job that holds a whole node. It is requeued if the node fails. Returns its number.
+    /// Submits a job that holds a whole node. It is requeued if the node fails. Returns its number. The attempt ends when
+    /// `stops` is true, and when sbatch would try again later.
     ///
     /// # Errors
     /// [`Error::Unreachable`]: Slurm refuses it. Those of starting programs.
-    pub fn submit(&self, node: &str) -> Result<u64> {
+    pub fn submit(&self, node: &str, stops: &dyn Fn() -> bool) -> Result<u64> {
         let host = RemoteHost::Slurm(Some(node.to_owned()));
         let minutes = self.limit.as_secs().div_ceil(60) + 1;
         // Most options of sbatch can also come from its environment.
@@ -99,7 +102,7 @@ impl BatchJobs {
         words.extend(["--chdir=/", "--output=/dev/null", "--error=/dev/null"].map(str::to_owned));
         words.extend(self.partition.iter().map(|partition| format!("--partition={partition}")));
         words.push(format!("--wrap={}", HOLDER.replace("SECONDS", &(minutes * 60).to_string())));
-        let output = ask("sbatch", &words, &host)?;
+        let output = ask_until("sbatch", &words, &host, &|line| line.ends_with(RETRIES) || stops())?;
         let first = output.lines().next().unwrap_or_default();
         let number = first.split(';').next().unwrap_or_default().trim().parse();
         number.map_err(|_| Error::Unreachable { host, why: format!("sbatch printed '{}'", shortened(first)) })
@@ -171,7 +174,17 @@ pub fn batch_nodes(partition: Option<&str>, list: Option<&str>) -> Result<Vec<Ba
 }
 
 fn ask(program: &str, words: &[String], host: &RemoteHost) -> Result<String> {
-    let answer = local::output(program, words, ANSWER);
+    ask_until(program, words, host, &|_| false)
+}
+
+/// As [`ask`], until `stops` is true of the last line that the program has printed as a message.
+fn ask_until(
+    program: &str,
+    words: &[String],
+    host: &RemoteHost,
+    stops: &dyn Fn(&str) -> bool,
+) -> Result<String> {
+    let answer = local::output(program, words, ANSWER, stops);
     let answer = answer.map_err(|source| run::of_start(program.to_owned(), host, source))?;
     let answer = answer.ok_or_else(|| Error::TooLate { host: host.clone(), seconds: ANSWER.as_secs() })?;
     if answer.succeeded {

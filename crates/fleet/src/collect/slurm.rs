@@ -62,8 +62,16 @@ pub(super) fn collect(
     let jobs = BatchJobs::new(partition, work.limit + wait.min(Duration::from_mins(1)))?;
     let (sender, ended) = mpsc::channel();
     thread::scope(|scope| {
-        let mut collector =
-            Collector { jobs: &jobs, work, wait, parallel, queue, held: BTreeMap::new(), silent: 0 };
+        let mut collector = Collector {
+            jobs: &jobs,
+            work,
+            wait,
+            parallel,
+            queue,
+            held: BTreeMap::new(),
+            silent: 0,
+            full: None,
+        };
         while !collector.is_done() {
             collector.step(scope, &sender, observer);
             collector.listen(&ended, observer);
@@ -109,6 +117,8 @@ struct Collector<'a> {
     queue: VecDeque<Turn<'a>>,
     held: BTreeMap<u64, Held<'a>>,
     silent: usize,
+    /// Since when Slurm takes no further job.
+    full: Option<Instant>,
 }
 
 impl<'a> Collector<'a> {
@@ -152,8 +162,14 @@ impl<'a> Collector<'a> {
                     self.silent = 0;
                     return Some(phases);
                 }
+                (Ok(_), Some((turn, _))) if interrupt::requested() => {
+                    self.queue.push_front(turn);
+                    return None;
+                }
                 // It takes the next job when another one has ended.
-                (Ok(phases), Some((turn, why))) if !self.held.is_empty() && is_full(&why) => {
+                (Ok(phases), Some((turn, why)))
+                    if is_full(&why) && self.may_wait(turn.node, &why, observer) =>
+                {
                     self.silent = 0;
                     self.queue.push_front(turn);
                     return Some(phases);
@@ -175,19 +191,32 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Submits jobs until there are enough, or one is refused: it is returned with the reason.
+    /// Returns whether a node may wait until Slurm takes further jobs: until those of this run have ended, and for others as
+    /// long as for a node.
+    fn may_wait(&mut self, node: &str, why: &str, observer: &mut dyn Observer) -> bool {
+        if self.full.is_none() {
+            observer.event(node, HostEvent::Waits(why.to_owned()));
+        }
+        let since = *self.full.get_or_insert_with(Instant::now);
+        !self.held.is_empty() || since.elapsed() < self.wait
+    }
+
+    /// Submits jobs until there are enough, or one is refused: it is returned with the reason. Ends after a second, because
+    /// runs wait meanwhile.
     fn submit_some(&mut self) -> Option<(Turn<'a>, String)> {
+        let began = Instant::now();
         let counts = |held: &&Held| held.lost.is_some() || held.since.elapsed() < FRESH;
         while self.held.values().filter(counts).count() < self.parallel && self.held.len() < MOST_WAITING {
             let turn = self.queue.pop_front()?;
-            match self.jobs.submit(turn.node) {
+            match self.jobs.submit(turn.node, &interrupt::requested) {
                 Ok(number) => {
+                    self.full = None;
                     let held = Held { turn, since: Instant::now(), reason: String::new(), lost: None };
                     self.held.insert(number, held);
                 }
                 Err(error) => return Some((turn, error.to_string())),
             }
-            if interrupt::requested() {
+            if interrupt::requested() || began.elapsed() > TICK {
                 break;
             }
         }
