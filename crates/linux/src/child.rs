@@ -13,7 +13,7 @@ use rustix::{
     io::Errno,
     process::{
         Pid, Resource, Rlimit, Signal, getppid, getrlimit, kill_process_group,
-        set_parent_process_death_signal, setpriority_process, setrlimit,
+        set_parent_process_death_signal, setpriority_process, setrlimit, setsid,
     },
 };
 use std::{
@@ -79,6 +79,19 @@ pub fn spawn_placed(command: &mut Command, start: &StartPlacement) -> io::Result
 /// Those of starting a program.
 pub fn spawn_terminated(command: &mut Command) -> io::Result<Child> {
     command.process_group(0);
+    spawn_tied(command, &StartPlacement::default(), Signal::TERM)
+}
+
+/// Like [`spawn_terminated`], in a session of its own. Where the kernel divides the CPUs between sessions (autogroup,
+/// sched(7)), many busy threads of the program leave us a share of our own.
+///
+/// # Errors
+/// Those of starting a program.
+pub fn spawn_in_session(command: &mut Command) -> io::Result<Child> {
+    // SAFETY: the closure makes a system call and allocates nothing.
+    unsafe {
+        command.pre_exec(|| setsid().map(drop).map_err(io::Error::from));
+    }
     spawn_tied(command, &StartPlacement::default(), Signal::TERM)
 }
 

@@ -86,7 +86,7 @@ pub(super) struct TargetTasks {
 pub(super) enum CommandOutput<'a> {
     /// It has our terminal; its output goes to standard error.
     Stderr,
-    /// It neither reads from the terminal nor writes to it.
+    /// It neither reads from the terminal nor writes to it, and has no terminal.
     File(&'a File),
 }
 
@@ -127,7 +127,7 @@ impl Work {
                 if env::var_os("COLUMNS").is_none_or(|columns| columns.is_empty()) {
                     command.env("COLUMNS", terminal::stdout_columns(FALLBACK_COLUMNS).to_string());
                 }
-                child::spawn_terminated(&mut command)
+                child::spawn_in_session(&mut command)
             }
         };
         let failed = |error| Failure::input(format!("cannot start {}: {error}", format_command(&self.words)));
