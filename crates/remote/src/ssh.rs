@@ -146,9 +146,12 @@ fn parent() -> PathBuf {
 /// Returns what to do if ssh refused the key of a host.
 fn of_host_key(said: &str, host: &RemoteHost) -> Option<String> {
     if said.contains("HOST IDENTIFICATION HAS CHANGED") {
-        return Some(
-            "its host key has changed: if that is right, remove the old one with ssh-keygen -R".to_owned(),
-        );
+        // Debian's ssh prints the whole command.
+        let command = said.lines().map(str::trim).find(|line| line.starts_with("ssh-keygen "));
+        let command = command.unwrap_or("ssh-keygen -R HOST");
+        return Some(format!(
+            "its host key has changed: if that is right, remove the old one with: {command}"
+        ));
     }
     let is_unknown = said.contains("Host key verification failed");
     is_unknown.then(|| format!("its host key is not known here: 'ssh {host}' asks whether to add it"))

@@ -26,6 +26,8 @@ pub struct Table {
     pub notes: Vec<String>,
     /// Whether it holds details: collapsed on a page, omitted from a brief text.
     pub is_detail: bool,
+    /// Number of the first columns that name a row: they are repeated where columns are set below.
+    pub key_columns: usize,
     /// The column of verdicts, whose words have a weight and a colour ([`crate::terminal::Mark::of_verdict`]).
     pub verdict_column: Option<usize>,
 }
@@ -40,6 +42,7 @@ impl Table {
             rows: Vec::new(),
             notes: Vec::new(),
             is_detail: false,
+            key_columns: 1,
             verdict_column: None,
         }
     }
@@ -56,7 +59,7 @@ impl Table {
     }
 
     /// Renders head and rows in lines that fit the terminal. Words are wrapped. Columns that do not fit are set
-    /// below, after the first column again: nothing is left out. An interval stays with its figure.
+    /// below, after those that name a row: nothing is left out. An interval stays with its figure.
     pub fn text(&self, terminal: Terminal) -> String {
         layout::text(self, terminal)
     }

@@ -66,6 +66,7 @@ pub fn document(snapshot: &TopSnapshot, times: Times) -> Document {
         };
         if let Some(time) = time {
             table.head.insert(0, ("time".to_owned(), Align::Left));
+            table.key_columns += 1;
             table.rows.iter_mut().for_each(|row| row.insert(0, time.to_owned()));
         }
         document.table(table);
@@ -177,6 +178,7 @@ fn tasks(title: &str, rows: &[TaskRow], has_counters: bool, form: Form) -> Table
         vec!["pid", second, "%cpu", "%wait", "cswch/s", "nvcswch/s", "migr/s", form.head("rss", "rss_kib")];
     figures.extend(has_counters.then_some(["ipc", "miss/s"]).into_iter().flatten());
     let mut table = Table::numeric(title, ("command", Align::Left), &figures);
+    table.key_columns = if are_threads { 3 } else { 2 };
     table.head.extend(["user", "state", "cpu", "allowed", "plan"].map(|name| (name.to_owned(), Align::Left)));
     if rows.iter().any(|row| !row.migrations.are_exact && row.migrations.all() > 0.0) {
         table.notes.push("≥: differences of the last CPU between two samples; there may be more".to_owned());

@@ -50,7 +50,7 @@ instances); observed:weight=N, the CPU weight of the first instance (default 100
 qos:others=30%, the memory bandwidth of all others together; vm=plan, virtual machines are planned as by vm plan.
 
 A file has the options as keys of TOML: service = \"...\", max = 32. Options of the command line have precedence; those of --variant are added. \
-Ctrl-C ends after the current slice and saves the results so far."
+Ctrl-C ends at once and saves the results so far."
 )]
 pub struct DensityArgs {
     /// Read options from this TOML file

@@ -15,13 +15,16 @@ impl From<Error> for Failure {
                 "{error}: give an address of this machine that the host reaches, such as --address 192.0.2.1"
             )),
             Error::Remote(manycore_remote::Error::Lost { .. }) => Self::Measured(error.to_string()),
-            Error::GeneratorVersion { .. } | Error::Remote(_) => Self::missing(error),
             Error::Control(cause) => cause.into(),
             Error::Setting(cause) => cause.into(),
             Error::Tuning { index, source } => tuning(index, source),
-            Error::Unlimited(_) | Error::MissingProgram(_) | Error::System { .. } | Error::Resources(_) => {
-                Self::missing(error)
-            }
+            Error::GeneratorVersion { .. }
+            | Error::Remote(_)
+            | Error::Unlimited(_)
+            | Error::MissingProgram(_)
+            | Error::ManagerFails { .. }
+            | Error::System { .. }
+            | Error::Resources(_) => Self::missing(error),
             Error::Interrupted => Self::Interrupted(error.to_string()),
             error => Self::Measured(error.to_string()),
         }

@@ -93,8 +93,12 @@ fn up<'a>(
         match known.get(host) {
             None => observer.event(host, HostEvent::Down("Slurm has no such node there".to_owned())),
             Some(node) if !node.takes_jobs() => {
-                let reason = node.reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
-                observer.event(host, HostEvent::Down(format!("{}{reason}", node.state)));
+                let why = match &node.reason {
+                    Some(reason) if node.state == "down" => reason.clone(),
+                    Some(reason) => format!("{}: {reason}", node.state),
+                    None => format!("Slurm has it as {}", node.state),
+                };
+                observer.event(host, HostEvent::Down(why));
             }
             Some(node) => {
                 let turn = Turn { node: host, attempt: 1 };

@@ -60,7 +60,8 @@ impl From<Error> for Failure {
         let why = error.to_string();
         match error {
             Error::Lost { .. } => Self::Lost(why),
-            Error::Unreachable { .. } | Error::TooLate { .. } => Self::Unreachable(why),
+            Error::Unreachable { why, .. } => Self::Unreachable(why),
+            Error::TooLate { .. } => Self::Unreachable(why),
             Error::MissingProgram { .. } | Error::MissingThere { .. } | Error::System { .. } => {
                 Self::Failed(why)
             }

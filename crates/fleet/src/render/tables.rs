@@ -164,6 +164,10 @@ pub(super) fn ranking(view: &View, ends: usize) -> Table {
     let mut table = Table::new("", &head).with_rows(places.map(row).collect());
     table.verdict_column = Some(3);
     table.notes.push("Mean: over all figures. Negative: faster.".to_owned());
+    let more = count.saturating_sub(2 * ends);
+    if more > 0 {
+        table.notes.push(format!("Between them: {}.", counted_nodes(more)));
+    }
     table
 }
 

@@ -27,11 +27,12 @@ struct Layout<'a> {
 pub(super) fn text(table: &Table, terminal: Terminal) -> String {
     let layout = Layout { table, widths: widths(table, terminal.columns()), terminal };
     let mut text = String::new();
-    let mut from = 1;
-    while from < table.head.len().max(2) {
-        let upto = layout.last_that_fits(from);
-        let columns: Vec<usize> = std::iter::once(0).chain(from..upto).collect();
-        if from > 1 {
+    let keys = layout.keys();
+    let mut from = keys;
+    while from < table.head.len().max(keys + 1) {
+        let upto = layout.last_that_fits(keys, from);
+        let columns: Vec<usize> = (0..keys).chain(from..upto).collect();
+        if from > keys {
             text.push('\n');
         }
         let head: Vec<&str> = table.head.iter().map(|(name, _)| name.as_str()).collect();
@@ -85,10 +86,19 @@ fn longest_word(table: &Table, column: usize) -> usize {
 }
 
 impl Layout<'_> {
-    /// Returns the end of the columns from `from` on that fit beside the first one; at least one.
-    fn last_that_fits(&self, from: usize) -> usize {
+    /// Returns how many columns name a row; only the first one where all of them leave no room for another one.
+    fn keys(&self) -> usize {
+        let keys = self.table.key_columns.clamp(1, self.table.head.len().max(2) - 1);
+        let (names, others) = self.widths.split_at(keys.min(self.widths.len()));
+        let widest = others.iter().max().copied().unwrap_or(0);
+        let used = 2 * GAP + names.iter().map(|width| width + GAP).sum::<usize>() + widest;
+        if used > self.terminal.columns() { 1 } else { keys }
+    }
+
+    /// Returns the end of the columns from `from` on that fit beside those that name a row; at least one.
+    fn last_that_fits(&self, keys: usize, from: usize) -> usize {
         let widths = &self.widths;
-        let mut used = 2 * GAP + widths.first().copied().unwrap_or(0);
+        let mut used = GAP + widths.iter().take(keys).map(|width| width + GAP).sum::<usize>();
         let mut upto = from;
         while upto < widths.len() && (upto == from || used + widths[upto] + GAP <= self.terminal.columns()) {
             used += widths[upto] + GAP;
@@ -154,6 +164,20 @@ impl Layout<'_> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn all_columns_that_name_a_row_are_repeated() {
+        let mut table = Table::numeric("t", ("command", Align::Left), &["pid", "first", "second"]);
+        table.key_columns = 2;
+        table.rows.push(["sh", "12345", "1", "2"].map(str::to_owned).to_vec());
+        let text = |columns: usize| table.text(Terminal::new(columns, false));
+        assert_eq!(
+            text(26),
+            "  command    pid  first\n  sh       12345      1\n\n  command    pid  second\n  sh       12345       2\n"
+        );
+        // They would leave no room.
+        assert_eq!(text(21).matches("command").count(), 3, "{}", text(21));
+    }
 
     #[test]
     fn columns_that_do_not_fit_are_set_below() {

@@ -1,6 +1,7 @@
 //! The summary in words.
 
 use super::{Recording, Summary, WaitSummary};
+use manycore_text::units::counted;
 use std::{fmt::Write, path::Path};
 
 /// Returns the lines that are shown after a recording: run time by unit, waits, migrations, what is missing, the file.
@@ -8,10 +9,10 @@ pub fn text(summary: &Summary, recording: &Recording, path: &Path) -> String {
     let mut text = String::new();
     let _ = writeln!(
         text,
-        "{} threads in {}, {} events",
-        summary.threads,
+        "{} in {}, {}",
+        counted(summary.threads, "thread"),
         span(summary.length_ns),
-        recording.events.len()
+        counted(recording.events.len(), "event")
     );
     for unit in &summary.units {
         let other =

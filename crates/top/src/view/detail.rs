@@ -27,7 +27,8 @@ impl View {
         }
         let x = pen.text(0, 0, &format!("{} {}  ", row.pid, row.name.printable()), label);
         let Some(details) = details else {
-            pen.text(x, 0, "being read", bar);
+            let state = if self.moment.is_paused { "not read at this time" } else { "being read" };
+            pen.text(x, 0, state, bar);
             return;
         };
         let group = details.cgroup.as_deref().unwrap_or("unknown");

@@ -12,6 +12,7 @@ use manycore_linux::child;
 use manycore_text::names::printable;
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
+    env,
     fs::{self, File},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
@@ -47,7 +48,10 @@ pub fn run(args: &FleetCheck) -> Outcome {
     signals::catch_interrupts()?;
     let folder = tempfile::tempdir().map_err(Failure::missing)?;
     let record = load::record(&measured(args, folder.path())?)?;
-    let host = record.machine.system.hostname.as_deref().map_or_else(|| "this node".to_owned(), printable);
+    // Slurm's name of a node need not be that of its host.
+    let node = env::var("SLURMD_NODENAME").ok();
+    let host = node.as_deref().or(record.machine.system.hostname.as_deref());
+    let host = host.map_or_else(|| "this node".to_owned(), printable);
     let others: f64 = record.busiest_others.iter().map(|process| process.cpus).sum();
     if others > BUSY {
         return output::print(&format!(
@@ -85,7 +89,7 @@ pub fn run(args: &FleetCheck) -> Outcome {
 
 /// Measures this node with files in `folder`, and returns the record.
 fn measured(args: &FleetCheck, folder: &Path) -> Outcome<PathBuf> {
-    let program = std::env::current_exe().map_err(Failure::missing)?;
+    let program = env::current_exe().map_err(Failure::missing)?;
     let (out, messages) = (folder.join("out"), folder.join("messages"));
     let mut command = Command::new(program);
     command.args(["eval", "--quiet", "--out"]).arg(&out);

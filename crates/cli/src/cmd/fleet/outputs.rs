@@ -93,7 +93,7 @@ impl Collected {
             return Ok(());
         }
         let failed = counted(self.hosts - good, "host");
-        Err(Failure::Check(format!("{failed} of {} failed or have no result", self.hosts)))
+        Err(Failure::Check(format!("{failed} of {} failed, or sent no result", self.hosts)))
     }
 }
 
