@@ -9,7 +9,7 @@ use compared::assert_same;
 use disturbed::disturbed;
 use invented::{Invented, Load, SERVER};
 use manycore_top::{
-    BandwidthSample, CpuTimes, GuestSample, Picture, Sample, TaskName, TaskSample,
+    BandwidthSample, CpuTimes, CpuUse, GuestSample, Picture, Sample, TaskName, TaskSample,
     history::{
         History, HistoryLimits,
         codec::{Chunk, Decoder, Encoder},
@@ -160,7 +160,12 @@ fn pictures_are_those_of_the_samples() {
     let found = decoded(&chunks(samples.iter().cloned(), 60));
     for (found, live) in found.windows(2).zip(samples.windows(2)) {
         let [found, live] = [found, live].map(|pair| Picture::new(&machine, &pair[0], &pair[1]).unwrap());
-        assert_eq!(found.cpus, live.cpus);
+        // The waits of CPUs are sums of those of the tasks below.
+        let without_wait = |picture: &Picture| -> Vec<CpuUse> {
+            picture.cpus.iter().map(|one| CpuUse { wait: None, ..*one }).collect()
+        };
+        assert_eq!(without_wait(&found), without_wait(&live));
+        assert!((found.wait().unwrap() - live.wait().unwrap()).abs() < 1e-4 * live.tasks.len() as f64);
         for (a, b) in found.tasks.iter().zip(&live.tasks) {
             assert_eq!((a.id, a.migration, a.cpu, a.state), (b.id, b.migration, b.cpu, b.state));
             assert!(

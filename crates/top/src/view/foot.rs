@@ -70,15 +70,27 @@ impl View {
         }
     }
 
+    /// Returns whether the view has a table with fewer rows because of a restriction.
+    fn limits(&self, restriction: &Restriction) -> bool {
+        match self.screen {
+            ViewScreen::Cpus | ViewScreen::Tasks => true,
+            ViewScreen::Findings | ViewScreen::Latency => false,
+            _ => matches!(restriction, Restriction::Filter(_)),
+        }
+    }
+
     /// Draws what limits the table, or the text that is being typed, in the last row of the area. Returns the number of
     /// rows that this needs.
     pub(super) fn draw_status(&mut self, pen: &mut Pen<'_>) -> u16 {
         let height = pen.area.height;
         let text = match &self.input {
             Some(input) => input.prompt(),
-            None if self.restrictions.is_empty() => return 0,
             None => {
-                let limits: Vec<String> = self.restrictions.iter().map(Restriction::text).collect();
+                let limits: Vec<String> =
+                    self.restrictions.iter().filter(|one| self.limits(one)).map(Restriction::text).collect();
+                if limits.is_empty() {
+                    return 0;
+                }
                 format!("Only {} (Esc: undo)", limits.join(", "))
             }
         };

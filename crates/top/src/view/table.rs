@@ -214,6 +214,8 @@ pub(super) fn place_columns(columns: &[Column], width: u16) -> Vec<ColumnPlace> 
         places.push(ColumnPlace { column, x, width: wide });
         x += wide + 1;
     }
+    // A part of a figure would be another figure.
+    places.retain(|place| place.x == 0 || columns[place.column].is_left || place.x + place.width <= width);
     places
 }
 
@@ -380,5 +382,34 @@ impl TableRows for Sheet {
 
     fn has(&self, row: usize, text: &str) -> bool {
         self.rows[row].iter().any(|cell| cell.text.to_lowercase().contains(text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Regression: on the narrowest screens, the last figure was cut and looked like another one.
+        #[test]
+        fn no_figure_is_cut(all in prop::collection::vec((1..20_u16, any::<bool>(), 0..9_u8), 1..12), width in 1..80_u16) {
+            let columns: Vec<Column> = all
+                .iter()
+                .map(|&(width, is_left, drop)| match is_left {
+                    true => Column::text("t", width, 3, drop),
+                    false => Column::figure("f", width, drop),
+                })
+                .collect();
+            let places = place_columns(&columns, width);
+            prop_assert!(places.first().is_none_or(|first| first.x == 0));
+            for pair in places.windows(2) {
+                prop_assert!(pair[0].column < pair[1].column && pair[0].x + pair[0].width < pair[1].x);
+            }
+            for place in &places {
+                let is_whole = place.x + place.width <= width && place.width >= columns[place.column].width;
+                prop_assert!(is_whole || columns[place.column].is_left || place.x == 0);
+            }
+        }
     }
 }
