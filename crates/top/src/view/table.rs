@@ -396,9 +396,8 @@ mod tests {
         fn no_figure_is_cut(all in prop::collection::vec((1..20_u16, any::<bool>(), 0..9_u8), 1..12), width in 1..80_u16) {
             let columns: Vec<Column> = all
                 .iter()
-                .map(|&(width, is_left, drop)| match is_left {
-                    true => Column::text("t", width, 3, drop),
-                    false => Column::figure("f", width, drop),
+                .map(|&(width, is_left, drop)| {
+                    if is_left { Column::text("t", width, 3, drop) } else { Column::figure("f", width, drop) }
                 })
                 .collect();
             let places = place_columns(&columns, width);
