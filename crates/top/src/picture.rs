@@ -86,23 +86,12 @@ pub struct CpuUse {
     pub khz: Option<u64>,
     /// Temperature at the second sample in thousandths of a degree Celsius; absent as `khz`.
     pub millidegrees: Option<i32>,
-    /// Time that tasks whose last CPU it is waited for a CPU, in tasks that wait. Absent without `schedstat`.
+    /// CPU time of the tasks whose last CPU it is, in CPUs.
+    pub task_run: f64,
+    /// Time that these tasks waited for a CPU, in tasks that wait. Absent without `schedstat`.
     pub wait: Option<f64>,
     /// Number of these tasks that were runnable at the second sample.
     pub runnable: usize,
-}
-
-/// Adds up the tasks by their last CPU.
-fn add_tasks(cpus: &mut [CpuUse], tasks: &[TaskUse]) {
-    let is_known = tasks.iter().any(|task| task.wait.is_some());
-    for one in cpus.iter_mut() {
-        one.wait = is_known.then_some(0.0);
-    }
-    for task in tasks {
-        let Ok(at) = cpus.binary_search_by_key(&task.cpu, |one| one.cpu) else { continue };
-        cpus[at].wait = cpus[at].wait.map(|sum| sum + task.wait.unwrap_or(0.0));
-        cpus[at].runnable += usize::from(task.state == 'R');
-    }
 }
 
 /// A change of the last CPU between two samples, by the largest distance. Migrations within the interval that end
@@ -260,10 +249,10 @@ impl Picture {
                 .map(|(old, new)| process_use(old, new, seconds, cpus.len()))
                 .collect();
         counted::enter(before, now, seconds, &mut tasks, &mut processes);
-        add_tasks(&mut cpus, &tasks);
+        unit_sums::add_tasks(&mut cpus, &tasks);
         Some(Self {
             seconds,
-            units: levels.iter().flat_map(|level| unit_sums::of(level, &cpus, &tasks)).collect(),
+            units: levels.iter().flat_map(|level| unit_sums::of(level, &cpus)).collect(),
             cpus,
             tasks,
             processes,

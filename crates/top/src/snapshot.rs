@@ -9,6 +9,7 @@ mod tasks;
 mod tests;
 
 use crate::{findings::Finding, plans::PlanState};
+pub(crate) use build::rounded;
 use manycore_topology::{CpuId, CpuSet, Level};
 pub use memory::{MemoryRow, first_processes};
 pub use part::Part;

@@ -160,11 +160,13 @@ fn pictures_are_those_of_the_samples() {
     let found = decoded(&chunks(samples.iter().cloned(), 60));
     for (found, live) in found.windows(2).zip(samples.windows(2)) {
         let [found, live] = [found, live].map(|pair| Picture::new(&machine, &pair[0], &pair[1]).unwrap());
-        // The waits of CPUs are sums of those of the tasks below.
-        let without_wait = |picture: &Picture| -> Vec<CpuUse> {
-            picture.cpus.iter().map(|one| CpuUse { wait: None, ..*one }).collect()
+        // Run times and waits of CPUs are sums of those of the tasks below.
+        let without_sums = |picture: &Picture| -> Vec<CpuUse> {
+            picture.cpus.iter().map(|one| CpuUse { task_run: 0.0, wait: None, ..*one }).collect()
         };
-        assert_eq!(without_wait(&found), without_wait(&live));
+        assert_eq!(without_sums(&found), without_sums(&live));
+        let run = |picture: &Picture| picture.cpus.iter().map(|one| one.task_run).sum::<f64>();
+        assert!((run(&found) - run(&live)).abs() < 1e-4 * live.tasks.len() as f64);
         assert!((found.wait().unwrap() - live.wait().unwrap()).abs() < 1e-4 * live.tasks.len() as f64);
         for (a, b) in found.tasks.iter().zip(&live.tasks) {
             assert_eq!((a.id, a.migration, a.cpu, a.state), (b.id, b.migration, b.cpu, b.state));

@@ -20,11 +20,9 @@ impl From<Error> for Failure {
             Error::Tuning { index, source } => tuning(index, source),
             Error::GeneratorVersion { .. }
             | Error::Remote(_)
-            | Error::Unlimited(_)
-            | Error::MissingProgram(_)
-            | Error::ManagerFails { .. }
             | Error::System { .. }
             | Error::Resources(_) => Self::missing(error),
+            error if error.is_missing() => Self::missing(error),
             Error::Interrupted => Self::Interrupted(error.to_string()),
             error => Self::Measured(error.to_string()),
         }

@@ -1,4 +1,4 @@
-//! Sums over the CPUs and tasks of units.
+//! Sums over the tasks of CPUs, and over the CPUs of units.
 
 use super::{CpuShares, CpuUse, TaskUse};
 use crate::units::LevelUnits;
@@ -26,8 +26,23 @@ pub struct UnitUse {
     pub runnable: usize,
 }
 
+/// Adds up the tasks by their last CPU.
+pub(super) fn add_tasks(cpus: &mut [CpuUse], tasks: &[TaskUse]) {
+    let is_known = tasks.iter().any(|task| task.wait.is_some());
+    for one in cpus.iter_mut() {
+        one.wait = is_known.then_some(0.0);
+    }
+    for task in tasks {
+        let Ok(at) = cpus.binary_search_by_key(&task.cpu, |one| one.cpu) else { continue };
+        let cpu = &mut cpus[at];
+        cpu.task_run += task.run;
+        cpu.wait = cpu.wait.map(|sum| sum + task.wait.unwrap_or(0.0));
+        cpu.runnable += usize::from(task.state == 'R');
+    }
+}
+
 /// Returns the units of a level.
-pub(super) fn of(level: &LevelUnits, cpus: &[CpuUse], tasks: &[TaskUse]) -> Vec<UnitUse> {
+pub(super) fn of(level: &LevelUnits, cpus: &[CpuUse]) -> Vec<UnitUse> {
     let mut units: Vec<UnitUse> = level
         .cpus
         .iter()
@@ -35,17 +50,15 @@ pub(super) fn of(level: &LevelUnits, cpus: &[CpuUse], tasks: &[TaskUse]) -> Vec<
         .map(|(cpus, &number)| empty(level.level, number, cpus))
         .collect();
     for one in cpus {
-        if let (Some(unit), Some(shares)) = (level.of(one.cpu), &one.shares) {
-            units[unit].shares.add(shares);
-            units[unit].known += 1;
+        let Some(unit) = level.of(one.cpu) else { continue };
+        let unit = &mut units[unit];
+        if let Some(shares) = &one.shares {
+            unit.shares.add(shares);
+            unit.known += 1;
         }
-    }
-    for task in tasks {
-        if let Some(unit) = level.of(task.cpu) {
-            units[unit].task_run += task.run;
-            units[unit].task_wait += task.wait.unwrap_or(0.0);
-            units[unit].runnable += usize::from(task.state == 'R');
-        }
+        unit.task_run += one.task_run;
+        unit.task_wait += one.wait.unwrap_or(0.0);
+        unit.runnable += one.runnable;
     }
     units
 }

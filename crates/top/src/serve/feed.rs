@@ -4,7 +4,7 @@ use super::named::NamedUnit;
 use crate::{
     findings::Finding,
     picture::{Picture, TaskUse},
-    snapshot::migrations,
+    snapshot::{migrations, rounded},
     units::LEVELS,
 };
 use manycore_text::names::printable;
@@ -93,11 +93,6 @@ struct FeedFinding {
     text: String,
     fix: Option<String>,
     seconds: f64,
-}
-
-/// To a thousandth. The sum of nothing, -0, is 0.
-fn rounded(value: f64) -> f64 {
-    (value * 1e3).round() / 1e3 + 0.0
 }
 
 /// Returns a picture as JSON.

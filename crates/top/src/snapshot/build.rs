@@ -67,7 +67,7 @@ pub(super) fn percent(share: f64) -> f64 {
 }
 
 /// Returns a rate per second, to a thousandth; as [`percent`].
-pub(super) fn rounded(rate: f64) -> f64 {
+pub(crate) fn rounded(rate: f64) -> f64 {
     (rate * 1e3).round() / 1e3 + 0.0
 }
 
