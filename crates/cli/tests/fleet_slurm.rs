@@ -105,15 +105,37 @@ fn a_node_of_slurm_that_fails_is_measured_again() {
     // Slurm would wait for two minutes.
     assert!(cluster.run("scontrol update JobId=1 StartTime=now").status.success());
     cluster.start_node("n1").unwrap();
-    // The script of the job's first run may still remove its directories.
-    soon("the second run has no directory of its own", || {
-        copies().iter().any(|name| name.starts_with("manycore-1-1-"))
+    // The script of the job's first run may still remove its directories. Slurm may also end the second run: it sends the
+    // node that is back what was to end the first one. Another job follows then.
+    soon("the next run has no directory of its own", || {
+        copies().iter().any(|name| !name.starts_with("manycore-1-0-"))
     });
     let ended = running.wait_with_output().unwrap();
     assert!(ended.status.success(), "{}", text(&ended.stderr));
     assert!(text(&ended.stderr).contains("n1: tried again: "), "{}", text(&ended.stderr));
     assert_eq!(fleet.hosts("found")["n1"]["state"], "done");
     fleet.wait_until_nothing_is_left();
+}
+
+/// Regression: a run that ended because its job ended was told as a failure of the program, where Slurm had not yet learned
+/// that the job has ended.
+#[test]
+fn a_run_that_ends_with_its_job_is_tried_again() {
+    let Some(cluster) = cluster(&["n1"]) else { return };
+    let fleet = Fleet::slurm(&cluster);
+    let (own, tried) = (program(), fleet.home.path("tried"));
+    let ends = format!(
+        "#!/bin/sh\nif [ \"$1\" != --version ] && [ ! -e {tried} ]; then\n: >{tried}\n\
+         scancel --batch --signal=TERM \"$SLURM_JOB_ID\"\nwhile [ -e \"$0\" ]; do sleep 0.01; done\nexit 0\nfi\n\
+         exec {} \"$@\"\n",
+        own.display(),
+        tried = tried.display()
+    );
+    let ends = executable(&fleet, "ends", &ends);
+    let measure = [&MEASURE[..5], &["--program", &ends, "--out", "found"]].concat();
+    let (_, said) = fleet.run(0, &measure);
+    assert!(said.contains("n1: tried again: Slurm took the node away"), "{said}");
+    assert_eq!(fleet.hosts("found")["n1"]["state"], "done");
 }
 
 /// The nodes share this machine, so they are measured one after the other, and the load runs only while one of them is.

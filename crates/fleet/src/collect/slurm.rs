@@ -395,16 +395,19 @@ fn is_full(why: &str) -> bool {
 
 /// Copies the program to the node of a job, and runs it there.
 fn run(jobs: &BatchJobs, work: &Work, number: u64, node: &str, lost: &AtomicBool) -> Result<Reply, Failure> {
-    let there = format!("{}/manycore", jobs.make_directory(number, node)?);
+    let directory = jobs.make_directory(number, node)?;
+    let there = format!("{directory}/manycore");
     jobs.copy(number, node, &work.program, &there)?;
-    let reply = visit(&jobs.connect(number, node), work, Some(&there), lost)?;
-    // srun ends as if nothing had happened where Slurm takes the node away.
-    if (reply.output.is_empty() || reply.code != 0)
-        && jobs.phases().is_ok_and(|phases| phases.get(&number) != Some(&BatchPhase::Running))
-    {
+    let reply = visit(&jobs.connect(number, node), work, Some(&there), lost);
+    let has_failed = match &reply {
+        Ok(reply) => reply.output.is_empty() || reply.code != 0,
+        Err(failure) => matches!(failure, Failure::Failed(_)),
+    };
+    // srun ends as if nothing had happened where Slurm takes the node away, or the program is gone by then.
+    if has_failed && !jobs.holds(number, node, &directory) {
         return Err(Failure::Lost(TAKEN.to_owned()));
     }
-    Ok(reply)
+    reply
 }
 
 #[cfg(test)]
