@@ -282,3 +282,20 @@ fn absurd_command_lines_are_refused() {
         assert!(run.stdout.is_empty());
     }
 }
+
+/// Regression: a budget for sections that take no time here divided by zero, and the program panicked.
+#[test]
+fn a_budget_for_what_one_cpu_cannot_measure_is_no_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = manycore_linux::affinity::allowed().unwrap().first().unwrap().to_string();
+    let program = cargo_bin("manycore");
+    let mut taskset = Command::new("taskset");
+    taskset
+        .args(["-c", &first])
+        .arg(program)
+        .args(["eval", "--only", "latency", "--budget", "3s", "--quiet"]);
+    let run = taskset.arg("--out").arg(folder.path()).output().unwrap();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let missing = &record(folder.path())["not_measured"];
+    assert!(missing.to_string().contains("needs two CPUs"), "{missing}");
+}

@@ -15,6 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::{
     fs,
+    os::unix::fs::PermissionsExt,
     path::Path,
     process::{Command, Stdio},
     thread,
@@ -60,6 +61,14 @@ fn equal_outputs_are_printed_once() {
     assert!(fleet.hosts("kept")["n1"]["why"].as_str().unwrap().contains("no-such"));
     let (printed, _) = fleet.run(0, &["audit", "--quiet"]);
     assert!(printed.contains("of 2 hosts have no finding"), "{printed}");
+    // Each run has a directory of its own, which the third line names.
+    let differs = fleet.home.path("differs");
+    fs::write(&differs, "#!/bin/sh\nprintf '%s\\n' one two \"$0\" four five\n").unwrap();
+    fs::set_permissions(&differs, fs::Permissions::from_mode(0o755)).unwrap();
+    let differs = differs.display().to_string();
+    let (printed, _) = fleet.run(0, &["run", "--program", &differs, "--", "topo"]);
+    assert!(printed.contains("n2: what differs from n1\n  two\n- /"), "{printed}");
+    assert_eq!(printed.matches("five").count(), 1, "{printed}");
 }
 
 #[test]
@@ -92,7 +101,8 @@ fn hosts_that_fail_are_listed_with_the_reason() {
     let changed = format!("Host n1\nUserKnownHostsFile {}", server.path("changed").display());
     let changed = server.ssh_with("changed-config", &changed).unwrap().join(" ");
     let own = std::mem::replace(&mut fleet.options[3], changed);
-    let (_, said) = fleet.run(1, &["topo"]);
+    // Nothing else has the reason, so it is printed with --quiet as well.
+    let (_, said) = fleet.run(1, &["topo", "--quiet"]);
     assert!(said.contains("n1: unreachable: ") && said.contains("ost key"), "{said}");
     fleet.options[3] = own;
     let (_, said) = fleet.run(1, &["topo", "--program", "/bin/false"]);

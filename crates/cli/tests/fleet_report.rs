@@ -59,7 +59,7 @@ fn a_slow_node_is_in_every_format() {
     write_run(&home, "f", 0.7);
     let printed = report(&home, 1, &["f", "--html"]);
     assert!(printed.contains("1 of 8 nodes is slow: n3"), "{printed}");
-    assert!(printed.contains("governor differs: powersave"), "{printed}");
+    assert!(printed.contains("different governor: powersave"), "{printed}");
     let page = fs::read_to_string(home.path("f/fleet.html")).unwrap();
     assert!(page.contains("1 of 8 nodes is slow: n3"), "{page}");
 
@@ -172,6 +172,11 @@ fn a_change_is_dated_and_what_else_changed_is_named() {
     let few = ["fleet", "report", "run1", "--history", "run0", "run1"];
     let said = text(&home.run(&few).stderr);
     assert!(said.contains("Changes over time need at least 6 runs, and there are 2."), "{said}");
+    // A run without a result does not hide the others.
+    fs::create_dir(home.path("none")).unwrap();
+    let with_none = home.run(&["fleet", "report", "run1", "--history", "run0", "none"]);
+    let said = text(&with_none.stderr);
+    assert!(said.contains("none: no records") && said.contains("there are 2."), "{said}");
 }
 
 #[test]

@@ -31,7 +31,7 @@ pub use suite::{Options, run};
 pub use sysbench::version as sysbench_version;
 
 use profile::Profile;
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 use suite::{Suite, as_optional, parameters, pilot, treatment, unpinned_orders};
 
 /// One section of the suite.
@@ -105,4 +105,11 @@ pub struct LoadOptions {
 /// Returns the planned seconds of `sections`.
 pub fn seconds(profile: &Profile, sections: &[Section]) -> f64 {
     sections.iter().map(|section| (section.seconds)(profile)).sum()
+}
+
+/// Returns the profile with which `sections` take `time` together. Sections that take none here, such as the latency between CPUs where
+/// only one may be used, still take none.
+pub fn within(profile: Profile, sections: &[Section], time: Duration) -> Profile {
+    let planned = seconds(&profile, sections);
+    if planned > 0.0 { profile.scaled(time.as_secs_f64() / planned) } else { profile }
 }

@@ -206,7 +206,7 @@ impl<'a> Others<'a> {
             let is_agreed = *count as f64 >= 0.8 * self.count as f64;
             (is_rare && is_agreed).then(|| {
                 let words = format!(
-                    "{name} differs: {own}; {usual} on {count} of {} nodes that are not slow",
+                    "different {name}: {own}; {usual} on {count} of {} nodes that are not slow",
                     self.count
                 );
                 (property_cost(name), words)
@@ -236,7 +236,7 @@ fn against_baseline(node: &Node, signs: &Signs, kind: &Kind) -> Vec<(f64, String
     let of_node = kind.properties.iter().filter(|(name, _)| !OF_MEASUREMENT.contains(&name.as_str()));
     let differing = of_node.filter_map(|(name, usual)| {
         let own = node.properties.get(name)?;
-        let words = || format!("{name} differs: {own}; {usual} on most nodes of the baseline");
+        let words = || format!("different {name}: {own}; {usual} on most nodes of the baseline");
         (own != usual).then(|| (property_cost(name), words()))
     });
     processes.chain(numbers).chain(differing).collect()

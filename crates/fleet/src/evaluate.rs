@@ -12,6 +12,10 @@ use crate::reference::LEAST_NODES;
 use crate::sections;
 use manycore_text::units::counted;
 
+/// Largest deficit that is called detectable, where values can be any number of times those of others. What shows only slower
+/// nodes shows none in practice.
+const MOST_DETECTABLE: f64 = 10.0;
+
 /// How a fleet is evaluated.
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
@@ -206,10 +210,9 @@ fn add_kind(
         .map(|(model, needed)| {
             let mut figure = model.figure.clone();
             // A latency can be more than twice that of the others; no rate is below 0.
-            let is_possible =
-                |deficit: &f64| deficit.is_finite() && (*deficit < 1.0 || !figure.higher_is_better);
-            let detectable = needed.map(|slowness| model.deficit(slowness)).filter(is_possible);
-            figure.detectable = detectable;
+            let most = if figure.higher_is_better { 1.0 } else { MOST_DETECTABLE };
+            let is_possible = |deficit: &f64| *deficit < most;
+            figure.detectable = needed.map(|slowness| model.deficit(slowness)).filter(is_possible);
             figure
         })
         .collect();

@@ -101,7 +101,8 @@ pub struct KindFigure {
     /// counts as 1.
     #[serde(default)]
     pub error_factor: f64,
-    /// The deficit from which a node with that error is called slow, as a share. `None` where no deficit would be.
+    /// The deficit from which a node with that error is called slow, as a share. `None` where no deficit would be, or
+    /// only that of a node ten times as slow.
     pub detectable: Option<f64>,
 }
 

@@ -1,7 +1,12 @@
 //! What hosts printed, side by side by what differs.
 
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use similar::TextDiff;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+    time::Duration,
+};
 
 /// Most differing values that are listed; the others are counted.
 pub const MOST_DIFFERENCES: usize = 200;
@@ -13,6 +18,9 @@ const DEPTH: usize = 16;
 const LONGEST_PATH: usize = 256;
 /// Most values of a host that are compared. A machine of 512 CPUs has some 10,000.
 const MOST_VALUES: usize = 1 << 18;
+
+/// How long is looked for the smallest difference of two outputs.
+const DIFF_TIME: Duration = Duration::from_secs(1);
 
 /// Hosts that printed the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +43,26 @@ pub fn same_outputs(outputs: Vec<(String, Vec<u8>, i32)>) -> Vec<SameOutput> {
         groups.into_iter().map(|((output, code), hosts)| SameOutput { hosts, output, code }).collect();
     groups.sort_by(|a, b| b.hosts.len().cmp(&a.hosts.len()).then_with(|| a.hosts.cmp(&b.hosts)));
     groups
+}
+
+/// Returns the lines in which an output differs from another one, with a line before and after: `-` marks those of `common`, `+`
+/// those of `output`. `None` where less than half of the lines are equal.
+pub fn changed_lines(common: &[u8], output: &[u8]) -> Option<String> {
+    let [common, output] = [common, output].map(String::from_utf8_lossy);
+    let diff = TextDiff::configure().timeout(DIFF_TIME).diff_lines(&common, &output);
+    if diff.ratio() < 0.5 {
+        return None;
+    }
+    let mut lines = String::new();
+    for (at, operations) in diff.grouped_ops(1).iter().enumerate() {
+        if at > 0 {
+            lines.push_str("  ...\n");
+        }
+        for change in operations.iter().flat_map(|operation| diff.iter_changes(operation)) {
+            let _infallible = writeln!(lines, "{} {}", change.tag(), change.value().trim_end_matches('\n'));
+        }
+    }
+    Some(lines)
 }
 
 /// A value that is not the same on all hosts.
@@ -198,5 +226,14 @@ mod tests {
         let groups = same_outputs(vec![output("n1", "b"), output("n2", "a"), output("n3", "a")]);
         assert_eq!(groups[0].hosts, ["n2", "n3"]);
         assert_eq!(groups[1].output, b"b");
+    }
+
+    #[test]
+    fn an_output_is_shown_by_the_lines_that_differ() {
+        let common = "a\nb\nc\nd\ne\nf\ng\nh\n";
+        let changed = |output: &str| changed_lines(common.as_bytes(), output.as_bytes());
+        assert_eq!(changed("a\nB\nc\nd\ne\nf\ng\n").unwrap(), "  a\n- b\n+ B\n  c\n  ...\n  g\n- h\n");
+        assert_eq!(changed("{}\n"), None);
+        assert_eq!(changed(common).unwrap(), "");
     }
 }

@@ -28,6 +28,8 @@ const KIND: FileKind = FileKind {
 };
 /// Threads that read. More would wait for the file system.
 const MOST_THREADS: usize = 16;
+/// Why a directory beside those of a run has no record.
+const NOT_OF_RUN: &str = "fleet.json does not name it as a host of this run";
 
 /// The records of a folder.
 #[derive(Clone, Debug, Default)]
@@ -38,6 +40,13 @@ pub struct FleetRecords {
     pub nodes: Vec<NodeRecord>,
     /// The nodes without one.
     pub missing: Vec<MissingNode>,
+}
+
+impl FleetRecords {
+    /// Whether it names no node.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty() && self.missing.is_empty()
+    }
 }
 
 /// Reads the records below `nodes/` of a folder. Records are large: only what is compared of each is kept. `read` is called with
@@ -80,10 +89,13 @@ fn all(
                     let name = directory.file_name().unwrap_or_default().to_string_lossy();
                     let host = match hosts.get(name.as_ref()) {
                         Some((host, status)) if status.state == HostState::Done => (*host).clone(),
-                        None if run.is_none() => host_name(&name),
-                        _ => continue,
+                        None => host_name(&name),
+                        Some(_) => continue,
                     };
-                    match one(directory, &name, &host) {
+                    let is_of_run = run.is_none() || hosts.contains_key(name.as_ref());
+                    let read_one =
+                        if is_of_run { one(directory, &name, &host) } else { Err(NOT_OF_RUN.to_owned()) };
+                    match read_one {
                         Ok(node) => {
                             let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
                             found.push(node);
@@ -113,4 +125,26 @@ fn one(directory: &Path, name: &str, host: &str) -> Result<NodeRecord, String> {
         node.page = Some(format!("nodes/{name}/{}", folder::PAGE));
     }
     Ok(node)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::folder::{FleetFolder, RUN_SCHEMA};
+
+    #[test]
+    fn a_directory_beside_those_of_a_run_is_named() {
+        let home = tempfile::tempdir().unwrap();
+        let run = FleetRun {
+            schema: RUN_SCHEMA.to_owned(),
+            hosts: BTreeMap::from([("n1".to_owned(), HostStatus::default())]),
+            ..FleetRun::default()
+        };
+        FleetFolder::begin(home.path(), run).unwrap().write().unwrap();
+        fs::create_dir_all(home.path().join("nodes/n2")).unwrap();
+        let missing = records(home.path(), &|_| {}).unwrap().missing;
+        let why: Vec<(&str, &str)> =
+            missing.iter().map(|node| (node.name.as_str(), node.why.as_str())).collect();
+        assert_eq!(why, [("n1", ""), ("n2", NOT_OF_RUN)]);
+    }
 }

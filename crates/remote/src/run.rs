@@ -99,10 +99,12 @@ pub(crate) fn of_start(program: String, host: &crate::RemoteHost, source: io::Er
 }
 
 /// Returns the last line of standard error that a wrapped command printed, at most 300 characters: one that begins with
-/// `error:` if there is one, as hints may follow it. srun adds lines of its own.
+/// `error:` if there is one, as hints may follow it, or the message of a panic. srun adds lines of its own.
 pub fn last_line(job: &Job) -> String {
     let text = job.stderr_tail();
     let is_own = |line: &&str| !line.trim().is_empty() && !line.starts_with("srun: ");
-    let last = text.lines().rfind(|line| line.starts_with("error:")).or_else(|| text.lines().rfind(is_own));
+    let error = text.lines().rfind(|line| line.starts_with("error:"));
+    let panic = || text.lines().skip_while(|line| !line.contains("' panicked at ")).nth(1);
+    let last = error.or_else(panic).or_else(|| text.lines().rfind(is_own));
     last.map_or_else(|| job.last_stderr_line(), |line| line.trim().chars().take(300).collect())
 }

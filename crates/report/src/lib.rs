@@ -22,7 +22,7 @@ pub mod page {
     pub use crate::html::{
         charts::ChartFigure,
         page::{Page, PageAddition, PageSection, dot},
-        section::{figure_html, table_html},
+        section::{figure_html, linked_table_html, table_html},
     };
 }
 

@@ -66,7 +66,7 @@ pub struct FleetHosts {
     /// Program to copy to the hosts, if this one does not run there
     #[arg(long, value_name = "FILE")]
     pub program: Option<PathBuf>,
-    /// Print no progress and no notes on standard error; the result is still printed
+    /// Print no progress on standard error, and only notes about hosts whose failure the result does not show
     #[arg(long, short)]
     pub quiet: bool,
 }
@@ -138,7 +138,8 @@ pub struct FleetAudit {
 
 /// Run any subcommand on many hosts
 ///
-/// Runs manycore with these arguments on each host, and prints equal outputs once.
+/// Runs manycore with these arguments on each host. Equal outputs are printed once, the most frequent one first. An output
+/// that is similar to it is shown by the lines that differ; --out keeps each as a whole.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -17,9 +17,7 @@ pub fn run(args: &Eval, terminal: Terminal) -> Outcome {
     let sections = chosen(&args.only);
     let profile = choose(&args.budget).for_cpus(machine.allowed.cpus.len());
     let profile = match args.budget.duration() {
-        Some(budget) => {
-            profile.scaled(budget.as_secs_f64() / manycore_evaluate::seconds(&profile, &sections))
-        }
+        Some(budget) => manycore_evaluate::within(profile, &sections, budget),
         None => profile,
     };
     let options = Options::eval(profile, args.equivalent, args.seed.unwrap_or_else(clock::now_ns));

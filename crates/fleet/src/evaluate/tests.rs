@@ -73,8 +73,8 @@ fn another_bios_and_a_missing_module_are_named_as_causes() {
     let found = evaluated(records);
     let slow = found.nodes.iter().find(|node| node.name == "n00000").unwrap();
     for cause in [
-        "BIOS differs: Example 1.0, 12/15/2023; Example 2.1, 12/15/2023 on 9 of 9 nodes that are not slow",
-        "memory modules differs: 7 of 8 slots: 7 x 32 GiB DDR5; 8 of 8 slots: 8 x 32 GiB DDR5 on 9 of 9 nodes that are not slow",
+        "different BIOS: Example 1.0, 12/15/2023; Example 2.1, 12/15/2023 on 9 of 9 nodes that are not slow",
+        "different memory modules: 7 of 8 slots: 7 x 32 GiB DDR5; 8 of 8 slots: 8 x 32 GiB DDR5 on 9 of 9 nodes that are not slow",
     ] {
         assert!(slow.causes.iter().any(|words| words == cause), "{:?}", slow.causes);
     }
@@ -218,7 +218,7 @@ fn the_cause_is_named_and_drift_separates() {
     let evaluation = evaluated(plan.records());
     let causes = |name: &str| evaluation.nodes.iter().find(|node| node.name == name).unwrap().causes.clone();
     let [governor] = causes("n00000").try_into().unwrap();
-    let rest = governor.strip_prefix("governor differs: powersave; performance on ").unwrap();
+    let rest = governor.strip_prefix("different governor: powersave; performance on ").unwrap();
     let (count, _) = rest.split_once(' ').unwrap();
     assert_eq!(rest, format!("{count} of {count} nodes that are not slow"));
     assert_eq!(

@@ -120,13 +120,12 @@ fn sections(view: &View) -> Vec<PageSection> {
         add("changes", "Changes over time", "What changed, and since when?", None, html! { p { (text) } });
     }
     if !view.ranking.is_empty() {
-        let table = tables::ranking(view, RANKED);
         add(
             "ranking",
             "Ranking",
             "Which nodes are the slowest and the fastest?",
             None,
-            table_html(&table, true),
+            nodes::ranking(view, RANKED),
         );
     }
     add("kinds", "Kinds of nodes", "Which nodes are compared with each other?", None, kinds(evaluation));

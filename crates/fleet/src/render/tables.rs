@@ -12,7 +12,7 @@ use manycore_render::{
 use std::collections::BTreeMap;
 
 /// Longest value of a property, and longest cause.
-const VALUE: usize = 60;
+pub(super) const VALUE: usize = 60;
 
 /// Adds rows to a table, at most so many, and says how many more there are and where.
 pub(super) fn limited(table: Table, rows: Vec<Vec<String>>, most: usize, hint: &str) -> Table {

@@ -165,6 +165,19 @@ pub fn figure_html(figure: &ChartFigure) -> Markup {
 
 /// Lays out a table.
 pub fn table_html(table: &Table, with_title: bool) -> Markup {
+    linked_table_html(table, with_title, &|_, _| None)
+}
+
+/// As [`table_html`]; `link` returns where a cell leads, from its column and text.
+pub fn linked_table_html(
+    table: &Table,
+    with_title: bool,
+    link: &dyn Fn(usize, &str) -> Option<String>,
+) -> Markup {
+    let linked = |column: usize, cell: &str| match link(column, cell) {
+        Some(href) => html! { a href=(href) { (cell) } },
+        None => html! { (cell) },
+    };
     let class = |column: usize| match table.head.get(column).map(|head| head.1) {
         Some(Align::Right) => "figure",
         _ => "words",
@@ -183,8 +196,8 @@ pub fn table_html(table: &Table, with_title: bool) -> Markup {
                     tbody {
                         @for row in &table.rows {
                             tr { @for (column, cell) in row.iter().enumerate() {
-                                @if column == 0 { th scope="row" class=(class(0)) { (cell) } }
-                                @else { td class=(class(column)) { (cell) } }
+                                @if column == 0 { th scope="row" class=(class(0)) { (linked(0, cell)) } }
+                                @else { td class=(class(column)) { (linked(column, cell)) } }
                             } }
                         }
                     }

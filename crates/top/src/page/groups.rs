@@ -44,10 +44,12 @@ pub(super) fn rows(machine: &Machine) -> Vec<Group> {
     sets.into_iter().map(group).collect()
 }
 
-/// Returns the units of the smallest level that has several, but not too many.
+/// Returns the units of the smallest level that has several, but not too many. Single CPUs are rows of the map.
 pub(super) fn units(machine: &Machine) -> Vec<Unit> {
     let of = |level: Level| (level, LevelUnits::new(machine, level).cpus);
-    let found = LEVELS.map(of).into_iter().find(|(_, sets)| (2..=MOST_UNITS).contains(&sets.len()));
+    let is_shown =
+        |sets: &[CpuSet]| (2..=MOST_UNITS).contains(&sets.len()) && sets.iter().any(|cpus| cpus.len() > 1);
+    let found = LEVELS.map(of).into_iter().find(|(_, sets)| is_shown(sets));
     found.map_or_else(Vec::new, |(level, sets)| sets.into_iter().map(|cpus| Unit { level, cpus }).collect())
 }
 

@@ -142,10 +142,16 @@ fn node(node: &NodeUse) -> NodeRow {
     }
 }
 
-/// Returns the groups that used most CPU time.
+/// Returns the groups that used most CPU time. Where that is not known (controller cpu of version 1 without cpuacct), those
+/// that were throttled most, then those with most processes.
 fn groups(picture: &Picture, most: usize) -> Vec<GroupRow> {
     let mut groups: Vec<&GroupUse> = picture.groups.iter().collect();
-    groups.sort_by(|a, b| b.cpu.unwrap_or(0.0).total_cmp(&a.cpu.unwrap_or(0.0)));
+    let most_first = |a: Option<f64>, b: Option<f64>| b.unwrap_or(0.0).total_cmp(&a.unwrap_or(0.0));
+    groups.sort_by(|a, b| {
+        most_first(a.cpu, b.cpu)
+            .then(most_first(a.throttled, b.throttled))
+            .then(b.now.processes.cmp(&a.now.processes))
+    });
     let row = |group: &GroupUse| GroupRow {
         path: group.now.path.to_string(),
         cpu_percent: group.cpu.map(percent),

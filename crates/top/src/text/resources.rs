@@ -30,6 +30,7 @@ pub(super) fn memory(rows: &[MemoryRow], form: Form) -> Table {
         cells.push(or_dash(row.cgroup.clone(), |path| path));
         cells
     };
+    table.key_columns = 2;
     table.with_rows(rows.iter().map(row).collect())
 }
 
@@ -38,6 +39,7 @@ pub(super) fn guests(rows: &[GuestRow]) -> Table {
     let figures = ["pid", "vcpu", "tid", "%cpu", "%wait"];
     let mut table = Table::numeric("Virtual machines", ("machine", Align::Left), &figures);
     table.head.extend(["cpu", "allowed"].map(|name| (name.to_owned(), Align::Left)));
+    table.key_columns = 3;
     table.rows = rows
         .iter()
         .flat_map(|row| {

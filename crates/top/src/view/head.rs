@@ -64,11 +64,11 @@ impl View {
             }
         }
         if let Some(wait) = picture.wait() {
-            add(format!("{wait:.1} waiting"), 5, bar);
+            add(format!("{wait:.1} waiting"), 4, bar);
         }
         if let Some((total, available)) = picture.memory_kib {
             // Two parts, so that the total can be left out.
-            add(format!("{} available", units::bytes(available << 10)), 4, bar);
+            add(format!("{} available", units::bytes(available << 10)), 5, bar);
             add(format!("of {}", units::bytes(total << 10)), 9, bar);
         }
         let steal: f64 = shares().map(|shares| shares.steal).sum();

@@ -39,7 +39,9 @@ pub fn run(args: &FleetAudit, terminal: Terminal) -> Outcome {
         document.item(if fix.is_empty() { item } else { item.with_detail("fix", fix.clone()) });
     }
     document.left_out(sorted.len().saturating_sub(extent.findings()), extent);
-    document.paragraph(format!("{} of {} have no finding.", without, counted(audits.len(), "host")));
+    if !audits.is_empty() {
+        document.paragraph(format!("{} of {} have no finding.", without, counted(audits.len(), "host")));
+    }
     output::document(&document, terminal)?;
     found.end()
 }

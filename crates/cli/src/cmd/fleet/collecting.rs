@@ -111,9 +111,13 @@ impl Collecting {
         Self { folder, sends, hosts: hosts.len(), line, quiet, written: now, noted: now, failed: None }
     }
 
-    /// Prints a note about a host that is tried again or sends no result.
+    /// Prints a note about a host that is tried again or sends no result. What is printed of records has the reason as well;
+    /// that of outputs has not.
     fn tell(&mut self, host: &str) {
-        let Some(status) = self.folder.run().hosts.get(host).filter(|_| !self.quiet) else { return };
+        let Some(status) = self.folder.run().hosts.get(host) else { return };
+        if self.quiet && (self.sends == Sends::Record || status.state == HostState::Waiting) {
+            return;
+        }
         let why = if status.why.is_empty() { String::new() } else { format!(": {}", status.why) };
         let what = if status.state == HostState::Waiting { "tried again" } else { status.state.word() };
         let text = format!("{}: {what}{why}", printable(host));
@@ -131,7 +135,13 @@ impl Collecting {
         }
         let done = by_state.remove(&HostState::Done).unwrap_or(0);
         let others = by_state.iter().map(|(state, count)| format!(", {count} {}", state.word()));
-        format!("{done} of {} done{}", counted(self.hosts, "host"), others.collect::<String>())
+        // What one of them waits for, where none runs.
+        let mut waiting =
+            self.folder.run().hosts.values().filter(|status| status.state == HostState::Waiting);
+        let why =
+            waiting.find(|status| !status.why.is_empty() && !by_state.contains_key(&HostState::Running));
+        let why = why.map(|status| format!(": {}", printable(&status.why))).unwrap_or_default();
+        format!("{done} of {} done{}{why}", counted(self.hosts, "host"), others.collect::<String>())
     }
 
     fn keep(&mut self, kept: Result<(), Error>) {

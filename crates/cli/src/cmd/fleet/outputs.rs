@@ -13,14 +13,15 @@ use clap::CommandFactory;
 use manycore_fleet::{
     folder::{HostOutput, HostState},
     hostlist::{compress, is_name},
-    merge::same_outputs,
+    merge::{changed_lines, same_outputs},
 };
 use manycore_render::{document::Document, terminal::Terminal};
 use manycore_text::{names::printable, units::counted};
 use serde_json::Value;
 use std::{collections::BTreeSet, path::Path};
 
-/// Prints equal outputs once, with the hosts that have them.
+/// Prints equal outputs once, with the hosts that have them, the most frequent output first. Similar ones are shown by the lines in
+/// which they differ from it.
 ///
 /// # Errors
 /// Those of [`collect`]; [`Failure::Check`] where a host has no result, or manycore failed there.
@@ -32,12 +33,20 @@ pub fn run(args: &FleetRunArgs, terminal: Terminal) -> Outcome {
     }
     let found = collected(&args.hosts, args.arguments.clone(), args.out.as_deref(), false)?;
     let outputs = found.outputs.iter().map(|(host, output, code)| (host.clone(), output.clone(), *code));
-    for group in same_outputs(outputs.collect()) {
+    let groups = same_outputs(outputs.collect());
+    for (at, group) in groups.iter().enumerate() {
+        let first = &groups[0];
+        let changed = if at == 0 { None } else { changed_lines(&first.output, &group.output) };
         let mut document = Document::new();
         let code = if group.code == 0 { String::new() } else { format!(", exit code {}", group.code) };
-        document.strong(format!("{}{code}", hosts_in_words(&group.hosts)));
+        let than = match changed {
+            Some(_) => format!(": what differs from {}", hosts_in_words(&first.hosts)),
+            None => String::new(),
+        };
+        document.strong(format!("{}{code}{than}", hosts_in_words(&group.hosts)));
         output::document(&document, terminal)?;
-        output::print(&format!("{}\n", String::from_utf8_lossy(&group.output).trim_end()))?;
+        let whole = || String::from_utf8_lossy(&group.output).into_owned();
+        output::print(&format!("{}\n", changed.unwrap_or_else(whole).trim_end()))?;
     }
     found.end()
 }
@@ -51,7 +60,6 @@ pub struct Collected {
     hosts: usize,
     /// Whether exit code 1 is an answer, as that of a check.
     is_check: bool,
-    quiet: bool,
 }
 
 impl Collected {
@@ -64,8 +72,7 @@ impl Collected {
         (0..=i32::from(self.is_check)).contains(&code)
     }
 
-    /// Returns the JSON that hosts printed. A host whose output is no JSON, or is not valid, has no result: a note names it, unless
-    /// `quiet`.
+    /// Returns the JSON that hosts printed. A host whose output is no JSON, or is not valid, has no result: a note names it.
     pub fn values(&mut self, is_valid: impl Fn(&Value) -> serde_json::Result<bool>) -> Vec<(String, Value)> {
         let mut values = Vec::new();
         let mut unreadable = BTreeSet::new();
@@ -77,7 +84,7 @@ impl Collected {
                 unreadable.insert(host.clone());
             }
         }
-        if !unreadable.is_empty() && !self.quiet {
+        if !unreadable.is_empty() {
             let hosts: Vec<String> = unreadable.iter().cloned().collect();
             output::note(&format!("No result that can be read came from {}.", hosts_in_words(&hosts)));
         }
@@ -120,8 +127,8 @@ pub fn collected(
         (failure, _) => failure,
     })?;
     let outputs = folder.outputs().map_err(Failure::missing)?;
-    let collected = Collected { outputs, hosts: folder.run().hosts.len(), is_check, quiet: args.quiet };
-    for (host, status) in folder.run().hosts.iter().filter(|_| !args.quiet) {
+    let collected = Collected { outputs, hosts: folder.run().hosts.len(), is_check };
+    for (host, status) in &folder.run().hosts {
         // Those without an output were told when that was known.
         if let Some(code) =
             status.code.filter(|code| status.state == HostState::Done && !collected.is_good(*code))
@@ -153,7 +160,7 @@ mod tests {
             output("n2", "Welcome!\n{\"a\": 1}"),
             output("n3", "{\"a\": 2}"),
         ];
-        let mut found = Collected { outputs, hosts: 3, is_check: false, quiet: true };
+        let mut found = Collected { outputs, hosts: 3, is_check: false };
         let values = found.values(|value| Ok(value["a"] == 1));
         assert_eq!(values, [("n1".to_owned(), serde_json::json!({"a": 1}))]);
         assert!(found.end().unwrap_err().message().contains("2 hosts of 3 failed"));

@@ -54,7 +54,7 @@ pub fn run(args: &FleetReport, terminal: Terminal) -> Outcome {
 
 /// Evaluates the records of a folder, and what has changed since earlier ones.
 fn evaluated(args: &FleetReport, folder: &Path, earlier: &[PathBuf]) -> Outcome<FleetEvaluation> {
-    let found = read(folder, args.quiet)?;
+    let found = read_some(folder, args.quiet)?;
     let baseline = args.judging.baseline.as_deref().map(baseline).transpose()?;
     let options = options(&args.judging, baseline.as_ref());
     check_keys(&found.nodes, &options.keys)?;
@@ -71,7 +71,12 @@ fn evaluated(args: &FleetReport, folder: &Path, earlier: &[PathBuf]) -> Outcome<
     // It may be among them, where they are named by a pattern.
     let is_other = |path: &&PathBuf| path.canonicalize().ok() != folder.canonicalize().ok();
     for path in earlier.iter().filter(is_other) {
-        runs.push(dated(read(path, args.quiet)?));
+        let found = read(path, args.quiet)?;
+        if !found.is_empty() {
+            runs.push(dated(found));
+        } else if !args.quiet {
+            output::note(&format!("{}: no records", printable(&path.display().to_string())));
+        }
     }
     runs.sort_by(|a, b| a.0.cmp(&b.0));
     if runs.len() < LEAST_RUNS {
@@ -94,7 +99,7 @@ fn evaluated(args: &FleetReport, folder: &Path, earlier: &[PathBuf]) -> Outcome<
 /// # Errors
 /// As [`run`], but a slow node is none.
 pub fn of_run(folder: &Path, judging: &FleetJudging, quiet: bool) -> Outcome<FleetEvaluation> {
-    let found = read(folder, quiet)?;
+    let found = read_some(folder, quiet)?;
     let baseline = judging.baseline.as_deref().map(baseline).transpose()?;
     let options = options(judging, baseline.as_ref());
     // What was measured is shown all the same.
@@ -134,8 +139,13 @@ fn read(path: &Path, quiet: bool) -> Outcome<FleetRecords> {
             line.draw(&[format!("{} read", counted(count, "record"))]);
         }
     };
-    let found = records(path, &shows)?;
-    if found.nodes.is_empty() && found.missing.is_empty() {
+    Ok(records(path, &shows)?)
+}
+
+/// As [`read`], where there must be records.
+fn read_some(path: &Path, quiet: bool) -> Outcome<FleetRecords> {
+    let found = read(path, quiet)?;
+    if found.is_empty() {
         return Err(Failure::input(format!(
             "{} has no records: 'manycore fleet eval --out {0}' writes them",
             path.display()

@@ -201,7 +201,7 @@ impl Work {
         let Some(mut command) = self.command.take() else { return reported };
         match command.try_wait().map_err(Failure::missing)? {
             Some(status) => failure::of_command(status, reported),
-            None => match stop(&mut command, &name(&self.words))? {
+            None => match stop(&mut command, &self.words)? {
                 // It tidied up and has a status of its own; otherwise it was ended by our signal.
                 status if status.code().is_some() => failure::of_command(status, reported),
                 _ => reported,
@@ -218,16 +218,21 @@ impl Drop for Work {
     }
 }
 
-/// Asks the command and what it has started to end, and waits: it may have to tidy up. Another signal ends it at once.
-fn stop(command: &mut Child, name: &str) -> Outcome<ExitStatus> {
+/// Asks the command and what it has started to end, and waits: it may have to tidy up. Another signal ends it at once. A
+/// subcommand of this program ends what it has started by itself: it would take the end of an instance for a failure.
+fn stop(command: &mut Child, words: &[String]) -> Outcome<ExitStatus> {
     let signals = Signals::catch(&ENDS)?;
     let mut reader = ProcessReader::open(Path::new("/")).ok();
     let first = command.id();
     // A process whose parent has ended is in no later list. By then, its id may be that of another one.
     let mut known: BTreeMap<u32, ProcessHandle> = BTreeMap::new();
+    let subcommand = subcommand(words);
     let mut tell = |signal| {
         known.retain(|_, process| !process.has_exited());
-        let tree = tasks::with_descendants(&[first]);
+        let tree = match subcommand {
+            Some(_) if signal == Signal::TERM => BTreeSet::from([first]),
+            _ => tasks::with_descendants(&[first]),
+        };
         for &pid in &tree {
             if known.contains_key(&pid) {
                 continue;
@@ -256,19 +261,27 @@ fn stop(command: &mut Child, name: &str) -> Outcome<ExitStatus> {
             tell(Signal::KILL);
         }
         if !std::mem::replace(&mut is_told, true) {
-            output::note(&format!("Waiting for {name} to end. Ctrl-C ends it at once."));
+            output::note(&format!("Waiting for {} to end. Ctrl-C ends it at once.", name(words)));
         }
     }
 }
 
 /// Returns what a user calls a command: `manycore guard` with `--live`, which has no command of its own.
 fn name(words: &[String]) -> String {
-    let program =
-        words.first().map(Path::new).and_then(Path::file_name).unwrap_or_default().to_string_lossy();
-    match (&*program, words.get(1)) {
-        ("manycore" | "exe", Some(subcommand)) => format!("manycore {subcommand}"),
-        _ => printable(&program),
-    }
+    subcommand(words).map_or_else(
+        || printable(&file_name(words)),
+        |subcommand| format!("manycore {}", printable(subcommand)),
+    )
+}
+
+/// Returns the subcommand of a command that is this program.
+fn subcommand(words: &[String]) -> Option<&str> {
+    matches!(&*file_name(words), "manycore" | "exe").then(|| words.get(1).map(String::as_str)).flatten()
+}
+
+fn file_name(words: &[String]) -> String {
+    let path = words.first().map(Path::new).and_then(Path::file_name).unwrap_or_default();
+    path.to_string_lossy().into_owned()
 }
 
 impl TargetTasks {

@@ -4,14 +4,15 @@ use super::{HINT, ROWS, hard};
 use crate::{
     evaluation::Node,
     render::{
-        tables::value,
+        tables::{self, value},
         view::{View, figures},
         words::{deficit_of, figure_name, short, verdict},
     },
 };
 use manycore_render::figure::{grouped, percent};
+use manycore_report::page::linked_table_html;
 use maud::{Markup, html};
-use std::fmt::Write as _;
+use std::{collections::BTreeMap, fmt::Write as _};
 
 /// Longest name of a node.
 const NAME: usize = 80;
@@ -34,8 +35,13 @@ pub(super) fn search() -> Markup {
 pub(super) fn name(node: &Node) -> Markup {
     let name = short(&node.name, NAME);
     html! {
-        @if let Some(page) = node.page.as_deref().and_then(href) { a href=(page) { (name) } } @else { (name) }
+        @if let Some(page) = link(node) { a href=(page) { (name) } } @else { (name) }
     }
+}
+
+/// Returns the link to the page of a node, if it has one.
+pub(super) fn link(node: &Node) -> Option<String> {
+    node.page.as_deref().and_then(href)
 }
 
 /// Returns a relative path as a link. `None` for other paths: a link must stay within the folder of the fleet.
@@ -65,7 +71,6 @@ pub(super) fn flagged(view: &View, nodes: &[&Node], has_causes: bool) -> Markup 
                             th scope="col" .words { "node" }
                             th scope="col" .words { "figure" }
                             @for head in ["slower by", "value", "median"] { th scope="col" .figure { (head) } }
-                            @if has_causes { th scope="col" .words { "likely causes" } }
                         }
                     }
                     @for node in nodes.iter().take(ROWS) { tbody { (rows(view, node, has_causes)) } }
@@ -76,17 +81,19 @@ pub(super) fn flagged(view: &View, nodes: &[&Node], has_causes: bool) -> Markup 
     }
 }
 
-/// Returns the rows of a node: one for each of its figures with its verdict.
+/// Returns the rows of a node: one for each of its figures with its verdict, and one with the causes.
 fn rows(view: &View, node: &Node, has_causes: bool) -> Markup {
     let mut all: Vec<_> =
         figures(view.evaluation, node).filter(|(_, one)| one.verdict == node.verdict).collect();
     all.sort_by(|a, b| b.1.deficit.total_cmp(&a.1.deficit));
     let shown = &all[..all.len().min(LINES)];
-    let span = shown.len().max(1);
+    let lines = shown.len().max(1);
     html! {
-        @for at in 0..span {
+        @for at in 0..lines {
             tr {
-                @if at == 0 { th scope="rowgroup" rowspan=(span) .words { (name(node)) } }
+                @if at == 0 {
+                    th scope="rowgroup" rowspan=(lines + usize::from(has_causes)) .words { (name(node)) }
+                }
                 @if let Some((figure, one)) = shown.get(at) {
                     td.words {
                         (figure_name(figure))
@@ -96,17 +103,31 @@ fn rows(view: &View, node: &Node, has_causes: bool) -> Markup {
                     td.figure { (value(one.value, &figure.unit)) }
                     td.figure { (value(figure.median, &figure.unit)) }
                 } @else { td.words colspan="4" { "–" } }
-                @if has_causes && at == 0 { td.words rowspan=(span) { (causes(node)) } }
             }
         }
+        @if has_causes { tr { td.words.causes colspan="4" { (causes(node)) } } }
     }
 }
 
 fn causes(node: &Node) -> Markup {
     html! {
-        @for cause in node.causes.iter().take(LINES) { div { (hard(&short(cause, 160))) } }
-        @if node.causes.is_empty() { "unknown" }
+        @if node.causes.is_empty() { div { "Likely cause: unknown" } }
+        @for cause in node.causes.iter().take(LINES) { div { "Likely cause: " (hard(&short(cause, 160))) } }
     }
+}
+
+/// Returns the nodes at each end of the ranking.
+pub(super) fn ranking(view: &View, ends: usize) -> Markup {
+    /// The column of names.
+    const NODE: usize = 1;
+    let pages: BTreeMap<String, String> = view
+        .ranking
+        .iter()
+        .filter_map(|node| Some((short(&node.name, tables::VALUE), link(node)?)))
+        .collect();
+    linked_table_html(&tables::ranking(view, ends), true, &|column, cell| {
+        pages.get(cell).filter(|_| column == NODE).cloned()
+    })
 }
 
 /// Returns the list of all nodes, which is also what the search finds.
