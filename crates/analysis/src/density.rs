@@ -44,6 +44,18 @@ pub struct Density {
     /// Requests per second that a lone instance served in a closed loop, where that was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity: Option<f64>,
+    /// The request that each instance gets, or the command of its client.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request: Option<String>,
+    /// Connections to each instance. Absent where the client has its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connections: Option<u32>,
+    /// CPUs that each instance may use at most, where that is limited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_limit: Option<f64>,
+    /// Memory that each instance may use at most in bytes, where that is limited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_limit_bytes: Option<u64>,
     /// The hosts of the loads, with commas between. Absent where loads run on the measured machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load_hosts: Option<String>,
@@ -164,6 +176,10 @@ pub(crate) fn evaluate(experiment: &Experiment) -> Option<Density> {
         most_pairs: options.samples,
         rate: number(parameter::RATE),
         capacity: number(parameter::CAPACITY),
+        request: parameter(parameter::REQUEST).filter(|text| !text.is_empty()).cloned(),
+        connections: parameter(parameter::CONNECTIONS).and_then(|text| text.parse().ok()),
+        cpu_limit: number(parameter::INSTANCE_CPUS),
+        memory_limit_bytes: parameter(parameter::INSTANCE_MEMORY).and_then(|text| text.parse().ok()),
         load_hosts: parameter(parameter::LOAD_HOSTS).cloned(),
         differences: differences.unwrap_or_default(),
         variants,

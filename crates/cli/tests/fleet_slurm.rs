@@ -117,7 +117,7 @@ fn a_node_of_slurm_that_fails_is_measured_again() {
     fleet.wait_until_nothing_is_left();
 }
 
-/// Regression: a run that ended because its job ended was told as a failure of the program, where Slurm had not yet learned
+/// Regression: a run that ended because its job ended was reported as a failure of the program, where Slurm had not yet learned
 /// that the job has ended.
 #[test]
 fn a_run_that_ends_with_its_job_is_tried_again() {

@@ -8,10 +8,12 @@ use std::path::Path;
 /// Why the memory does not hold so many instances.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{count} instances of {} take {}, but {} are available: at most {most}",
+    "{count} instances of {} take {}, but {} are available: at most {}{}",
     units::bytes(*.each),
     units::bytes(*.total),
-    units::bytes(*.available)
+    units::bytes(*.available),
+    .most / .variants,
+    if *.variants > 1 { " of each variant" } else { "" }
 )]
 pub struct MemoryShortage {
     /// The number of instances.
@@ -24,6 +26,8 @@ pub struct MemoryShortage {
     pub available: u64,
     /// The largest number that it holds.
     pub most: usize,
+    /// The number of variants, each of which has as many instances.
+    pub variants: usize,
 }
 
 /// Checks that `available` bytes hold `count` instances of `each` bytes: their limit, or what the first one has taken.
@@ -36,7 +40,7 @@ pub fn check(available: u64, each: u64, count: usize) -> Result<(), MemoryShorta
         return Ok(());
     }
     let most = usize::try_from(available / each.max(1)).unwrap_or(usize::MAX);
-    Err(MemoryShortage { count, each, total, available, most })
+    Err(MemoryShortage { count, each, total, available, most, variants: 1 })
 }
 
 /// Returns the bytes of memory that new programs can take without swapping: what the machine has available, and what the

@@ -23,7 +23,10 @@ pub(crate) fn most(variants: &[&Instances], options: &DensityOptions) -> Result<
         Ok(())
     };
     match variants.first().map_or(Ok(()), |first| first.check_memory(options.most * variants.len())) {
-        Err(Error::Memory(shortage)) => reduce(shortage.most / variants.len(), Error::Memory(shortage))?,
+        Err(Error::Memory(mut shortage)) => {
+            shortage.variants = variants.len();
+            reduce(shortage.most / variants.len(), Error::Memory(shortage))?;
+        }
         checked => checked?,
     }
     for instances in variants {

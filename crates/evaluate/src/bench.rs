@@ -4,7 +4,7 @@ use crate::{
     LOADS, LoadOptions, Options, SECTIONS, Section,
     error::{Error, LoadOption, Result},
     profile::{Profile, UNIXBENCH_SECONDS},
-    within,
+    scaled_to,
 };
 use manycore_stats::verdict::EQUIVALENCE_MARGIN;
 use manycore_text::names::similar;
@@ -99,7 +99,7 @@ impl Bench {
             return Profile { bench: UNIXBENCH_SECONDS, ..profile };
         }
         match self.seconds {
-            Some(time) => within(profile, &[*section], time),
+            Some(time) => scaled_to(profile, &[*section], time),
             None => profile,
         }
     }

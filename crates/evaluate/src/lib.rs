@@ -109,7 +109,7 @@ pub fn seconds(profile: &Profile, sections: &[Section]) -> f64 {
 
 /// Returns the profile with which `sections` take `time` together. Sections that take none here, such as the latency between CPUs where
 /// only one may be used, still take none.
-pub fn within(profile: Profile, sections: &[Section], time: Duration) -> Profile {
+pub fn scaled_to(profile: Profile, sections: &[Section], time: Duration) -> Profile {
     let planned = seconds(&profile, sections);
     if planned > 0.0 { profile.scaled(time.as_secs_f64() / planned) } else { profile }
 }

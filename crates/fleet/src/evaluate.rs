@@ -12,8 +12,7 @@ use crate::reference::LEAST_NODES;
 use crate::sections;
 use manycore_text::units::counted;
 
-/// Largest deficit that is called detectable, where values can be any number of times those of others. What shows only slower
-/// nodes shows none in practice.
+/// Largest deficit that is called detectable. A figure that shows only larger deficits is of no use.
 const MOST_DETECTABLE: f64 = 10.0;
 
 /// How a fleet is evaluated.
@@ -209,7 +208,7 @@ fn add_kind(
         .zip(&needed)
         .map(|(model, needed)| {
             let mut figure = model.figure.clone();
-            // A latency can be more than twice that of the others; no rate is below 0.
+            // The deficit of a rate is below 1; that of a latency has no limit.
             let most = if figure.higher_is_better { 1.0 } else { MOST_DETECTABLE };
             let is_possible = |deficit: &f64| *deficit < most;
             figure.detectable = needed.map(|slowness| model.deficit(slowness)).filter(is_possible);

@@ -102,7 +102,7 @@ pub struct KindFigure {
     #[serde(default)]
     pub error_factor: f64,
     /// The deficit from which a node with that error is called slow, as a share. `None` where no deficit would be, or
-    /// only that of a node ten times as slow.
+    /// only one above 10 (1,000 %).
     pub detectable: Option<f64>,
 }
 

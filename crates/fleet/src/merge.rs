@@ -5,7 +5,7 @@ use similar::TextDiff;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
-    time::Duration,
+    time::Instant,
 };
 
 /// Most differing values that are listed; the others are counted.
@@ -18,9 +18,6 @@ const DEPTH: usize = 16;
 const LONGEST_PATH: usize = 256;
 /// Most values of a host that are compared. A machine of 512 CPUs has some 10,000.
 const MOST_VALUES: usize = 1 << 18;
-
-/// How long is looked for the smallest difference of two outputs.
-const DIFF_TIME: Duration = Duration::from_secs(1);
 
 /// Hosts that printed the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,10 +43,14 @@ pub fn same_outputs(outputs: Vec<(String, Vec<u8>, i32)>) -> Vec<SameOutput> {
 }
 
 /// Returns the lines in which an output differs from another one, with a line before and after: `-` marks those of `common`, `+`
-/// those of `output`. `None` where less than half of the lines are equal.
-pub fn changed_lines(common: &[u8], output: &[u8]) -> Option<String> {
+/// those of `output`. `None` where less than half of the lines are equal, and after `end`.
+pub fn changed_lines(common: &[u8], output: &[u8], end: Instant) -> Option<String> {
+    if Instant::now() >= end {
+        return None;
+    }
     let [common, output] = [common, output].map(String::from_utf8_lossy);
-    let diff = TextDiff::configure().timeout(DIFF_TIME).diff_lines(&common, &output);
+    let [before, after] = [&common, &output].map(|text| text.lines().collect::<Vec<&str>>());
+    let diff = TextDiff::configure().deadline(end).diff_slices(&before, &after);
     if diff.ratio() < 0.5 {
         return None;
     }
@@ -59,7 +60,7 @@ pub fn changed_lines(common: &[u8], output: &[u8]) -> Option<String> {
             lines.push_str("  ...\n");
         }
         for change in operations.iter().flat_map(|operation| diff.iter_changes(operation)) {
-            let _infallible = writeln!(lines, "{} {}", change.tag(), change.value().trim_end_matches('\n'));
+            let _infallible = writeln!(lines, "{} {}", change.tag(), change.value());
         }
     }
     Some(lines)
@@ -231,9 +232,12 @@ mod tests {
     #[test]
     fn an_output_is_shown_by_the_lines_that_differ() {
         let common = "a\nb\nc\nd\ne\nf\ng\nh\n";
-        let changed = |output: &str| changed_lines(common.as_bytes(), output.as_bytes());
+        let end = Instant::now() + std::time::Duration::from_mins(10);
+        let changed = |output: &str| changed_lines(common.as_bytes(), output.as_bytes(), end);
         assert_eq!(changed("a\nB\nc\nd\ne\nf\ng\n").unwrap(), "  a\n- b\n+ B\n  c\n  ...\n  g\n- h\n");
         assert_eq!(changed("{}\n"), None);
         assert_eq!(changed(common).unwrap(), "");
+        assert_eq!(changed(common.trim_end()).unwrap(), "");
+        assert_eq!(changed_lines(b"a", b"a", Instant::now()), None);
     }
 }

@@ -9,7 +9,7 @@ use manycore_experiment::{Record, record::RECORD_SCHEMA};
 use manycore_linux::input_file::{self, FileKind};
 use manycore_text::names::printable;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
     sync::{
@@ -28,8 +28,6 @@ const KIND: FileKind = FileKind {
 };
 /// Threads that read. More would wait for the file system.
 const MOST_THREADS: usize = 16;
-/// Why a directory beside those of a run has no record.
-const NOT_OF_RUN: &str = "fleet.json does not name it as a host of this run";
 
 /// The records of a folder.
 #[derive(Clone, Debug, Default)]
@@ -40,6 +38,8 @@ pub struct FleetRecords {
     pub nodes: Vec<NodeRecord>,
     /// The nodes without one.
     pub missing: Vec<MissingNode>,
+    /// The directories that are left out: those of no host of the run.
+    pub strangers: Vec<String>,
 }
 
 impl FleetRecords {
@@ -65,9 +65,17 @@ pub fn records(path: &Path, read: &(dyn Fn(usize) + Sync)) -> Result<FleetRecord
         why: printable(&status.why),
     }));
     missing.sort_by(|a, b| a.name.cmp(&b.name));
+    let strangers = run.as_ref().map_or_else(Vec::new, |run| strangers(&directories, run));
     let first = || found.iter().map(|node| node.started.clone()).min();
     let started = run.map(|run| run.started).or_else(first).unwrap_or_default();
-    Ok(FleetRecords { started, nodes: found, missing })
+    Ok(FleetRecords { started, nodes: found, missing, strangers })
+}
+
+/// Returns the names of the directories of no host of the run.
+fn strangers(directories: &[PathBuf], run: &FleetRun) -> Vec<String> {
+    let known: BTreeSet<String> = run.hosts.keys().map(|host| directory_name(host)).collect();
+    let names = directories.iter().filter_map(|directory| directory.file_name());
+    names.map(|name| name.to_string_lossy().into_owned()).filter(|name| !known.contains(name)).collect()
 }
 
 /// Reads the records of all directories but those whose host has no result by the run.
@@ -89,13 +97,10 @@ fn all(
                     let name = directory.file_name().unwrap_or_default().to_string_lossy();
                     let host = match hosts.get(name.as_ref()) {
                         Some((host, status)) if status.state == HostState::Done => (*host).clone(),
-                        None => host_name(&name),
-                        Some(_) => continue,
+                        None if run.is_none() => host_name(&name),
+                        _ => continue,
                     };
-                    let is_of_run = run.is_none() || hosts.contains_key(name.as_ref());
-                    let read_one =
-                        if is_of_run { one(directory, &name, &host) } else { Err(NOT_OF_RUN.to_owned()) };
-                    match read_one {
+                    match one(directory, &name, &host) {
                         Ok(node) => {
                             let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
                             found.push(node);
@@ -142,9 +147,8 @@ mod tests {
         };
         FleetFolder::begin(home.path(), run).unwrap().write().unwrap();
         fs::create_dir_all(home.path().join("nodes/n2")).unwrap();
-        let missing = records(home.path(), &|_| {}).unwrap().missing;
-        let why: Vec<(&str, &str)> =
-            missing.iter().map(|node| (node.name.as_str(), node.why.as_str())).collect();
-        assert_eq!(why, [("n1", ""), ("n2", NOT_OF_RUN)]);
+        let found = records(home.path(), &|_| {}).unwrap();
+        assert_eq!(found.missing.iter().map(|node| node.name.as_str()).collect::<Vec<_>>(), ["n1"]);
+        assert_eq!(found.strangers, ["n2"]);
     }
 }

@@ -43,7 +43,9 @@ impl Template {
     pub fn http(host: &str, path: &str, numbers: u64) -> Result<Self> {
         let is_word = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
         if !path.starts_with('/') || !is_word(path) || !is_word(host) {
-            return Err(Error::Request(format!("{host:?} and {path:?} are no host and path of HTTP")));
+            return Err(Error::Request(format!(
+                "{path:?} on {host:?} cannot be requested by HTTP: a path begins with /, and neither has spaces"
+            )));
         }
         let text =
             format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: manycore\r\nAccept: */*\r\n\r\n");

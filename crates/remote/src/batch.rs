@@ -152,12 +152,17 @@ impl BatchJobs {
         Err(Error::Unreachable { host: connection.host().clone(), why: made.last_line })
     }
 
-    /// Whether a job still has its node. Slurm learns that a job has ended only after the script of the job has removed this
-    /// directory of [`Self::make_directory`].
-    pub fn holds(&self, job: u64, node: &str, directory: &str) -> bool {
+    /// Whether a job still has its node. `directory` is that of [`Self::make_directory`]: the script of the job removes it before
+    /// Slurm reports that the job has ended.
+    ///
+    /// # Errors
+    /// It is not known: those of [`Self::phases`] and [`RemoteConnection::output`].
+    pub fn holds(&self, job: u64, node: &str, directory: &str) -> Result<bool> {
+        if self.phases()?.get(&job) != Some(&BatchPhase::Running) {
+            return Ok(false);
+        }
         let words = ["test", "-d", directory].map(str::to_owned);
-        let is_running = self.phases().is_ok_and(|phases| phases.get(&job) == Some(&BatchPhase::Running));
-        is_running && self.connect(job, node).output(&words, SHORT).is_ok_and(|output| output.succeeded)
+        Ok(self.connect(job, node).output(&words, SHORT)?.succeeded)
     }
 
     /// Connects to the node of a job that runs.

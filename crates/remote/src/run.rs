@@ -102,9 +102,31 @@ pub(crate) fn of_start(program: String, host: &crate::RemoteHost, source: io::Er
 /// `error:` if there is one, as hints may follow it, or the message of a panic. srun adds lines of its own.
 pub fn last_line(job: &Job) -> String {
     let text = job.stderr_tail();
-    let is_own = |line: &&str| !line.trim().is_empty() && !line.starts_with("srun: ");
-    let error = text.lines().rfind(|line| line.starts_with("error:"));
-    let panic = || text.lines().skip_while(|line| !line.contains("' panicked at ")).nth(1);
-    let last = error.or_else(panic).or_else(|| text.lines().rfind(is_own));
+    let last = telling_line(&text);
     last.map_or_else(|| job.last_stderr_line(), |line| line.trim().chars().take(300).collect())
+}
+
+fn telling_line(text: &str) -> Option<&str> {
+    let own: Vec<&str> =
+        text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with("srun: ")).collect();
+    let error = own.iter().rfind(|line| line.starts_with("error:"));
+    // The message is on the next line.
+    let is_panic = |line: &&str| line.starts_with("thread '") && line.contains(" panicked at ");
+    let panic = || own.get(own.iter().rposition(is_panic)? + 1);
+    error.or_else(panic).or(own.last()).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_that_tells_why_is_found() {
+        let panic = "\nthread 'main' (15592) panicked at src/a.rs:1:11:\nsrun: error: x\nvalue is NaN\n\
+                     note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace\n";
+        assert_eq!(telling_line(panic), Some("value is NaN"));
+        assert_eq!(telling_line("error: no such file\n\n  tip: a\n"), Some("error: no such file"));
+        assert_eq!(telling_line("manycore: no\nsrun: error: n1: task 0: Exited\n"), Some("manycore: no"));
+        assert_eq!(telling_line("srun: x\n\n"), None);
+    }
 }

@@ -66,7 +66,7 @@ pub struct FleetHosts {
     /// Program to copy to the hosts, if this one does not run there
     #[arg(long, value_name = "FILE")]
     pub program: Option<PathBuf>,
-    /// Print no progress on standard error, and only notes about hosts whose failure the result does not show
+    /// Print only the result, and why hosts failed
     #[arg(long, short)]
     pub quiet: bool,
 }

@@ -17,7 +17,7 @@ pub fn run(args: &Eval, terminal: Terminal) -> Outcome {
     let sections = chosen(&args.only);
     let profile = choose(&args.budget).for_cpus(machine.allowed.cpus.len());
     let profile = match args.budget.duration() {
-        Some(budget) => manycore_evaluate::within(profile, &sections, budget),
+        Some(budget) => manycore_evaluate::scaled_to(profile, &sections, budget),
         None => profile,
     };
     let options = Options::eval(profile, args.equivalent, args.seed.unwrap_or_else(clock::now_ns));

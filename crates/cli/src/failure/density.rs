@@ -9,6 +9,9 @@ impl From<Error> for Failure {
             Error::Template(_) | Error::Limits(_) | Error::Load(manycore_load::Error::Request(_)) => {
                 Self::input(error)
             }
+            Error::Memory(ref shortage) if shortage.most == 0 => {
+                Self::input(format!("{error}: give a smaller --memory-limit"))
+            }
             Error::Memory(_) => Self::input(format!("{error}: give a smaller --max, or --memory-limit")),
             Error::PortInUse { .. } => Self::input(format!("{error}: choose others with --ports")),
             Error::UnreachableAddress { .. } => Self::input(format!(

@@ -27,6 +27,9 @@ impl Measurement<'_> {
         }
         parameters.extend(self.rate.1.map(|capacity| (parameter::CAPACITY, format!("{capacity:.1}"))));
         parameters.extend(options.load.parameters());
+        let limits = &options.service.limits;
+        parameters.extend(limits.cpus.map(|cpus| (parameter::INSTANCE_CPUS, cpus.to_string())));
+        parameters.extend(limits.memory.map(|bytes| (parameter::INSTANCE_MEMORY, bytes.to_string())));
         let original = self.switch.as_ref().map(|switch| switch.files().describe(&[]));
         parameters.extend(original.map(|settings| (parameter::ORIGINAL_SETTINGS, settings)));
         if !options.load_cpus.is_empty() {

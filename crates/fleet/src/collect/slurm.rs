@@ -403,8 +403,8 @@ fn run(jobs: &BatchJobs, work: &Work, number: u64, node: &str, lost: &AtomicBool
         Ok(reply) => reply.output.is_empty() || reply.code != 0,
         Err(failure) => matches!(failure, Failure::Failed(_)),
     };
-    // srun ends as if nothing had happened where Slurm takes the node away, or the program is gone by then.
-    if has_failed && !jobs.holds(number, node, &directory) {
+    // srun can exit with 0 when Slurm ends the job, and the program may be removed by then.
+    if has_failed && matches!(jobs.holds(number, node, &directory), Ok(false)) {
         return Err(Failure::Lost(TAKEN.to_owned()));
     }
     reply

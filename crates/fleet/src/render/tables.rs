@@ -12,7 +12,7 @@ use manycore_render::{
 use std::collections::BTreeMap;
 
 /// Longest value of a property, and longest cause.
-pub(super) const VALUE: usize = 60;
+const VALUE: usize = 60;
 
 /// Adds rows to a table, at most so many, and says how many more there are and where.
 pub(super) fn limited(table: Table, rows: Vec<Vec<String>>, most: usize, hint: &str) -> Table {
@@ -142,6 +142,15 @@ fn other_values(evaluation: &FleetEvaluation, values: &[(String, Vec<usize>)]) -
     words.join("; ")
 }
 
+/// The column of names in [`ranking`].
+pub(super) const RANKING_NAME: usize = 1;
+
+/// The places of the rows of [`ranking`].
+pub(super) fn places(view: &View, ends: usize) -> impl Iterator<Item = usize> {
+    let count = view.ranking.len();
+    (0..count).filter(move |&place| place < ends || place + ends >= count)
+}
+
 /// The slowest and the fastest nodes by their mean deficit.
 pub(super) fn ranking(view: &View, ends: usize) -> Table {
     let head = [
@@ -151,7 +160,6 @@ pub(super) fn ranking(view: &View, ends: usize) -> Table {
         ("verdict", Align::Left),
     ];
     let count = view.ranking.len();
-    let places = (0..count).filter(|&place| place < ends || place + ends >= count);
     let row = |place: usize| {
         let node = view.ranking[place];
         vec![
@@ -161,7 +169,7 @@ pub(super) fn ranking(view: &View, ends: usize) -> Table {
             words::verdict(node.verdict).to_owned(),
         ]
     };
-    let mut table = Table::new("", &head).with_rows(places.map(row).collect());
+    let mut table = Table::new("", &head).with_rows(places(view, ends).map(row).collect());
     table.verdict_column = Some(3);
     table.notes.push("Mean: over all figures. Negative: faster.".to_owned());
     let more = count.saturating_sub(2 * ends);

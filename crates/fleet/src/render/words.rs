@@ -164,7 +164,7 @@ pub(super) fn slower(deficit: f64) -> String {
 
 /// Returns a deficit with its interval: `9.8 % (8.9 to 10.7)`.
 pub(super) fn deficit((value, (low, high)): (f64, (f64, f64))) -> String {
-    /// Largest end of an interval that is written as a number.
+    /// Largest deficit that is written as a number: 10,000 %.
     const MOST: f64 = 100.0;
     let end = |share: f64| if share > MOST { "over 10,000".to_owned() } else { percent_number(share) };
     if low.is_finite() && high.is_finite() {

@@ -168,13 +168,13 @@ pub fn table_html(table: &Table, with_title: bool) -> Markup {
     linked_table_html(table, with_title, &|_, _| None)
 }
 
-/// As [`table_html`]; `link` returns where a cell leads, from its column and text.
+/// As [`table_html`]; `link` returns where a cell leads, from its row and column.
 pub fn linked_table_html(
     table: &Table,
     with_title: bool,
-    link: &dyn Fn(usize, &str) -> Option<String>,
+    link: &dyn Fn(usize, usize) -> Option<String>,
 ) -> Markup {
-    let linked = |column: usize, cell: &str| match link(column, cell) {
+    let linked = |row: usize, column: usize, cell: &str| match link(row, column) {
         Some(href) => html! { a href=(href) { (cell) } },
         None => html! { (cell) },
     };
@@ -194,10 +194,10 @@ pub fn linked_table_html(
                         } }
                     }
                     tbody {
-                        @for row in &table.rows {
+                        @for (at, row) in table.rows.iter().enumerate() {
                             tr { @for (column, cell) in row.iter().enumerate() {
-                                @if column == 0 { th scope="row" class=(class(0)) { (linked(0, cell)) } }
-                                @else { td class=(class(column)) { (linked(column, cell)) } }
+                                @if column == 0 { th scope="row" class=(class(0)) { (linked(at, 0, cell)) } }
+                                @else { td class=(class(column)) { (linked(at, column, cell)) } }
                             } }
                         }
                     }

@@ -7,7 +7,10 @@ use manycore_render::{
     table::Align,
 };
 use manycore_stats::largest_count::{LargestCount, Position};
-use manycore_text::names::printable;
+use manycore_text::{
+    names::printable,
+    units::{bytes, counted},
+};
 
 /// The bound of the published measurement.
 const PUBLISHED_BOUND: &str = "p99 < +10%";
@@ -86,12 +89,28 @@ fn answers(density: &Density) -> Table {
         (None, _) => "The client of each instance sends as many requests as it can, or at a rate of its own."
             .to_owned(),
     });
+    table.notes.extend(setting(density));
     if let Some(hosts) = &density.load_hosts {
         table
             .notes
             .push(format!("Loads run on {}: latencies include the network between.", printable(hosts)));
     }
     table
+}
+
+/// Returns what each instance gets and may use, in sentences.
+fn setting(density: &Density) -> impl Iterator<Item = String> {
+    let connections =
+        density.connections.map(|count| format!(", over {}", counted(count as usize, "connection")));
+    let request = density.request.as_ref();
+    let load = request.map(|text| format!("Load: {}{}.", printable(text), connections.unwrap_or_default()));
+    let cpus = density.cpu_limit.map(|cpus| match cpus {
+        1.0 => "1 CPU".to_owned(),
+        _ => format!("{cpus} CPUs"),
+    });
+    let limits: Vec<String> = cpus.into_iter().chain(density.memory_limit_bytes.map(bytes)).collect();
+    let limits = (!limits.is_empty()).then(|| format!("Limit of each instance: {}.", limits.join(", ")));
+    load.into_iter().chain(limits)
 }
 
 /// Returns the answers beside those of the published measurement, on a machine with so many CPUs.

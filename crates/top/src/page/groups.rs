@@ -44,7 +44,8 @@ pub(super) fn rows(machine: &Machine) -> Vec<Group> {
     sets.into_iter().map(group).collect()
 }
 
-/// Returns the units of the smallest level that has several, but not too many. Single CPUs are rows of the map.
+/// Returns the units of the smallest level that has several, but not too many. Levels whose units are single CPUs are skipped:
+/// those are rows of the map.
 pub(super) fn units(machine: &Machine) -> Vec<Unit> {
     let of = |level: Level| (level, LevelUnits::new(machine, level).cpus);
     let is_shown =
@@ -71,6 +72,8 @@ mod tests {
         let many = rows(&machine(20, 4));
         assert_eq!((many.len(), many[1].name.as_str()), (80, "4-7"));
         assert_eq!(many.iter().filter(|row| row.begins).count(), 3);
+        // A cluster for each CPU is no level.
+        assert_eq!(units(&machine(4, 1)).first().unwrap().level, Level::Llc);
         assert_eq!((units(&machine(2, 4)).len(), units(&machine(2, 4))[0].level), (8, Level::Cluster));
         assert_eq!((units(&machine(20, 4)).len(), units(&machine(20, 4))[0].level), (4, Level::Llc));
     }

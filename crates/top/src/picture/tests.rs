@@ -204,7 +204,7 @@ proptest! {
             prop_assert!((sum(|unit| unit.shares.busy()) - busy).abs() < 1e-9);
             prop_assert_eq!(picture.units_of(level).map(|unit| unit.runnable).sum::<usize>(), now.len());
         }
-        // That of a task with more CPU time than there was is not known.
+        // The wait of a task with more CPU time than elapsed is unknown.
         prop_assert_eq!(picture.wait().is_some(), picture.tasks.iter().any(|task| task.wait.is_some()));
         prop_assert!((picture.wait().unwrap_or(0.0) - wait).abs() < 1e-9);
         prop_assert_eq!(picture.cpus.iter().map(|one| one.runnable).sum::<usize>(), now.len());

@@ -111,9 +111,9 @@ impl Collecting {
         Self { folder, sends, hosts: hosts.len(), line, quiet, written: now, noted: now, failed: None }
     }
 
-    /// Prints a note about a host that is tried again or sends no result. What is printed of records has the reason as well;
-    /// that of outputs has not.
-    fn tell(&mut self, host: &str) {
+    /// Prints a note about a host that is tried again or sends no result. With `--quiet`: only about hosts without an output, whose
+    /// reason is printed nowhere else.
+    fn note_host(&mut self, host: &str) {
         let Some(status) = self.folder.run().hosts.get(host) else { return };
         if self.quiet && (self.sends == Sends::Record || status.state == HostState::Waiting) {
             return;
@@ -127,21 +127,25 @@ impl Collecting {
         output::note(&text);
     }
 
-    /// Returns the progress in words.
+    /// Returns the progress in words. Where no host runs, it has what one of them waits for.
     fn progress(&self) -> String {
+        let hosts = &self.folder.run().hosts;
         let mut by_state: BTreeMap<HostState, usize> = BTreeMap::new();
-        for status in self.folder.run().hosts.values() {
+        for status in hosts.values() {
             *by_state.entry(status.state).or_default() += 1;
         }
         let done = by_state.remove(&HostState::Done).unwrap_or(0);
-        let others = by_state.iter().map(|(state, count)| format!(", {count} {}", state.word()));
-        // What one of them waits for, where none runs.
-        let mut waiting =
-            self.folder.run().hosts.values().filter(|status| status.state == HostState::Waiting);
-        let why =
-            waiting.find(|status| !status.why.is_empty() && !by_state.contains_key(&HostState::Running));
-        let why = why.map(|status| format!(": {}", printable(&status.why))).unwrap_or_default();
-        format!("{done} of {} done{}{why}", counted(self.hosts, "host"), others.collect::<String>())
+        let runs = by_state.contains_key(&HostState::Running);
+        let waits = |status: &&HostStatus| status.state == HostState::Waiting && !status.why.is_empty();
+        let why = hosts.values().find(waits).filter(|_| !runs).map(|status| printable(&status.why));
+        let mut text = format!("{done} of {} done", counted(self.hosts, "host"));
+        for (state, count) in by_state {
+            text.push_str(&format!(", {count} {}", state.word()));
+            if let Some(why) = why.as_ref().filter(|_| state == HostState::Waiting) {
+                text.push_str(&format!(" ({why})"));
+            }
+        }
+        text
     }
 
     fn keep(&mut self, kept: Result<(), Error>) {
@@ -168,7 +172,7 @@ impl Observer for Collecting {
         let is_end = !matches!(event, HostEvent::Waits(_) | HostEvent::Begins | HostEvent::Interrupted);
         self.folder.note(host, event);
         if is_end {
-            self.tell(host);
+            self.note_host(host);
         }
         self.tick();
     }
@@ -180,7 +184,7 @@ impl Observer for Collecting {
         };
         self.keep(kept);
         if self.folder.run().hosts.get(host).is_some_and(|status| status.state != HostState::Done) {
-            self.tell(host);
+            self.note_host(host);
         }
         self.tick();
     }

@@ -18,7 +18,14 @@ use manycore_fleet::{
 use manycore_render::{document::Document, terminal::Terminal};
 use manycore_text::{names::printable, units::counted};
 use serde_json::Value;
-use std::{collections::BTreeSet, path::Path};
+use std::{
+    collections::BTreeSet,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+/// How long outputs are compared by lines. Others are printed as a whole.
+const MOST_DIFF_TIME: Duration = Duration::from_secs(5);
 
 /// Prints equal outputs once, with the hosts that have them, the most frequent output first. Similar ones are shown by the lines in
 /// which they differ from it.
@@ -34,19 +41,24 @@ pub fn run(args: &FleetRunArgs, terminal: Terminal) -> Outcome {
     let found = collected(&args.hosts, args.arguments.clone(), args.out.as_deref(), false)?;
     let outputs = found.outputs.iter().map(|(host, output, code)| (host.clone(), output.clone(), *code));
     let groups = same_outputs(outputs.collect());
-    for (at, group) in groups.iter().enumerate() {
+    let end = Instant::now() + MOST_DIFF_TIME;
+    for group in &groups {
         let first = &groups[0];
-        let changed = if at == 0 { None } else { changed_lines(&first.output, &group.output) };
-        let mut document = Document::new();
+        let changed = if group == first { None } else { changed_lines(&first.output, &group.output, end) };
+        let hosts = hosts_in_words(&group.hosts);
         let code = if group.code == 0 { String::new() } else { format!(", exit code {}", group.code) };
-        let than = match changed {
-            Some(_) => format!(": what differs from {}", hosts_in_words(&first.hosts)),
+        let than = match changed.as_deref() {
+            Some("") => format!(", the same output as {}", hosts_in_words(&first.hosts)),
+            Some(_) => format!(", lines that differ from {}", hosts_in_words(&first.hosts)),
             None => String::new(),
         };
-        document.strong(format!("{}{code}{than}", hosts_in_words(&group.hosts)));
+        let mut document = Document::new();
+        document.strong(format!("{hosts}{code}{than}"));
         output::document(&document, terminal)?;
-        let whole = || String::from_utf8_lossy(&group.output).into_owned();
-        output::print(&format!("{}\n", changed.unwrap_or_else(whole).trim_end()))?;
+        let text = changed.unwrap_or_else(|| String::from_utf8_lossy(&group.output).into_owned());
+        if !text.is_empty() {
+            output::print(&format!("{}\n", text.trim_end()))?;
+        }
     }
     found.end()
 }
@@ -129,7 +141,7 @@ pub fn collected(
     let outputs = folder.outputs().map_err(Failure::missing)?;
     let collected = Collected { outputs, hosts: folder.run().hosts.len(), is_check };
     for (host, status) in &folder.run().hosts {
-        // Those without an output were told when that was known.
+        // Hosts without an output have a note already.
         if let Some(code) =
             status.code.filter(|code| status.state == HostState::Done && !collected.is_good(*code))
         {

@@ -139,7 +139,15 @@ fn read(path: &Path, quiet: bool) -> Outcome<FleetRecords> {
             line.draw(&[format!("{} read", counted(count, "record"))]);
         }
     };
-    Ok(records(path, &shows)?)
+    let found = records(path, &shows)?;
+    if let (false, [first, ..]) = (quiet, found.strangers.as_slice()) {
+        output::note(&format!(
+            "Not read: {}, because fleet.json names no such host: {}.",
+            counted(found.strangers.len(), "directory"),
+            printable(first)
+        ));
+    }
+    Ok(found)
 }
 
 /// As [`read`], where there must be records.

@@ -20,8 +20,9 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
     env,
-    fs::File,
+    fs::{self, File},
     io::{self, IsTerminal, stdin},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     time::Duration,
@@ -199,13 +200,14 @@ impl Work {
     /// Ends the command if it still runs, and returns its status as that of this program.
     pub fn end(mut self, reported: Outcome) -> Outcome {
         let Some(mut command) = self.command.take() else { return reported };
-        match command.try_wait().map_err(Failure::missing)? {
-            Some(status) => failure::of_command(status, reported),
-            None => match stop(&mut command, &self.words)? {
-                // It tidied up and has a status of its own; otherwise it was ended by our signal.
-                status if status.code().is_some() => failure::of_command(status, reported),
-                _ => reported,
-            },
+        if let Some(status) = command.try_wait().map_err(Failure::missing)? {
+            return failure::of_command(status, reported);
+        }
+        let is_own = is_this_program(command.id());
+        match stop(&mut command, &name(&self.words), is_own)? {
+            // It tidied up and has a status of its own; otherwise it was ended by our signal.
+            status if status.code().is_some() => failure::of_command(status, reported),
+            _ => reported,
         }
     }
 }
@@ -218,70 +220,95 @@ impl Drop for Work {
     }
 }
 
-/// Asks the command and what it has started to end, and waits: it may have to tidy up. Another signal ends it at once. A
-/// subcommand of this program ends what it has started by itself: it would take the end of an instance for a failure.
-fn stop(command: &mut Child, words: &[String]) -> Outcome<ExitStatus> {
+/// Asks the command and what it has started to end, and waits: it may have to tidy up. Another signal ends it at once. This program
+/// (`is_own`) is asked alone, and what is left of its processes after it: `density` takes the end of an instance for a failure.
+fn stop(command: &mut Child, name: &str, is_own: bool) -> Outcome<ExitStatus> {
     let signals = Signals::catch(&ENDS)?;
-    let mut reader = ProcessReader::open(Path::new("/")).ok();
-    let first = command.id();
-    // A process whose parent has ended is in no later list. By then, its id may be that of another one.
-    let mut known: BTreeMap<u32, ProcessHandle> = BTreeMap::new();
-    let subcommand = subcommand(words);
-    let mut tell = |signal| {
-        known.retain(|_, process| !process.has_exited());
-        let tree = match subcommand {
-            Some(_) if signal == Signal::TERM => BTreeSet::from([first]),
-            _ => tasks::with_descendants(&[first]),
-        };
-        for &pid in &tree {
-            if known.contains_key(&pid) {
-                continue;
-            }
-            let start = tasks::start_time(pid).zip(reader.as_mut());
-            let opened = start.and_then(|(start, reader)| ProcessHandle::open(reader, pid, start).ok());
-            known.extend(opened.map(|process| (pid, process)));
-        }
-        // They may have ended.
-        for process in known.values() {
-            let _ = process.signal(signal);
-        }
-        let others = tree.iter().copied().filter(|pid| !known.contains_key(pid));
-        for pid in others.filter_map(|pid| Pid::from_raw(pid as i32)) {
-            let _ = kill_process(pid, signal);
-        }
-    };
-    tell(Signal::TERM);
+    let mut tree = ProcessTree::new(command.id());
+    tree.look();
+    tree.signal(Signal::TERM, is_own);
     let mut is_told = false;
     loop {
         if let Some(status) = command.try_wait().map_err(Failure::missing)? {
+            if is_own {
+                tree.signal(Signal::TERM, false);
+            }
             return Ok(status);
         }
         signals.wait(PAUSE)?;
         if !signals.take().is_empty() {
-            tell(Signal::KILL);
+            tree.look();
+            tree.signal(Signal::KILL, false);
         }
         if !std::mem::replace(&mut is_told, true) {
-            output::note(&format!("Waiting for {} to end. Ctrl-C ends it at once.", name(words)));
+            output::note(&format!("Waiting for {name} to end. Ctrl-C ends it at once."));
         }
     }
 }
 
+/// A process that has not been waited for, and its descendants. A process whose parent has ended is in no later list, and its id may
+/// be that of another one by then, so handles of those that were found stay open.
+struct ProcessTree {
+    first: u32,
+    reader: Option<ProcessReader>,
+    known: BTreeMap<u32, ProcessHandle>,
+    /// Those of which no handle can be opened.
+    others: Vec<u32>,
+}
+
+impl ProcessTree {
+    fn new(first: u32) -> Self {
+        let reader = ProcessReader::open(Path::new("/")).ok();
+        Self { first, reader, known: BTreeMap::new(), others: Vec::new() }
+    }
+
+    /// Looks for its processes.
+    fn look(&mut self) {
+        self.known.retain(|_, process| !process.has_exited());
+        self.others.clear();
+        for pid in tasks::with_descendants(&[self.first]) {
+            if self.known.contains_key(&pid) {
+                continue;
+            }
+            let start = tasks::start_time(pid).zip(self.reader.as_mut());
+            match start.and_then(|(start, reader)| ProcessHandle::open(reader, pid, start).ok()) {
+                Some(process) => drop(self.known.insert(pid, process)),
+                None => self.others.push(pid),
+            }
+        }
+    }
+
+    /// Sends a signal to the processes that were found, or to the first only.
+    fn signal(&mut self, signal: Signal, is_first_only: bool) {
+        let is_meant = |pid: u32| !is_first_only || pid == self.first;
+        // They may have ended.
+        for (_, process) in self.known.iter().filter(|(pid, _)| is_meant(**pid)) {
+            let _ = process.signal(signal);
+        }
+        // At once after they were found, or their ids may be those of others.
+        for pid in self.others.drain(..).filter(|pid| is_meant(*pid)) {
+            let _ = Pid::from_raw(pid as i32).map(|pid| kill_process(pid, signal));
+        }
+    }
+}
+
+/// Whether a process runs this program, under whatever name.
+fn is_this_program(pid: u32) -> bool {
+    let file = |process: &str| {
+        let about = fs::metadata(format!("/proc/{process}/exe")).ok()?;
+        Some((about.dev(), about.ino()))
+    };
+    file("self").is_some_and(|own| file(&pid.to_string()) == Some(own))
+}
+
 /// Returns what a user calls a command: `manycore guard` with `--live`, which has no command of its own.
 fn name(words: &[String]) -> String {
-    subcommand(words).map_or_else(
-        || printable(&file_name(words)),
-        |subcommand| format!("manycore {}", printable(subcommand)),
-    )
-}
-
-/// Returns the subcommand of a command that is this program.
-fn subcommand(words: &[String]) -> Option<&str> {
-    matches!(&*file_name(words), "manycore" | "exe").then(|| words.get(1).map(String::as_str)).flatten()
-}
-
-fn file_name(words: &[String]) -> String {
-    let path = words.first().map(Path::new).and_then(Path::file_name).unwrap_or_default();
-    path.to_string_lossy().into_owned()
+    let program =
+        words.first().map(Path::new).and_then(Path::file_name).unwrap_or_default().to_string_lossy();
+    match (&*program, words.get(1)) {
+        ("manycore" | "exe", Some(subcommand)) => format!("manycore {}", printable(subcommand)),
+        _ => printable(&program),
+    }
 }
 
 impl TargetTasks {
@@ -326,6 +353,27 @@ mod tests {
         assert_eq!(name("/usr/bin/manycore guard --once"), "manycore guard");
         assert_eq!(name("/proc/self/exe eval"), "manycore eval");
         assert_eq!(name("./solver -n 3"), "solver");
+    }
+
+    /// Regression: the instances of `density` were asked to end with it, and it reported that as their failure.
+    #[test]
+    fn a_subcommand_ends_its_processes_by_itself_and_what_is_left_is_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let started = folder.path().join("started");
+        // Exit code 7 if the child still runs when the signal comes. It is left.
+        let script = "sleep 1000 & trap 'kill -0 $!; exit $((7 + $?))' TERM; echo $! >\"$0\"; wait; wait";
+        let mut command = Command::new("sh").args(["-c", script]).arg(&started).spawn().unwrap();
+        let child = || fs::read_to_string(&started).ok()?.trim().parse::<u32>().ok();
+        while child().is_none() {
+            std::thread::yield_now();
+        }
+        assert!(is_this_program(std::process::id()) && !is_this_program(command.id()));
+        assert_eq!(stop(&mut command, "density", true).unwrap().code(), Some(7));
+        // A process that has ended has no command line.
+        let is_left = |pid| fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty());
+        while is_left(child().unwrap()) {
+            std::thread::yield_now();
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::{
 use manycore_render::figure::{grouped, percent};
 use manycore_report::page::linked_table_html;
 use maud::{Markup, html};
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::fmt::Write as _;
 
 /// Longest name of a node.
 const NAME: usize = 80;
@@ -111,22 +111,19 @@ fn rows(view: &View, node: &Node, has_causes: bool) -> Markup {
 
 fn causes(node: &Node) -> Markup {
     html! {
-        @if node.causes.is_empty() { div { "Likely cause: unknown" } }
-        @for cause in node.causes.iter().take(LINES) { div { "Likely cause: " (hard(&short(cause, 160))) } }
+        div.faint { "likely causes" }
+        @for cause in node.causes.iter().take(LINES) { div { (hard(&short(cause, 160))) } }
+        @if node.causes.is_empty() { div { "unknown" } }
     }
 }
 
 /// Returns the nodes at each end of the ranking.
 pub(super) fn ranking(view: &View, ends: usize) -> Markup {
-    /// The column of names.
-    const NODE: usize = 1;
-    let pages: BTreeMap<String, String> = view
-        .ranking
-        .iter()
-        .filter_map(|node| Some((short(&node.name, tables::VALUE), link(node)?)))
-        .collect();
-    linked_table_html(&tables::ranking(view, ends), true, &|column, cell| {
-        pages.get(cell).filter(|_| column == NODE).cloned()
+    let places: Vec<usize> = tables::places(view, ends).collect();
+    let page = |row: usize| link(view.ranking[places[row]]);
+    let is_name = |column: usize| column == tables::RANKING_NAME;
+    linked_table_html(&tables::ranking(view, ends), true, &|row, column| {
+        page(row).filter(|_| is_name(column))
     })
 }
 
