@@ -76,8 +76,10 @@ pub struct VariantDensity {
     pub label: String,
     /// What it is: `place=close`. Empty where there is one variant only.
     pub description: String,
-    /// Whether the scheduler could move instances: they have no places, or their loads may run there too.
-    pub is_free: bool,
+    /// Whether the scheduler could move the instances: they have no places.
+    pub are_instances_free: bool,
+    /// Whether the scheduler could move the loads: they have neither CPUs nor hosts of their own.
+    pub are_loads_free: bool,
     /// The largest number of instances within the bound.
     pub answer: LargestCount,
     /// Whether the search has ended by itself. Otherwise more pairs would narrow the interval.
@@ -254,7 +256,8 @@ fn of_variant(
         .into_iter()
         .any(|name| experiment.parameters.contains_key(name));
     VariantDensity {
-        is_free: !(is_placed && has_other_cpus),
+        are_instances_free: !is_placed,
+        are_loads_free: !has_other_cpus,
         variant: label.to_owned(),
         label: first.map_or(label, Treatment::title).to_owned(),
         description,

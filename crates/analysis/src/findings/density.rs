@@ -169,16 +169,26 @@ fn evidence(density: &Density, variant: &VariantDensity) -> Vec<String> {
         format!("{} of slices at {}", counted(variant.pairs, "pair"), counted(variant.counts.len(), "count"));
     let reference = if density.limit_ms.is_some() { "the limit" } else { "the lone instance" };
     let text = |count| count_text(count, reference);
-    let free = (variant.answer.low < density.most && variant.is_free).then(|| {
-        "the scheduler could move the instances and their loads: what it does differently in another run is not part of the \
-         interval (--variant close --load-cpus CPUS gives them CPUs of their own)"
-            .to_owned()
-    });
+    let free = (variant.answer.low < density.most).then(|| free_tasks(variant)).flatten();
     let sides = sides.into_iter().flatten().map(text);
     // More of it is a warning of its own.
     let part = largest_part(variant).filter(|(_, most)| *most < CLIENT_PART_WARNING);
     let part = part.map(|(_, most)| format!("the client's own part of the latency: at most {most:.1} %"));
     alone.into_iter().chain(sides).chain([search]).chain(part).chain(free).collect()
+}
+
+/// Says what the scheduler could move, if anything.
+fn free_tasks(variant: &VariantDensity) -> Option<String> {
+    let (what, options) = match (variant.are_instances_free, variant.are_loads_free) {
+        (true, true) => ("the instances and their loads", "--variant close --load-cpus CPUS gives"),
+        (true, false) => ("the instances", "--variant close gives"),
+        (false, true) => ("the loads", "--load-cpus CPUS gives"),
+        (false, false) => return None,
+    };
+    Some(format!(
+        "the scheduler could move {what}: what it does differently in another run is not part of the interval ({options} them \
+         CPUs of their own)"
+    ))
 }
 
 fn count_text(count: &InstanceCount, reference: &str) -> String {
