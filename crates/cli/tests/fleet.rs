@@ -67,7 +67,7 @@ fn equal_outputs_are_printed_once() {
     fs::set_permissions(&differs, fs::Permissions::from_mode(0o755)).unwrap();
     let differs = differs.display().to_string();
     let (printed, _) = fleet.run(0, &["run", "--program", &differs, "--", "topo"]);
-    assert!(printed.contains("n2: what differs from n1\n  two\n- /"), "{printed}");
+    assert!(printed.contains("n2, lines that differ from n1\n  two\n- /"), "{printed}");
     assert_eq!(printed.matches("five").count(), 1, "{printed}");
 }
 
