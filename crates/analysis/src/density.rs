@@ -59,6 +59,8 @@ pub struct Density {
     /// The hosts of the loads, with commas between. Absent where loads run on the measured machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load_hosts: Option<String>,
+    /// Whether the scheduler could move the loads: they have neither CPUs nor hosts of their own.
+    pub are_loads_free: bool,
     /// The variants, the reference first.
     pub variants: Vec<VariantDensity>,
     /// The other variants relative to the first one.
@@ -78,8 +80,6 @@ pub struct VariantDensity {
     pub description: String,
     /// Whether the scheduler could move the instances: they have no places.
     pub are_instances_free: bool,
-    /// Whether the scheduler could move the loads: they have neither CPUs nor hosts of their own.
-    pub are_loads_free: bool,
     /// The largest number of instances within the bound.
     pub answer: LargestCount,
     /// Whether the search has ended by itself. Otherwise more pairs would narrow the interval.
@@ -183,6 +183,7 @@ pub(crate) fn evaluate(experiment: &Experiment) -> Option<Density> {
         cpu_limit: number(parameter::INSTANCE_CPUS),
         memory_limit_bytes: parameter(parameter::INSTANCE_MEMORY).and_then(|text| text.parse().ok()),
         load_hosts: parameter(parameter::LOAD_HOSTS).cloned(),
+        are_loads_free: parameter(parameter::LOAD_CPUS).or(parameter(parameter::LOAD_HOSTS)).is_none(),
         differences: differences.unwrap_or_default(),
         variants,
     })
@@ -252,12 +253,8 @@ fn of_variant(
     let is_placed = description
         .split(',')
         .any(|item| item == "vm=plan" || item.starts_with("place=") && item != "place=free");
-    let has_other_cpus = [parameter::LOAD_CPUS, parameter::LOAD_HOSTS]
-        .into_iter()
-        .any(|name| experiment.parameters.contains_key(name));
     VariantDensity {
         are_instances_free: !is_placed,
-        are_loads_free: !has_other_cpus,
         variant: label.to_owned(),
         label: first.map_or(label, Treatment::title).to_owned(),
         description,

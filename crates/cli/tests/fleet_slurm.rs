@@ -99,24 +99,40 @@ fn a_node_of_slurm_that_fails_is_measured_again() {
     for pid in with("slurmstepd: [").into_iter().chain(with("sleep\x001920")) {
         let _ended = kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL);
     }
-    let state = || text(&cluster.run("squeue -h -o %T").stdout).trim().to_owned();
-    soon("the job is not requeued", || state() == "PENDING");
     soon("the measurement is left", || measures().is_empty());
-    // Slurm would wait for two minutes.
-    assert!(cluster.run("scontrol update JobId=1 StartTime=now").status.success());
+    soon("no other job waits", || !text(&cluster.run("squeue -h -t pending").stdout).is_empty());
     cluster.start_node("n1").unwrap();
-    // The script of the job's first run may still remove its directories. Slurm may also end the second run: it sends the
-    // node that is back what was to end the first one. Another run follows then, which Slurm may hold back for two minutes.
     let mut has_own_directory = false;
     while running.try_wait().unwrap().is_none() {
-        has_own_directory |= copies().iter().any(|name| !name.starts_with("manycore-1-0-"));
+        has_own_directory |= copies().iter().any(|name| name.starts_with("manycore-2-"));
         thread::sleep(Duration::from_millis(2));
     }
-    assert!(has_own_directory, "the next run has no directory of its own");
     let ended = running.wait_with_output().unwrap();
-    assert!(ended.status.success(), "{}", text(&ended.stderr));
-    assert!(text(&ended.stderr).contains("n1: tried again: "), "{}", text(&ended.stderr));
+    let said = text(&ended.stderr);
+    assert!(ended.status.success(), "{said}");
+    assert!(said.contains("n1: tried again: "), "{said}");
+    assert!(has_own_directory, "the next run has no directory of its own: {said}");
     assert_eq!(fleet.hosts("found")["n1"]["state"], "done");
+    fleet.wait_until_nothing_is_left();
+}
+
+#[test]
+fn a_controller_that_restarts_is_waited_for() {
+    let Some(mut cluster) = cluster(&["n1", "n2"]) else { return };
+    let fleet = Fleet::slurm(&cluster);
+    let words = ["eval", "--only", "latency", "--budget", "20s", "--out", "found"];
+    let running = fleet.command(&words).spawn().unwrap();
+    soon("nothing runs on a node", || !with("/manycore\0eval\0--budget=20s").is_empty());
+    cluster.kill_controller();
+    let waits =
+        || fleet.hosts("found")["n2"]["why"].as_str().is_some_and(|why| why.contains("Unable to contact"));
+    soon("nobody noticed", waits);
+    cluster.start_controller().unwrap();
+    let ended = running.wait_with_output().unwrap();
+    let said = text(&ended.stderr);
+    assert!(ended.status.success(), "{said}");
+    let hosts = fleet.hosts("found");
+    assert!(["n1", "n2"].iter().all(|node| hosts[node]["state"] == "done"), "{hosts}");
     fleet.wait_until_nothing_is_left();
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Nothing is installed on the hosts, and nothing stays there. The program is copied to a private directory for each run
 //! (`visit.sh`), over the connection of ssh or with `sbcast`. By Slurm, each node has a job of its own, which holds the
-//! whole node: Slurm queues it, and requeues it if the node fails. One array job for all nodes cannot do that, as the elements of
-//! an array cannot be bound to different nodes.
+//! whole node: Slurm queues it, and another one follows if the node fails. One array job for all nodes cannot do that, as the
+//! elements of an array cannot be bound to different nodes.
 //!
 //! Hosts that are down, late or fail are reported, and the others go on.
 

@@ -3,13 +3,14 @@
 use crate::{
     NodeRecord, Result,
     evaluation::MissingNode,
-    folder::{self, FleetRun, HostState, HostStatus, RECORD, directory_name, host_name},
+    folder::{self, HostState, HostStatus, RECORD, directory_name, host_name},
 };
 use manycore_experiment::{Record, record::RECORD_SCHEMA};
 use manycore_linux::input_file::{self, FileKind};
 use manycore_text::names::printable;
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    borrow::Cow,
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
     sync::{
@@ -57,7 +58,9 @@ impl FleetRecords {
 pub fn records(path: &Path, read: &(dyn Fn(usize) + Sync)) -> Result<FleetRecords> {
     let run = folder::read(path)?;
     let directories = folder::directories(path)?;
-    let (found, mut missing) = all(&directories, run.as_ref(), read);
+    let hosts: Option<Hosts> =
+        run.as_ref().map(|run| run.hosts.iter().map(|host| (directory_name(host.0), host)).collect());
+    let (found, mut missing) = all(&directories, hosts.as_ref(), read);
     let without = run.iter().flat_map(|run| &run.hosts).filter(|(_, status)| status.state != HostState::Done);
     missing.extend(without.map(|(host, status)| MissingNode {
         name: printable(host),
@@ -65,28 +68,29 @@ pub fn records(path: &Path, read: &(dyn Fn(usize) + Sync)) -> Result<FleetRecord
         why: printable(&status.why),
     }));
     missing.sort_by(|a, b| a.name.cmp(&b.name));
-    let strangers = run.as_ref().map_or_else(Vec::new, |run| strangers(&directories, run));
+    let is_stranger =
+        |name: &Cow<str>| hosts.as_ref().is_some_and(|hosts| !hosts.contains_key(name.as_ref()));
+    let names = directories.iter().map(|directory| name_of(directory));
+    let strangers = names.filter(is_stranger).map(Cow::into_owned).collect();
     let first = || found.iter().map(|node| node.started.clone()).min();
     let started = run.map(|run| run.started).or_else(first).unwrap_or_default();
     Ok(FleetRecords { started, nodes: found, missing, strangers })
 }
 
-/// Returns the names of the directories of no host of the run.
-fn strangers(directories: &[PathBuf], run: &FleetRun) -> Vec<String> {
-    let known: BTreeSet<String> = run.hosts.keys().map(|host| directory_name(host)).collect();
-    let names = directories.iter().filter_map(|directory| directory.file_name());
-    names.map(|name| name.to_string_lossy().into_owned()).filter(|name| !known.contains(name)).collect()
+/// The hosts of a run by the names of their directories.
+type Hosts<'a> = BTreeMap<String, (&'a String, &'a HostStatus)>;
+
+fn name_of(directory: &Path) -> Cow<'_, str> {
+    directory.file_name().unwrap_or_default().to_string_lossy()
 }
 
 /// Reads the records of all directories but those whose host has no result by the run.
 fn all(
     directories: &[PathBuf],
-    run: Option<&FleetRun>,
+    hosts: Option<&Hosts>,
     read: &(dyn Fn(usize) + Sync),
 ) -> (Vec<NodeRecord>, Vec<MissingNode>) {
     let next = AtomicUsize::new(0);
-    let hosts: BTreeMap<String, (&String, &HostStatus)> =
-        run.iter().flat_map(|run| &run.hosts).map(|one| (directory_name(one.0), one)).collect();
     let found = Mutex::new(Vec::new());
     let missing = Mutex::new(Vec::new());
     let threads = thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
@@ -94,11 +98,11 @@ fn all(
         for _ in 0..threads {
             scope.spawn(|| {
                 while let Some(directory) = directories.get(next.fetch_add(1, Relaxed)) {
-                    let name = directory.file_name().unwrap_or_default().to_string_lossy();
-                    let host = match hosts.get(name.as_ref()) {
-                        Some((host, status)) if status.state == HostState::Done => (*host).clone(),
-                        None if run.is_none() => host_name(&name),
-                        _ => continue,
+                    let name = name_of(directory);
+                    let host = match hosts.map(|hosts| hosts.get(name.as_ref())) {
+                        None => host_name(&name),
+                        Some(Some((host, status))) if status.state == HostState::Done => (*host).clone(),
+                        Some(_) => continue,
                     };
                     match one(directory, &name, &host) {
                         Ok(node) => {
@@ -135,7 +139,7 @@ fn one(directory: &Path, name: &str, host: &str) -> Result<NodeRecord, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::folder::{FleetFolder, RUN_SCHEMA};
+    use crate::folder::{FleetFolder, FleetRun, RUN_SCHEMA};
 
     #[test]
     fn a_directory_beside_those_of_a_run_is_named() {

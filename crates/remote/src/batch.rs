@@ -1,4 +1,4 @@
-//! Jobs of Slurm that hold one node each. Slurm queues them, and requeues those whose node fails.
+//! Jobs of Slurm that hold one node each. Slurm queues them.
 
 use crate::{Error, RemoteConnection, RemoteHost, Result, end::EndCommand, local, run};
 use std::{
@@ -14,13 +14,9 @@ const ANSWER: Duration = Duration::from_mins(1);
 const MOST: usize = 200;
 
 /// What holds a node: a job lasts as long as its script. The script removes what steps of the job leave in directories of
-/// [`BatchJobs::make_directory`], because Slurm kills steps whose srun was killed. They may write while they end. Where the daemon
-/// of a node was killed, the script can outlive its job: it does not remove directories of a job that was requeued since.
+/// [`BatchJobs::make_directory`], because Slurm kills steps whose srun was killed. They may write while they end.
 const HOLDER: &str = "\
-clean() {
-    n=${SLURM_RESTART_COUNT:-0}
-    while [ \"$n\" -ge 0 ]; do rm -rf /tmp/manycore-\"$SLURM_JOB_ID-$n\"-??????; n=$((n - 1)); done
-}
+clean() { rm -rf /tmp/manycore-\"$SLURM_JOB_ID\"-??????; }
 trap 'clean; sleep 1; clean' EXIT
 trap 'exit 143' HUP INT TERM
 sleep SECONDS & wait $!";
@@ -82,8 +78,13 @@ impl BatchJobs {
         Ok(Self { name, partition: partition.map(str::to_owned), limit, _ender: ender })
     }
 
-    /// Submits a job that holds a whole node. It is requeued if the node fails. Returns its number. The attempt ends when
-    /// `stops` is true, and when sbatch would try again later.
+    /// Submits a job that holds a whole node. Returns its number. The attempt ends when `stops` is true, and when sbatch would
+    /// try again later.
+    ///
+    /// Slurm does not requeue the job if the node fails: another one is to be submitted. What ends the first run of a job
+    /// can come after Slurm has begun the second one. It ends that run, too, or leaves a job without nodes that counts as
+    /// running, and `srun` in such a job crashes the controller of Slurm 22.05 (`build_job_info_resp` in
+    /// `src/slurmctld/job_mgr.c`).
     ///
     /// # Errors
     /// [`Error::Unreachable`]: Slurm refuses it. Those of starting programs.
@@ -91,7 +92,7 @@ impl BatchJobs {
         let host = RemoteHost::Slurm(Some(node.to_owned()));
         let minutes = self.limit.as_secs().div_ceil(60) + 1;
         // Most options of sbatch can also come from its environment.
-        let mut words = ["--parsable", "--nodes=1", "--ntasks=1", "--exclusive", "--mem=0", "--requeue"]
+        let mut words = ["--parsable", "--nodes=1", "--ntasks=1", "--exclusive", "--mem=0", "--no-requeue"]
             .map(str::to_owned)
             .to_vec();
         words.extend([
@@ -141,8 +142,7 @@ impl BatchJobs {
     /// # Errors
     /// Those of [`RemoteConnection::output`]; [`Error::Unreachable`]: the node has no space.
     pub fn make_directory(&self, job: u64, node: &str) -> Result<String> {
-        let restarts = restarts_of(job)?;
-        let words = ["mktemp".to_owned(), "-d".to_owned(), format!("/tmp/manycore-{job}-{restarts}-XXXXXX")];
+        let words = ["mktemp".to_owned(), "-d".to_owned(), format!("/tmp/manycore-{job}-XXXXXX")];
         let connection = self.connect(job, node);
         let made = connection.output(&words, SHORT)?;
         let path = made.stdout.trim();
@@ -221,20 +221,6 @@ fn phase(line: &str) -> Option<(u64, BatchPhase)> {
     Some((number, phase))
 }
 
-/// Returns how many times a job was requeued.
-fn restarts_of(job: u64) -> Result<u32> {
-    let words = ["--oneliner", "show", "job"].map(str::to_owned).into_iter().chain([job.to_string()]);
-    let host = RemoteHost::Slurm(None);
-    let output = ask("scontrol", &words.collect::<Vec<_>>(), &host)?;
-    let why = format!("scontrol printed '{}'", shortened(&output));
-    restarts(&output).ok_or(Error::Unreachable { host, why })
-}
-
-/// Reads the number of restarts of a job from what scontrol prints.
-fn restarts(line: &str) -> Option<u32> {
-    line.split_whitespace().find_map(|word| word.strip_prefix("Restarts="))?.parse().ok()
-}
-
 /// Reads a line of sinfo.
 fn node(line: &str) -> Option<BatchNode> {
     let mut fields = line.splitn(3, '|').map(str::trim);
@@ -266,12 +252,6 @@ mod tests {
         assert_eq!(phase("12|COMPLETING|None"), Some((12, BatchPhase::Ending)));
         assert_eq!(phase("slurm_load_jobs error: x|y"), None);
         assert_eq!(phase(""), None);
-    }
-
-    #[test]
-    fn restarts_of_a_job_are_read() {
-        let line = "JobId=1 JobName=x Priority=1 Requeue=1 Restarts=2 BatchFlag=2 Reboot=0 ExitCode=0:0";
-        assert_eq!((restarts(line), restarts("slurm_load_jobs error: x")), (Some(2), None));
     }
 
     #[test]

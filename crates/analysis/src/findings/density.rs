@@ -169,7 +169,7 @@ fn evidence(density: &Density, variant: &VariantDensity) -> Vec<String> {
         format!("{} of slices at {}", counted(variant.pairs, "pair"), counted(variant.counts.len(), "count"));
     let reference = if density.limit_ms.is_some() { "the limit" } else { "the lone instance" };
     let text = |count| count_text(count, reference);
-    let free = (variant.answer.low < density.most).then(|| free_tasks(variant)).flatten();
+    let free = (variant.answer.low < density.most).then(|| free_tasks(density, variant)).flatten();
     let sides = sides.into_iter().flatten().map(text);
     // More of it is a warning of its own.
     let part = largest_part(variant).filter(|(_, most)| *most < CLIENT_PART_WARNING);
@@ -178,8 +178,8 @@ fn evidence(density: &Density, variant: &VariantDensity) -> Vec<String> {
 }
 
 /// Says what the scheduler could move, if anything.
-fn free_tasks(variant: &VariantDensity) -> Option<String> {
-    let (what, options) = match (variant.are_instances_free, variant.are_loads_free) {
+fn free_tasks(density: &Density, variant: &VariantDensity) -> Option<String> {
+    let (what, options) = match (variant.are_instances_free, density.are_loads_free) {
         (true, true) => ("the instances and their loads", "--variant close --load-cpus CPUS gives"),
         (true, false) => ("the instances", "--variant close gives"),
         (false, true) => ("the loads", "--load-cpus CPUS gives"),

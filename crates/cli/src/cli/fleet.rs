@@ -83,8 +83,8 @@ Examples:
   manycore fleet eval --partition batch --out f        the same command continues an interrupted run
 
 manycore is copied to a private directory of each host for the time of the measurement; nothing else is needed there, \
-and nothing stays. Jobs of Slurm have a whole node each. Slurm requeues them where a node fails. Nodes that are down, \
-late or fail are listed and do not hold up the others.")]
+and nothing stays. Jobs of Slurm have a whole node each. If a node fails, another job measures it when it is back. Nodes \
+that are down, late or fail are listed and do not hold up the others.")]
 pub struct FleetEval {
     #[command(flatten)]
     pub hosts: FleetHosts,

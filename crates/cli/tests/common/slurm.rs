@@ -6,22 +6,28 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::{
     collections::BTreeMap,
     fs,
+    net::TcpListener,
     path::Path,
-    process::{Command, Output, Stdio},
+    process::{self, Command, Output, Stdio},
+    sync::atomic::{AtomicU16, Ordering::Relaxed},
 };
 use tempfile::TempDir;
 
 /// A Slurm cluster of only this machine, without munge; stopped when the value is dropped.
 pub struct Cluster {
-    daemons: Vec<std::process::Child>,
+    daemons: Vec<process::Child>,
     /// The daemons of nodes with names of their own.
-    nodes: BTreeMap<String, std::process::Child>,
+    nodes: BTreeMap<String, process::Child>,
     conf: String,
     folder: TempDir,
 }
 
 impl Drop for Cluster {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            let ended = self.daemons.iter_mut().filter_map(|daemon| daemon.try_wait().unwrap());
+            println!("daemons that have ended: {:?}\n{}", ended.collect::<Vec<_>>(), self.last_messages(20));
+        }
         for daemon in self.daemons.iter_mut().chain(self.nodes.values_mut()) {
             let _ = daemon.kill();
             let _ = daemon.wait();
@@ -51,7 +57,7 @@ impl Cluster {
     /// Starts one with nodes of these names, all of which are this machine.
     pub fn with_nodes(names: &[&str]) -> Result<Self, String> {
         let mut cluster = Self::configured(names);
-        cluster.daemons.push(cluster.daemon("slurmctld", &[])?);
+        cluster.start_controller()?;
         for name in names {
             cluster.start_node(name)?;
         }
@@ -65,7 +71,7 @@ impl Cluster {
         Self { daemons: Vec::new(), nodes: BTreeMap::new(), conf: conf.display().to_string(), folder }
     }
 
-    fn daemon(&self, program: &str, arguments: &[&str]) -> Result<std::process::Child, String> {
+    fn daemon(&self, program: &str, arguments: &[&str]) -> Result<process::Child, String> {
         let mut command = Command::new(program);
         command.arg("-D").args(arguments).env("SLURM_CONF", &self.conf).stdin(Stdio::null());
         // A daemon that is killed may leave a core file where it was started.
@@ -87,6 +93,20 @@ impl Cluster {
         daemon.wait().unwrap();
     }
 
+    /// Starts the controller.
+    pub fn start_controller(&mut self) -> Result<(), String> {
+        let daemon = self.daemon("slurmctld", &[])?;
+        self.daemons.push(daemon);
+        Ok(())
+    }
+
+    /// Kills the controller.
+    pub fn kill_controller(&mut self) {
+        let mut daemon = self.daemons.pop().unwrap();
+        daemon.kill().unwrap();
+        daemon.wait().unwrap();
+    }
+
     /// Waits until all nodes are idle.
     fn ready(self) -> Result<Self, String> {
         for _ in 0..200 {
@@ -96,9 +116,15 @@ impl Cluster {
             }
             std::thread::sleep(std::time::Duration::from_millis(100));
         }
+        Err(self.last_messages(2).replace('\n', "; "))
+    }
+
+    /// Returns the last lines of what the controller and the nodes have logged.
+    fn last_messages(&self, lines: usize) -> String {
         let logs = ["slurmctld.log", "slurmd.log"]
             .map(|name| fs::read_to_string(self.folder.path().join(name)).unwrap_or_default());
-        Err(logs.iter().flat_map(|log| log.lines().rev().take(2)).collect::<Vec<_>>().join("; "))
+        let last = |log: &String| log.lines().rev().take(lines).map(str::to_owned).collect::<Vec<_>>();
+        logs.iter().flat_map(|log| last(log).into_iter().rev()).collect::<Vec<_>>().join("\n")
     }
 
     /// Returns the path of its configuration, for `SLURM_CONF`.
@@ -111,9 +137,21 @@ impl Cluster {
     }
 }
 
+/// Returns a port that nothing uses. It is below those that the kernel gives to connections, of which one could get it before
+/// a daemon listens, or while a node is down.
+fn port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let begin = 10_000 + (process::id() % 1000) as u16 * 20;
+    loop {
+        let port = begin + NEXT.fetch_add(1, Relaxed);
+        if TcpListener::bind(("0.0.0.0", port)).is_ok() {
+            return port;
+        }
+    }
+}
+
 /// Writes the configuration: of one node with the name of this machine, or of nodes with these names.
 fn configure(folder: &Path, conf: &Path, names: &[&str]) {
-    let port = || std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let output = |script: &str| text(&sh(script).stdout).trim().to_owned();
     let (host, user, cpus) = (output("hostname -s"), output("id -un"), output("nproc --all"));
     let at = folder.display();

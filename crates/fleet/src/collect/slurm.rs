@@ -1,8 +1,10 @@
 //! Nodes by jobs of Slurm.
 
+mod submission;
+
 use super::{
     ATTEMPTS, HostEvent, Observer, Reply, TICK, Work, end_of,
-    visit::{Failure, TAKEN, visit},
+    visit::{Failure, visit_in_job},
 };
 use manycore_experiment::interrupt;
 use manycore_remote::{BatchJobs, BatchPhase, Error, batch_nodes};
@@ -17,20 +19,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Time after which a job that waits does not count among those that run at the same time: its node is busy.
-const FRESH: Duration = Duration::from_secs(30);
-/// Maximum number of jobs that wait, so that a controller is not flooded.
-const MOST_WAITING: usize = 1000;
 /// Reasons for which a job waits until a limit is raised: it asks for more time than it may have
 /// (`src/common/slurm_protocol_defs.c`).
 const TOO_LONG: [&str; 3] =
     ["PartitionTimeLimit", "QOSMaxWallDurationPerJobLimit", "AssocMaxWallDurationPerJobLimit"];
-/// Parts of the reasons for which no further job is taken while the user, the account or the controller has too many
-/// (`slurm_errtab` in `src/common/slurm_errno.c`).
-const FULL: [&str; 3] = ["job submit limit", "SubmitJob", "temporarily unable to accept job"];
-/// How often in a row Slurm may fail to answer before the jobs that wait are given up.
-const SILENT: usize = 60;
-
 /// A node that is to be visited.
 #[derive(Clone, Copy)]
 struct Turn<'a> {
@@ -41,7 +33,7 @@ struct Turn<'a> {
 /// A node that has a job.
 struct Held<'a> {
     turn: Turn<'a>,
-    /// When it was submitted, or went back into the queue.
+    /// When it was submitted.
     since: Instant,
     /// Why it waits, as told last.
     reason: String,
@@ -69,7 +61,7 @@ pub(super) fn collect(
             parallel,
             queue,
             held: BTreeMap::new(),
-            silent: 0,
+            silent: None,
             full: None,
         };
         while !collector.is_done() {
@@ -120,7 +112,8 @@ struct Collector<'a> {
     parallel: usize,
     queue: VecDeque<Turn<'a>>,
     held: BTreeMap<u64, Held<'a>>,
-    silent: usize,
+    /// Since when Slurm has not answered.
+    silent: Option<Instant>,
     /// Since when Slurm takes no further job.
     full: Option<Instant>,
 }
@@ -150,89 +143,8 @@ impl<'a> Collector<'a> {
             match phases.get(&number) {
                 Some(BatchPhase::Running) => self.begin(number, scope, sender, observer),
                 Some(BatchPhase::Waiting(reason)) => self.waits(number, reason, observer),
-                // A job that is requeued ends on its node before it waits again.
                 Some(BatchPhase::Ending) => self.is_ending(number),
                 None => self.is_gone(number, observer),
-            }
-        }
-    }
-
-    /// Submits jobs, and returns where all jobs are; `None` if Slurm does not answer, or an interrupt was requested.
-    fn submit(&mut self, observer: &mut dyn Observer) -> Option<BTreeMap<u64, BatchPhase>> {
-        loop {
-            let refused = self.submit_some();
-            match (self.jobs.phases(), refused) {
-                (Ok(phases), None) => {
-                    self.silent = 0;
-                    return Some(phases);
-                }
-                (Ok(_), Some((turn, _))) if interrupt::requested() => {
-                    self.queue.push_front(turn);
-                    return None;
-                }
-                // It takes the next job when another one has ended.
-                (Ok(phases), Some((turn, why)))
-                    if is_full(&why) && self.may_wait(turn.node, &why, observer) =>
-                {
-                    self.silent = 0;
-                    self.queue.push_front(turn);
-                    return Some(phases);
-                }
-                // It refuses this node.
-                (Ok(_), Some((turn, why))) => observer.event(turn.node, HostEvent::Failed(why)),
-                (Err(error), refused) => {
-                    self.queue.extend(refused.map(|(turn, _)| turn));
-                    self.silent += 1;
-                    if self.silent >= SILENT {
-                        self.lose_waiting(&error.to_string(), observer);
-                    }
-                    return None;
-                }
-            }
-            if interrupt::requested() {
-                return None;
-            }
-        }
-    }
-
-    /// Returns whether a node may wait until Slurm takes further jobs: until those of this run have ended, and for others as
-    /// long as for a node.
-    fn may_wait(&mut self, node: &str, why: &str, observer: &mut dyn Observer) -> bool {
-        if self.full.is_none() {
-            observer.event(node, HostEvent::Waits(why.to_owned()));
-        }
-        let since = *self.full.get_or_insert_with(Instant::now);
-        !self.held.is_empty() || since.elapsed() < self.wait
-    }
-
-    /// Submits jobs until there are enough, or one is refused: it is returned with the reason. Ends after a second, because
-    /// runs wait meanwhile.
-    fn submit_some(&mut self) -> Option<(Turn<'a>, String)> {
-        let began = Instant::now();
-        let counts = |held: &&Held| held.lost.is_some() || held.since.elapsed() < FRESH;
-        while self.held.values().filter(counts).count() < self.parallel && self.held.len() < MOST_WAITING {
-            let turn = self.queue.pop_front()?;
-            match self.jobs.submit(turn.node, &interrupt::requested) {
-                Ok(number) => {
-                    self.full = None;
-                    let held = Held { turn, since: Instant::now(), reason: String::new(), lost: None };
-                    self.held.insert(number, held);
-                }
-                Err(error) => return Some((turn, error.to_string())),
-            }
-            if interrupt::requested() || began.elapsed() > TICK {
-                break;
-            }
-        }
-        None
-    }
-
-    /// Cancels jobs of this run that it does not know: Slurm has accepted them after it was given up. They would hold a node
-    /// for nothing.
-    fn cancel_strays(&self, phases: &BTreeMap<u64, BatchPhase>) {
-        for (number, phase) in phases {
-            if *phase != BatchPhase::Ending && !self.held.contains_key(number) {
-                self.jobs.cancel(*number);
             }
         }
     }
@@ -252,14 +164,14 @@ impl<'a> Collector<'a> {
         observer.event(held.turn.node, HostEvent::Begins);
         let (jobs, work, node, sender) = (self.jobs, self.work, held.turn.node, sender.clone());
         scope.spawn(move || {
-            let _told = sender.send((number, run(jobs, work, number, node, &lost)));
+            let _told = sender.send((number, visit_in_job(jobs, work, number, node, &lost)));
         });
     }
 
     fn waits(&mut self, number: u64, reason: &str, observer: &mut dyn Observer) {
         let Some(held) = self.held.get_mut(&number) else { return };
         if let Some(lost) = &held.lost {
-            // Requeued: the run that was there ends, and the job begins again.
+            // Suspended, or requeued by an operator: the run that was there ends, and another job takes its place.
             lost.store(true, Relaxed);
             return;
         }
@@ -286,7 +198,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// A job that ended before its run did: cancelled, out of time, or its node failed without a requeue.
+    /// A job that ended before its run did: cancelled, out of time, or its node failed.
     fn is_gone(&mut self, number: u64, observer: &mut dyn Observer) {
         let Some(held) = self.held.get(&number) else { return };
         match &held.lost {
@@ -335,25 +247,11 @@ impl<'a> Collector<'a> {
             Err(Failure::Lost(why) | Failure::Unreachable(why)) => {
                 if !self.try_again(number, &why, observer) {
                     observer.event(node, HostEvent::Unreachable(why));
-                } else if self.is_requeued(number) {
-                    return;
                 }
             }
             Err(failure) => observer.event(node, end_of(failure, self.work)),
         }
         self.drop_job(number);
-    }
-
-    /// Whether Slurm has requeued a job that was lost. It then takes the place of the turn that was just queued.
-    fn is_requeued(&mut self, number: u64) -> bool {
-        let phases = self.jobs.phases().unwrap_or_default();
-        let Some(held) = self.held.get_mut(&number) else { return false };
-        if !matches!(phases.get(&number), Some(BatchPhase::Waiting(_))) {
-            return false;
-        }
-        self.queue.pop_back();
-        (held.lost, held.since) = (None, Instant::now());
-        true
     }
 
     fn drop_job(&mut self, number: u64) {
@@ -385,43 +283,5 @@ impl<'a> Collector<'a> {
             }
             self.jobs.cancel(number);
         }
-    }
-}
-
-/// Whether Slurm refuses a job because there are too many.
-fn is_full(why: &str) -> bool {
-    FULL.iter().any(|part| why.contains(part))
-}
-
-/// Copies the program to the node of a job, and runs it there.
-fn run(jobs: &BatchJobs, work: &Work, number: u64, node: &str, lost: &AtomicBool) -> Result<Reply, Failure> {
-    let directory = jobs.make_directory(number, node)?;
-    let there = format!("{directory}/manycore");
-    jobs.copy(number, node, &work.program, &there)?;
-    let reply = visit(&jobs.connect(number, node), work, Some(&there), lost);
-    let has_failed = match &reply {
-        Ok(reply) => reply.output.is_empty() || reply.code != 0,
-        Err(failure) => matches!(failure, Failure::Failed(_)),
-    };
-    // srun can exit with 0 when Slurm ends the job, and the program may be removed by then.
-    if has_failed && matches!(jobs.holds(number, node, &directory), Ok(false)) {
-        return Err(Failure::Lost(TAKEN.to_owned()));
-    }
-    reply
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_full_queue_is_no_failure_of_a_node() {
-        let refused = "sbatch: error: Batch job submission failed: ";
-        let of = |why: &str| is_full(&format!("{refused}{why}"));
-        assert!(of("Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"));
-        assert!(is_full("sbatch: error: QOSMaxSubmitJobPerUserLimit"));
-        assert!(
-            !of("Invalid node name specified") && !of("Requested partition configuration not available now")
-        );
     }
 }

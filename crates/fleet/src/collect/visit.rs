@@ -3,7 +3,7 @@
 use super::Work;
 use manycore_experiment::interrupt;
 use manycore_linux::job::{self, Job};
-use manycore_remote::{Error, RemoteConnection, last_line, write_input};
+use manycore_remote::{BatchJobs, Error, RemoteConnection, last_line, write_input};
 use std::{
     fs::File,
     io::{self, PipeWriter, Read},
@@ -17,9 +17,8 @@ const SCRIPT: &str = include_str!("visit.sh");
 const MARK: &str = "manycore-fleet: output";
 /// Exit codes of the script for what goes wrong before manycore runs.
 const BEFORE: [i32; 2] = [121, 122];
-/// Why a run is lost whose job ended or was requeued.
-pub(super) const TAKEN: &str =
-    "Slurm took the node away: it failed, the job was cancelled, or its time was over";
+/// Why a run is lost whose job ended.
+const TAKEN: &str = "Slurm took the node away: it failed, the job was cancelled, or its time was over";
 /// How often is checked whether a run is to end.
 const LOOK: Duration = Duration::from_millis(200);
 /// How long a run may take to end and clean up after its input was closed.
@@ -104,6 +103,29 @@ pub(super) fn visit(
         }
         _ => reply,
     }
+}
+
+/// Copies the program to the node of a job, and runs it there.
+pub(super) fn visit_in_job(
+    jobs: &BatchJobs,
+    work: &Work,
+    number: u64,
+    node: &str,
+    is_lost: &AtomicBool,
+) -> Result<Reply, Failure> {
+    let directory = jobs.make_directory(number, node)?;
+    let there = format!("{directory}/manycore");
+    jobs.copy(number, node, &work.program, &there)?;
+    let reply = visit(&jobs.connect(number, node), work, Some(&there), is_lost);
+    let has_failed = match &reply {
+        Ok(reply) => reply.output.is_empty() || reply.code != 0,
+        Err(failure) => matches!(failure, Failure::Failed(_)),
+    };
+    // srun can exit with 0 when Slurm ends the job, and the program may be removed by then.
+    if has_failed && matches!(jobs.holds(number, node, &directory), Ok(false)) {
+        return Err(Failure::Lost(TAKEN.to_owned()));
+    }
+    reply
 }
 
 fn unreadable(work: &Work, error: &io::Error) -> Failure {
