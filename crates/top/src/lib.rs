@@ -11,13 +11,15 @@
 //! Reading a file of a task costs microseconds, so that ten thousand tasks would cost a large part of a CPU
 //! (`examples/sampling_cost.rs`). Files are therefore read only where something can have changed:
 //!
-//! 1. For each process, its CPU clock: one system call. If the clock stands and no thread of the process was runnable,
-//!    no thread has run since, so that no counter of a thread has changed, and no thread has begun or ended.
-//! 2. Otherwise `schedstat` of its threads, from files that stay open up to a limit: first of those that have run lately.
+//! 1. The list of processes, if the system has created tasks since it was read.
+//! 2. For each process without threads that have run lately, its CPU clock: one system call. If the clock stands and no thread of
+//!    the process was runnable, no thread has run since, so that no counter of a thread has changed, and no thread has begun or
+//!    ended.
+//! 3. Otherwise `schedstat` of its threads, from files that stay open up to a limit: first of those that have run lately.
 //!    The clock is the sum of the times of all threads and of those that have ended. Reading stops as soon as the increase
 //!    of the clock is accounted for to the nanosecond, since then no other thread has run. Threads are listed again only
 //!    if their number (the links of `/proc/PID/task`) is not that of the threads that are known.
-//! 3. `stat`, and `status` where switches are wanted, of the threads whose `schedstat` has changed or that were
+//! 4. `stat`, and `status` where switches are wanted, of the threads whose `schedstat` has changed or that were
 //!    runnable.
 //!
 //! A thread that waits for a CPU does not run. Its wait is in no counter of the kernel until it ends; that it is runnable
@@ -28,7 +30,7 @@
 //! [`ProcessDetails`] has the control group, its pressure and the memory by node of single processes, on request.
 //!
 //! What others can change while a process sleeps (its affinity, its resident set) is seen late: each thread is read
-//! completely once in [`SamplerOptions::refresh`] samples.
+//! completely once in [`SamplerOptions::refresh`] samples, and less often where there are many thousands.
 //!
 //! What [`Wanted`] names is read in each sample. Names are kept once, so that equal ones share their memory.
 #![forbid(unsafe_code)]

@@ -46,8 +46,8 @@ pub struct SamplerOptions {
     /// How many files may stay open between samples. Other files are opened for each sample, which takes about three
     /// times as long; half of the files are kept for threads that have run lately.
     pub most_open: usize,
-    /// Each thread is read completely once in this many samples; 1 reads all of them
-    /// each time.
+    /// Each thread is read completely once in this many samples, and less often where there are more than some thousand
+    /// threads; 1 reads all of them each time.
     pub refresh: u32,
 }
 
@@ -81,6 +81,8 @@ pub struct Sampler {
     is_live: bool,
     processes: BTreeMap<u32, Process>,
     pids: Vec<u32>,
+    /// How many tasks the system had created before the processes were listed last; absent if they are to be listed.
+    listed: Option<u64>,
     resources: Resources,
     search: WaitingSearch,
     counted: Counted,
@@ -110,11 +112,13 @@ impl Sampler {
                 sets: BTreeSet::new(),
                 tids: Vec::new(),
                 refresh: if is_live { options.refresh.max(1) } else { 1 },
+                stretch: 1,
                 turn: 0,
             },
             kernel: KernelCounters::at(root),
             processes: BTreeMap::new(),
             pids: Vec::new(),
+            listed: None,
             resources: Resources::new(root)?,
             search: WaitingSearch::default(),
             counted: Counted::new(counted::EVENTS),
@@ -137,8 +141,8 @@ impl Sampler {
         if self.resources.wanted().frequency {
             self.read_frequencies(into);
         }
-        self.read_list()?;
-        self.context.turn = self.context.turn.wrapping_add(1);
+        self.context.begin(self.processes.values().map(|process| process.tasks().len()).sum());
+        self.read_list(into.system.created)?;
         if self.context.sets.len() > MOST_SETS {
             self.context.sets.clear();
         }
@@ -214,7 +218,14 @@ impl Sampler {
         }
     }
 
-    fn read_list(&mut self) -> io::Result<()> {
+    /// Lists the processes, unless no task was created since they were: the kernel visits all threads of the system for a list.
+    /// With `hidepid`, others can become visible all the same, which is seen a little later.
+    fn read_list(&mut self, created: Option<u64>) -> io::Result<()> {
+        let is_due = self.context.turn.is_multiple_of(self.context.refresh);
+        if self.is_live && created.is_some() && self.listed == created && !is_due {
+            return Ok(());
+        }
+        self.listed = created;
         self.pids.clear();
         self.list.rewind()?;
         while let Some(count) = self.list.next_piece()? {
@@ -237,16 +248,21 @@ impl Sampler {
     }
 
     fn read_process(&mut self, pid: u32) {
-        let clock_ns = if self.is_live { clock::process_cpu_ns(pid) } else { None };
         let process = self.processes.entry(pid).or_default();
-        let is_same = clock_ns.is_some() && process.cpu_ns == clock_ns && process.runnable() == 0;
-        if is_same {
-            return process.read_due(pid, &mut self.context);
+        let may_prove = self.is_live && self.context.refresh > 1 && process.is_mostly_quiet();
+        // The proof reads the clock.
+        if !may_prove || !process.is_active() {
+            let clock_ns = if self.is_live { clock::process_cpu_ns(pid) } else { None };
+            let is_same = clock_ns.is_some() && process.settled_ns == clock_ns && process.runnable() == 0;
+            (process.cpu_ns, process.settled_ns) = (clock_ns, clock_ns);
+            if is_same {
+                return process.read_due(pid, &mut self.context);
+            }
         }
-        process.cpu_ns = clock_ns;
-        if !process.read(pid, &mut self.context) {
+        if !process.read(pid, &mut self.context, may_prove) {
             process.close(&mut self.context);
             self.processes.remove(&pid);
+            self.listed = None;
         }
     }
 

@@ -70,67 +70,80 @@ fn first(view: &View) -> Markup {
 
 fn sections(view: &View) -> Vec<PageSection> {
     let evaluation = view.evaluation;
-    let mut sections = Vec::new();
-    let mut add = |id: &str, name: &str, heading: &str, mark, body: Markup| {
-        sections.push(PageSection {
-            id: id.to_owned(),
-            name: name.to_owned(),
-            heading: heading.to_owned(),
-            mark,
-            body,
-        });
+    let kinds =
+        section("kinds", "Kinds of nodes", "Which nodes are compared with each other?", kinds(evaluation));
+    let nodes = section("nodes", "All nodes", "Where is each node?", nodes::all(view));
+    let to_act = [slow(view), inconclusive(view), missing(evaluation)];
+    let figures = [map(view), distributions(evaluation)];
+    let differences = [drift(evaluation), changes(evaluation), ranking(view), Some(kinds), Some(nodes)];
+    to_act.into_iter().chain(figures).chain(differences).flatten().collect()
+}
+
+fn section(id: &str, name: &str, heading: &str, body: Markup) -> PageSection {
+    let [id, name, heading] = [id, name, heading].map(str::to_owned);
+    PageSection { id, name, heading, mark: None, body }
+}
+
+fn slow(view: &View) -> Option<PageSection> {
+    (!view.slow.is_empty()).then(|| {
+        let body = nodes::flagged(view, &view.slow, true);
+        let section = section("slow", "Slow nodes", "Which nodes are slow, and why?", body);
+        PageSection { mark: Some(SummaryMark::Attention), ..section }
+    })
+}
+
+fn inconclusive(view: &View) -> Option<PageSection> {
+    (!view.inconclusive.is_empty()).then(|| {
+        let body = nodes::flagged(view, &view.inconclusive, false);
+        let heading = "Which nodes should be measured again?";
+        let section = section("inconclusive", "Inconclusive nodes", heading, body);
+        PageSection { mark: Some(SummaryMark::Neutral), ..section }
+    })
+}
+
+fn missing(evaluation: &FleetEvaluation) -> Option<PageSection> {
+    (!evaluation.missing.is_empty()).then(|| {
+        let body = table_html(&tables::missing(evaluation, ROWS, HINT), false);
+        let section = section("missing", "Missing nodes", "Which nodes have no record?", body);
+        PageSection { mark: Some(SummaryMark::Neutral), ..section }
+    })
+}
+
+fn has_figures(evaluation: &FleetEvaluation) -> bool {
+    evaluation.nodes.iter().any(|node| !node.figures.is_empty())
+}
+
+fn map(view: &View) -> Option<PageSection> {
+    let heading = "Which nodes are slow in which figures?";
+    has_figures(view.evaluation).then(|| section("map", "Map", heading, map::maps(view)))
+}
+
+fn distributions(evaluation: &FleetEvaluation) -> Option<PageSection> {
+    let heading = "How do nodes scatter around the median?";
+    has_figures(evaluation)
+        .then(|| section("distributions", "Distributions", heading, distributions::charts(evaluation)))
+}
+
+fn drift(evaluation: &FleetEvaluation) -> Option<PageSection> {
+    (!evaluation.drift.is_empty()).then(|| {
+        let body = table_html(&tables::drift(evaluation, ROWS, HINT), false);
+        section("drift", "Properties that differ", "What is not the same on all nodes?", body)
+    })
+}
+
+fn changes(evaluation: &FleetEvaluation) -> Option<PageSection> {
+    let body = if evaluation.changes.is_empty() {
+        let text = unchanged(evaluation)?;
+        html! { p { (text) } }
+    } else {
+        table_html(&tables::changes(evaluation, ROWS, HINT), false)
     };
-    if !view.slow.is_empty() {
-        let mark = Some(SummaryMark::Attention);
-        add(
-            "slow",
-            "Slow nodes",
-            "Which nodes are slow, and why?",
-            mark,
-            nodes::flagged(view, &view.slow, true),
-        );
-    }
-    if !view.inconclusive.is_empty() {
-        let (mark, body) = (Some(SummaryMark::Neutral), nodes::flagged(view, &view.inconclusive, false));
-        add("inconclusive", "Inconclusive nodes", "Which nodes should be measured again?", mark, body);
-    }
-    if !evaluation.missing.is_empty() {
-        let (mark, table) = (Some(SummaryMark::Neutral), tables::missing(evaluation, ROWS, HINT));
-        add("missing", "Missing nodes", "Which nodes have no record?", mark, table_html(&table, false));
-    }
-    if evaluation.nodes.iter().any(|node| !node.figures.is_empty()) {
-        add("map", "Map", "Which nodes are slow in which figures?", None, map::maps(view));
-        let charts = distributions::charts(evaluation);
-        add("distributions", "Distributions", "How do nodes scatter around the median?", None, charts);
-    }
-    if !evaluation.drift.is_empty() {
-        let table = tables::drift(evaluation, ROWS, HINT);
-        add(
-            "drift",
-            "Properties that differ",
-            "What is not the same on all nodes?",
-            None,
-            table_html(&table, false),
-        );
-    }
-    if !evaluation.changes.is_empty() {
-        let table = tables::changes(evaluation, ROWS, HINT);
-        add("changes", "Changes over time", "What changed, and since when?", None, table_html(&table, false));
-    } else if let Some(text) = unchanged(evaluation) {
-        add("changes", "Changes over time", "What changed, and since when?", None, html! { p { (text) } });
-    }
-    if !view.ranking.is_empty() {
-        add(
-            "ranking",
-            "Ranking",
-            "Which nodes are the slowest and the fastest?",
-            None,
-            nodes::ranking(view, RANKED),
-        );
-    }
-    add("kinds", "Kinds of nodes", "Which nodes are compared with each other?", None, kinds(evaluation));
-    add("nodes", "All nodes", "Where is each node?", None, nodes::all(view));
-    sections
+    Some(section("changes", "Changes over time", "What changed, and since when?", body))
+}
+
+fn ranking(view: &View) -> Option<PageSection> {
+    let heading = "Which nodes are the slowest and the fastest?";
+    (!view.ranking.is_empty()).then(|| section("ranking", "Ranking", heading, nodes::ranking(view, RANKED)))
 }
 
 fn kinds(evaluation: &FleetEvaluation) -> Markup {

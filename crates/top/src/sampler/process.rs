@@ -12,6 +12,8 @@ use std::{collections::BTreeSet, os::fd::OwnedFd, sync::Arc};
 
 /// Up to this number of threads, all are read whenever one may have run.
 const FEW: usize = 8;
+/// Most threads that are read completely in one sample because it is their turn.
+const MOST_DUE: u32 = 200;
 /// How many times active threads are read until none of them runs meanwhile.
 const TRIES: usize = 3;
 
@@ -31,6 +33,8 @@ pub(super) struct Context {
     pub tids: Vec<u32>,
     /// Each thread is read completely once in this many samples; 1 reads all of them each time.
     pub refresh: u32,
+    /// Factor of `refresh`, a power of two: greater than 1 where there are many threads.
+    pub stretch: u32,
     /// Number of the sample.
     pub turn: u32,
 }
@@ -39,30 +43,40 @@ impl Context {
     /// Returns whether a thread is to be read completely in this sample. They are spread, so that a process with many
     /// threads does not make one sample slow.
     pub fn is_due(&self, tid: u32) -> bool {
-        tid % self.refresh == self.turn % self.refresh
+        let samples = self.refresh * self.stretch;
+        tid % samples == self.turn % samples
+    }
+
+    /// Begins a sample. The one before had this number of threads.
+    pub fn begin(&mut self, threads: usize) {
+        self.turn = self.turn.wrapping_add(1);
+        let due = (threads as u32).div_ceil(self.refresh);
+        self.stretch = if self.refresh > 1 { due.div_ceil(MOST_DUE).max(1).next_power_of_two() } else { 1 };
     }
 }
 
 /// A process at its last reading.
 #[derive(Debug, Default)]
 pub(super) struct Process {
-    /// Its CPU clock in nanoseconds.
+    /// Its CPU clock in nanoseconds, as read last.
     pub cpu_ns: Option<u64>,
+    /// The CPU clock when all times were those of the threads, or before they were read. If it has not changed since, no
+    /// thread has run. Absent if it is not known.
+    pub settled_ns: Option<u64>,
     /// What its CPU clock counts beside the time of its threads: the time of threads that have ended, modulo 2^64. Absent
     /// unless it is known exactly.
     ended_ns: Option<u64>,
     threads: Vec<Thread>,
-}
-
-/// Adds numbers modulo 2^64.
-fn sum(numbers: impl Iterator<Item = u64>) -> u64 {
-    numbers.fold(0, u64::wrapping_add)
+    /// How many threads were active after the last reading.
+    active: usize,
+    /// How many were runnable.
+    runnable: usize,
 }
 
 impl Process {
     /// Returns the number of threads that were runnable.
     pub fn runnable(&self) -> usize {
-        self.threads.iter().filter(|thread| thread.sample.state == 'R').count()
+        self.runnable
     }
 
     /// Returns the threads, ascending.
@@ -79,8 +93,7 @@ impl Process {
     /// Closes the files.
     pub fn close(&mut self, context: &mut Context) {
         self.threads.iter_mut().for_each(|thread| thread.close(context));
-        self.threads.clear();
-        self.ended_ns = None;
+        *self = Self::default();
     }
 
     /// Reads completely the threads of a process that has not run, as far as it is their turn. A thread that does not exist
@@ -92,7 +105,9 @@ impl Process {
         let Some(folder) = context.files.threads_of(pid) else { return };
         for thread in &mut self.threads {
             if context.is_due(thread.sample.id.tid) {
+                self.runnable -= usize::from(thread.is_runnable());
                 thread.read_all(&folder, context);
+                self.runnable += usize::from(thread.is_runnable());
             }
         }
     }
@@ -106,20 +121,30 @@ impl Process {
         if threads.peek().is_some()
             && let Some(folder) = context.files.threads_of(pid)
         {
-            threads.for_each(|thread| {
+            for thread in threads {
+                self.runnable -= usize::from(thread.is_runnable());
                 thread.read_stat(&folder, context);
-            });
+                self.runnable += usize::from(thread.is_runnable());
+            }
         }
     }
 
-    /// Reads the threads again, as far as they can have changed or it is their turn. Returns whether the process exists.
-    pub fn read(&mut self, pid: u32, context: &mut Context) -> bool {
+    /// Whether threads have run lately, so that others probably run now.
+    pub fn is_active(&self) -> bool {
+        self.active > 0
+    }
+
+    /// Whether so many threads are not active that it is worth the effort to prove that they have not run.
+    pub fn is_mostly_quiet(&self) -> bool {
+        self.active + FEW < self.threads.len()
+    }
+
+    /// Reads the threads again, as far as they can have changed or it is their turn. `proves` says whether it is to be proved
+    /// that quiet threads have not run, by the CPU clock. Returns whether the process exists.
+    pub fn read(&mut self, pid: u32, context: &mut Context, proves: bool) -> bool {
         let Some(folder) = context.files.threads_of(pid) else { return false };
         self.threads.iter_mut().for_each(Thread::begin);
-        let active = self.threads.iter().filter(|thread| thread.is_active()).count();
-        // Only then is it worth the effort to prove that others have not run.
-        let is_proof = self.cpu_ns.is_some() && active + FEW < self.threads.len() && context.refresh > 1;
-        let balance = if is_proof { self.read_active(pid, &folder, context) } else { None };
+        let balance = if proves { self.read_active(pid, &folder, context) } else { None };
         if balance.is_none() || balance != self.ended_ns || !self.is_complete(&folder, context) {
             let is_accounted = self.read_others(&folder, balance, context);
             let is_new = self.drop_ended(context) | self.add_new(pid, &folder, context);
@@ -127,30 +152,52 @@ impl Process {
                 self.learn_ended(pid, &folder, balance.filter(|_| !is_new), context);
             }
         }
-        self.threads.retain_mut(|thread| thread.end(&folder, context));
+        (self.active, self.runnable) = (0, 0);
+        self.threads.retain_mut(|thread| {
+            let exists = thread.end(&folder, context);
+            self.active += usize::from(exists && thread.is_active());
+            self.runnable += usize::from(exists && thread.is_runnable());
+            exists
+        });
         !self.threads.is_empty()
     }
 
     /// Reads the times of active threads. Returns the balance of the CPU clock and the times of all threads, as they are
     /// known, at a moment within: `None` if active threads ran all the time.
     ///
+    /// The kernel adds up the times of all threads for each reading of the clock, which takes milliseconds for ten thousand
+    /// threads. So it is read after the active threads, and not before, too: once, if none of them ran meanwhile.
+    ///
     /// The clock is the sum of `sum_exec_runtime` over the threads and of those that have ended
     /// (`thread_group_cputime` in `kernel/sched/cputime.c`), which is also the first number of `schedstat`. None of
     /// them decreases. So a balance that is that of ended threads proves that all times are known: no other thread has
     /// run.
     fn read_active(&mut self, pid: u32, folder: &OwnedFd, context: &mut Context) -> Option<u64> {
-        let mut before = self.cpu_ns?;
+        let mut before = self.settled_ns.take();
+        // All threads are visited once: they do not fit into the caches.
+        let mut quiet_ns = 0_u64;
+        let mut active = Vec::new();
+        for thread in &mut self.threads {
+            if thread.is_active() {
+                active.push(thread);
+            } else {
+                quiet_ns = quiet_ns.wrapping_add(thread.sample.run_ns);
+            }
+        }
         for _ in 0..TRIES {
-            for thread in self.threads.iter_mut().filter(|thread| thread.is_active()) {
+            for thread in &mut active {
                 thread.read_times(folder, context);
             }
             let after = clock::process_cpu_ns(pid)?;
-            let known = sum(self.threads.iter().map(|thread| thread.sample.run_ns));
+            self.cpu_ns = Some(after);
+            let known = active.iter().fold(quiet_ns, |sum, thread| sum.wrapping_add(thread.sample.run_ns));
             let balance = after.wrapping_sub(known);
-            if before == after || Some(balance) == self.ended_ns {
+            let is_settled = Some(balance) == self.ended_ns;
+            self.settled_ns = if is_settled { Some(after) } else { before };
+            if is_settled || before == Some(after) {
                 return Some(balance);
             }
-            before = after;
+            before = Some(after);
         }
         None
     }

@@ -199,3 +199,46 @@ fn times_are_between_those_of_all_files_beside_threads_that_run_all_the_time() {
     }
     process.command("stop");
 }
+
+/// With one sample after the other, all threads are read completely, a bounded number in each.
+#[test]
+fn each_thread_has_its_turn() {
+    for threads in [100, 3000, 20_000, 60_000] {
+        let mut context = context();
+        context.begin(threads);
+        let samples = (context.refresh * context.stretch) as usize;
+        let mut due = vec![0; threads];
+        for _ in 0..samples {
+            let before: u32 = due.iter().sum();
+            for (tid, due) in due.iter_mut().enumerate() {
+                *due += u32::from(context.is_due(tid as u32));
+            }
+            assert!(due.iter().sum::<u32>() - before <= 201, "{threads}");
+            context.begin(threads);
+        }
+        assert!(due.iter().all(|&due| due == 1), "{threads}");
+    }
+}
+
+fn context() -> Context {
+    Sampler::new(Path::new("/"), SamplerOptions::default()).unwrap().context
+}
+
+/// Processes are listed only if tasks were created, or none is missing that has ended.
+#[test]
+fn processes_begin_and_end_in_the_next_sample() {
+    let mut sampler = Sampler::new(Path::new("/"), SamplerOptions::default()).unwrap();
+    let mut sample = Sample::default();
+    let mut has = |sampler: &mut Sampler, pid: u32| {
+        sampler.sample(&mut sample).unwrap();
+        sample.processes.iter().any(|process| process.pid == pid)
+    };
+    for _ in 0..3 {
+        has(&mut sampler, 0);
+        let process = Commanded::start(1);
+        let pid = process.0.id();
+        assert!(has(&mut sampler, pid) && has(&mut sampler, pid));
+        drop(process);
+        assert!(!has(&mut sampler, pid) && !has(&mut sampler, pid));
+    }
+}

@@ -57,9 +57,12 @@ impl Thread {
 
     /// Whether it has run in one of the last readings or in this one, or is runnable.
     pub fn is_active(&self) -> bool {
-        self.quiet < ACTIVE
-            || matches!(self.reading, Reading::Changed | Reading::New)
-            || self.sample.state == 'R'
+        self.quiet < ACTIVE || matches!(self.reading, Reading::Changed | Reading::New) || self.is_runnable()
+    }
+
+    /// Whether it was runnable when its state was read.
+    pub fn is_runnable(&self) -> bool {
+        self.sample.state == 'R'
     }
 
     /// Whether it was active not long ago.
@@ -111,7 +114,7 @@ impl Thread {
         };
         let is_due = context.is_due(self.sample.id.tid);
         let may_differ =
-            matches!(self.reading, Reading::Changed | Reading::New) || self.sample.state == 'R' || is_due;
+            matches!(self.reading, Reading::Changed | Reading::New) || self.is_runnable() || is_due;
         let exists = self.reading != Reading::Ended && (!may_differ || self.read_all(folder, context));
         if !exists || !self.is_active() && context.open_left < context.reserved {
             self.close(context);
