@@ -23,6 +23,7 @@ use std::{
 /// (`src/common/slurm_protocol_defs.c`).
 const TOO_LONG: [&str; 3] =
     ["PartitionTimeLimit", "QOSMaxWallDurationPerJobLimit", "AssocMaxWallDurationPerJobLimit"];
+
 /// A node that is to be visited.
 #[derive(Clone, Copy)]
 struct Turn<'a> {

@@ -13,9 +13,15 @@ use std::{
 const FRESH: Duration = Duration::from_secs(30);
 /// Maximum number of jobs that wait, so that a controller is not flooded.
 const MOST_WAITING: usize = 1000;
-/// Parts of the reasons for which no further job is taken while the user, the account or the controller has too many
-/// (`slurm_errtab` in `src/common/slurm_errno.c`).
-const FULL: [&str; 3] = ["job submit limit", "SubmitJob", "temporarily unable to accept job"];
+/// Parts of the reasons for which no job is taken for now (`slurm_errtab` in `src/common/slurm_errno.c`): the user, the account or
+/// the controller has too many, or the controller did not answer.
+const LATER: [&str; 5] = [
+    "job submit limit",
+    "SubmitJob",
+    "temporarily unable to accept job",
+    "Unable to contact slurm controller",
+    "Socket timed out",
+];
 /// How long Slurm may fail to answer before the jobs that wait are given up: its controller may be restarted meanwhile.
 const SILENT: Duration = Duration::from_mins(5);
 
@@ -35,7 +41,7 @@ impl<'a> Collector<'a> {
                 }
                 // It takes the next job when another one has ended.
                 (Ok(phases), Some((turn, why)))
-                    if is_full(&why) && self.may_wait(turn.node, &why, observer) =>
+                    if is_later(&why) && self.may_wait(turn.node, &why, observer) =>
                 {
                     self.silent = None;
                     self.queue.push_front(turn);
@@ -45,7 +51,7 @@ impl<'a> Collector<'a> {
                 (Ok(_), Some((turn, why))) => observer.event(turn.node, HostEvent::Failed(why)),
                 (Err(error), refused) => {
                     self.queue.extend(refused.map(|(turn, _)| turn));
-                    self.is_silent(&error.to_string(), observer);
+                    self.wait_for_controller(&error.to_string(), observer);
                     return None;
                 }
             }
@@ -55,8 +61,8 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Slurm has not answered, for this reason.
-    fn is_silent(&mut self, why: &str, observer: &mut dyn Observer) {
+    /// Notes that Slurm has not answered, and gives up what waits if it has not for long.
+    fn wait_for_controller(&mut self, why: &str, observer: &mut dyn Observer) {
         if self.silent.is_none() {
             let queued = self.queue.iter().map(|turn| turn.node);
             let held = self.held.values().filter(|held| held.lost.is_none()).map(|held| held.turn.node);
@@ -111,9 +117,9 @@ impl<'a> Collector<'a> {
     }
 }
 
-/// Whether Slurm refuses a job because there are too many.
-fn is_full(why: &str) -> bool {
-    FULL.iter().any(|part| why.contains(part))
+/// Whether Slurm may take a job later that it refuses now.
+fn is_later(why: &str) -> bool {
+    LATER.iter().any(|part| why.contains(part))
 }
 
 #[cfg(test)]
@@ -121,11 +127,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_queue_is_no_failure_of_a_node() {
+    fn a_full_queue_or_a_silent_controller_is_no_failure_of_a_node() {
         let refused = "sbatch: error: Batch job submission failed: ";
-        let of = |why: &str| is_full(&format!("{refused}{why}"));
+        let of = |why: &str| is_later(&format!("{refused}{why}"));
         assert!(of("Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"));
-        assert!(is_full("sbatch: error: QOSMaxSubmitJobPerUserLimit"));
+        assert!(is_later("sbatch: error: QOSMaxSubmitJobPerUserLimit"));
+        assert!(of("Unable to contact slurm controller (connect failure)"));
         assert!(
             !of("Invalid node name specified") && !of("Requested partition configuration not available now")
         );
