@@ -126,7 +126,7 @@ fn a_controller_that_restarts_is_waited_for() {
     cluster.kill_controller();
     let waits =
         || fleet.hosts("found")["n2"]["why"].as_str().is_some_and(|why| why.contains("Unable to contact"));
-    soon("nobody noticed", waits);
+    soon("the silent controller is not reported", waits);
     cluster.start_controller().unwrap();
     let ended = running.wait_with_output().unwrap();
     let said = text(&ended.stderr);

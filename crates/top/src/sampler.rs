@@ -222,7 +222,7 @@ impl Sampler {
     /// With `hidepid`, others can become visible all the same, which is seen a little later.
     fn read_list(&mut self, created: Option<u64>) -> io::Result<()> {
         let is_due = self.context.turn.is_multiple_of(self.context.refresh);
-        if self.is_live && created.is_some() && self.listed == created && !is_due {
+        if created.is_some() && self.listed == created && !is_due {
             return Ok(());
         }
         self.listed = created;
@@ -249,7 +249,7 @@ impl Sampler {
 
     fn read_process(&mut self, pid: u32) {
         let process = self.processes.entry(pid).or_default();
-        let may_prove = self.is_live && self.context.refresh > 1 && process.is_mostly_quiet();
+        let may_prove = self.context.refresh > 1 && process.is_mostly_quiet();
         // The proof reads the clock.
         if !may_prove || !process.is_active() {
             let clock_ns = if self.is_live { clock::process_cpu_ns(pid) } else { None };

@@ -31,7 +31,7 @@ pub(super) struct Context {
     /// Sets of allowed CPUs, each once.
     pub sets: BTreeSet<Arc<CpuSet>>,
     pub tids: Vec<u32>,
-    /// Each thread is read completely once in this many samples; 1 reads all of them each time.
+    /// Each thread is read completely once in this many samples. 1 reads all of them each time, as of a `/proc` that is not live.
     pub refresh: u32,
     /// Factor of `refresh`, a power of two: greater than 1 where there are many threads.
     pub stretch: u32,

@@ -224,7 +224,7 @@ fn context() -> Context {
     Sampler::new(Path::new("/"), SamplerOptions::default()).unwrap().context
 }
 
-/// Processes are listed only if tasks were created, or none is missing that has ended.
+/// The list of processes is not read in each sample. Those that begin or end are seen all the same.
 #[test]
 fn processes_begin_and_end_in_the_next_sample() {
     let mut sampler = Sampler::new(Path::new("/"), SamplerOptions::default()).unwrap();
