@@ -59,7 +59,7 @@ impl Connection {
     /// Adds a request to those that are sent.
     fn add(&mut self, job: Job) {
         self.shared.unanswered.borrow_mut()[self.index].push_back(job);
-        self.shared.count_event();
+        self.shared.took();
         self.write();
     }
 

@@ -111,6 +111,19 @@ fn requests_wait_for_a_connection_and_that_counts() {
 }
 
 #[test]
+fn the_cpu_time_in_which_a_load_looks_for_replies_is_not_counted() {
+    // As above: most of the time no connection is free, and the only request has no reply yet.
+    let address = redis(|_| {
+        thread::sleep(Duration::from_millis(5));
+        "+PONG\r\n".to_owned()
+    });
+    let request = ping(address, 1, Arrivals::Constant { per_second: 400.0 });
+    let load = run(&LoadRequest { polls: true, ..request }).unwrap();
+    assert!(load.answered + load.unanswered == load.intended && load.queued > 0, "{load:?}");
+    assert!(load.cpu < load.elapsed / 2, "{:?}", load.cpu);
+}
+
+#[test]
 fn errors_of_the_server_are_counted_and_named() {
     let address =
         redis(|served| if served % 10 == 0 { "-BUSY try later\r\n" } else { "+PONG\r\n" }.to_owned());
