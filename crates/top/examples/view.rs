@@ -146,7 +146,7 @@ fn measure(tasks: usize) {
         println!("{name:<28} {most:6.2} ms");
     };
     println!("{tasks} tasks, {} CPUs, longest of 20", machine.online.len());
-    timed("a new picture", &mut |view| view.update(picture.clone()));
+    timed("a new picture", &mut |view| drop(view.update(picture.clone())));
     let key = |view: &mut View, key| view.handle(ViewEvent::Key(key));
     timed("threads or processes", &mut |view| key(view, ViewKey::Char('H')));
     timed("down", &mut |view| key(view, ViewKey::Down));

@@ -143,7 +143,7 @@ pub struct TaskUse {
     /// Change of the last CPU; absent if there was none.
     pub migration: Option<Migration>,
     /// Migrations per second by [`Migration`], in its order, counted exactly; absent without BPF.
-    pub migrations: Option<[f64; 4]>,
+    pub migrations: Option<Box<[f64; 4]>>,
     /// The CPUs that it may use; absent unless wanted.
     pub allowed: Option<Arc<CpuSet>>,
     /// Whether it is where it was placed; absent until [`Plans::mark`](crate::Plans::mark), and in recordings.
@@ -151,7 +151,7 @@ pub struct TaskUse {
     /// Resident set of its process in KiB.
     pub resident_kib: u64,
     /// What counters of the CPUs counted; absent unless it was counted in both samples, and enough of its time.
-    pub counted: Option<CountedUse>,
+    pub counted: Option<Box<CountedUse>>,
 }
 
 /// What one process did.
@@ -229,6 +229,17 @@ fn rate(before: Option<u64>, now: Option<u64>, seconds: f64) -> Option<f64> {
 impl Picture {
     /// Returns what happened between `before` and `now`; `None` if no time has passed.
     pub fn new(machine: &Machine, before: &Sample, now: &Sample) -> Option<Self> {
+        Self::reusing(Vec::new(), machine, before, now)
+    }
+
+    /// As [`Self::new`], in the memory of tasks that are not needed any more: the kernel takes long to clear new memory for
+    /// thousands of them.
+    pub fn reusing(
+        mut tasks: Vec<TaskUse>,
+        machine: &Machine,
+        before: &Sample,
+        now: &Sample,
+    ) -> Option<Self> {
         let interval_ns = now.at_ns.checked_sub(before.at_ns).filter(|&ns| ns > 0)?;
         let seconds = interval_ns as f64 / 1e9;
         let levels = LEVELS.map(|level| LevelUnits::new(machine, level));
@@ -241,9 +252,9 @@ impl Picture {
                 ..CpuUse::default()
             })
             .collect();
-        let mut tasks: Vec<TaskUse> = joined(&before.tasks, &now.tasks, |task| task.id)
-            .map(|(old, new)| task_use(&levels, old, new, interval_ns))
-            .collect();
+        tasks.clear();
+        let pairs = joined(&before.tasks, &now.tasks, |task| task.id);
+        tasks.extend(pairs.map(|(old, new)| task_use(&levels, old, new, interval_ns)));
         let mut processes: Vec<ProcessUse> =
             joined(&before.processes, &now.processes, |one| (one.pid, one.start))
                 .map(|(old, new)| process_use(old, new, seconds, cpus.len()))
@@ -351,11 +362,11 @@ fn task_use(
         voluntary: since(|task| task.voluntary),
         involuntary: since(|task| task.involuntary),
         migration: old.and_then(|old| migration(levels, old.cpu, new.cpu)),
-        migrations: new.migrations.filter(|_| !is_other).and_then(|new| {
-            let before = old.and_then(|old| old.migrations).unwrap_or_default();
+        migrations: new.migrations.as_deref().filter(|_| !is_other).and_then(|new| {
+            let before = old.and_then(|old| old.migrations.as_deref().copied()).unwrap_or_default();
             // Counters that began again meanwhile tell nothing.
             let has_all = new.iter().zip(before).all(|(&new, before)| new >= before);
-            has_all.then(|| std::array::from_fn(|at| (new[at] - before[at]) as f64 / seconds))
+            has_all.then(|| Box::new(std::array::from_fn(|at| (new[at] - before[at]) as f64 / seconds)))
         }),
         allowed: new.allowed.clone(),
         plan: None,

@@ -73,7 +73,7 @@ pub struct TaskSample {
     /// The CPUs that it may use (`Cpus_allowed_list` of `status`); absent unless wanted. Equal sets are shared.
     pub allowed: Option<Arc<CpuSet>>,
     /// Migrations by [`Migration`](crate::Migration), in its order, counted exactly; absent without BPF.
-    pub migrations: Option<[u64; 4]>,
+    pub migrations: Option<Box<[u64; 4]>>,
     /// Resident set of its process in KiB (`stat`, field 24, which the kernel updates in steps).
     pub resident_kib: u64,
 }

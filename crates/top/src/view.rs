@@ -238,11 +238,12 @@ impl View {
         }
     }
 
-    /// Shows another picture.
-    pub fn update(&mut self, picture: Picture) {
-        self.picture = picture;
+    /// Shows another picture, and returns the one before, whose memory can be used again.
+    pub fn update(&mut self, picture: Picture) -> Picture {
+        let before = std::mem::replace(&mut self.picture, picture);
         self.pictures += 1;
         self.refresh();
+        before
     }
 
     /// Shows other findings, the worst first.

@@ -157,7 +157,7 @@ fn migrations_are_those_of_the_kernel() {
     Sampler::new(Path::new("/"), SamplerOptions::default()).unwrap().sample(&mut sample).unwrap();
     counters.read(&mut sample).unwrap();
     let task = sample.tasks.iter().find(|task| task.id.tid == one.child.id()).unwrap();
-    let counted: u64 = task.migrations.unwrap().iter().sum();
+    let counted: u64 = task.migrations.as_ref().unwrap().iter().sum();
     // Those before the first reading of the kernel's figure: it may have migrated since it was started.
     let all = one.migrations().unwrap();
     assert!((all - before..=all).contains(&counted), "{counted} of {before} to {all}");
@@ -183,8 +183,10 @@ fn counting_begins_again_with_the_units_of_another_machine() {
     let mut sample = Sample::default();
     Sampler::new(Path::new("/"), SamplerOptions::default()).unwrap().sample(&mut sample).unwrap();
     let pid = one.child.id();
-    let of =
-        |sample: &Sample| sample.tasks.iter().find(|task| task.id.tid == pid).unwrap().migrations.unwrap();
+    let of = |sample: &Sample| {
+        let task = sample.tasks.iter().find(|task| task.id.tid == pid).unwrap();
+        **task.migrations.as_ref().unwrap()
+    };
     let hop = || (0..20).for_each(|at| one.pin(at % 2));
     hop();
     counters.read(&mut sample).unwrap();

@@ -214,7 +214,7 @@ fn tasks_are_sorted_as_the_options_say() {
     let picture = pictures::picture(&machine, 200, 7);
     let rates = |task: &TaskUse| {
         let switches = task.voluntary.unwrap_or(0.0) + task.involuntary.unwrap_or(0.0);
-        let migrations = task.migrations.map_or(0.0, |all| all.iter().sum())
+        let migrations = task.migrations.as_ref().map_or(0.0, |all| all.iter().sum())
             + f64::from(u8::from(task.migration.is_some()));
         [task.wait.unwrap_or(0.0), migrations, switches, task.resident_kib as f64]
     };

@@ -106,7 +106,7 @@ fn task(number: u32, at: Duration, cpus: u32) -> TaskSample {
         wait_ns: Some(share(number) * ns / 200),
         voluntary: Some(ns / 1_000_000),
         involuntary: Some(ns / 10_000_000),
-        migrations: Some([ns / 5_000_000, ns / 10_000_000, 0, ns / 100_000_000]),
+        migrations: Some(Box::new([ns / 5_000_000, ns / 10_000_000, 0, ns / 100_000_000])),
         resident_kib: u64::from(number) << 12,
         ..TaskSample::default()
     }

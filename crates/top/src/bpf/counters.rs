@@ -191,7 +191,7 @@ impl Counters {
         })?;
         for task in &mut sample.tasks {
             let counts = migrants.get(&(task.id.tid, task.id.start));
-            task.migrations = Some(counts.copied().unwrap_or_default());
+            task.migrations = Some(Box::new(counts.copied().unwrap_or_default()));
         }
         Ok(())
     }

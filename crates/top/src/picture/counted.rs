@@ -60,7 +60,7 @@ fn mark(before: &[CountedSample], now: &[CountedSample], seconds: f64, tasks: &m
         let counts = new.counts.since(&old.counts, LEAST_OF_TIME);
         tasks[at].counted = counts.map(|counts| {
             let [cycles, instructions, misses] = counts.map(|count| count / seconds);
-            CountedUse { cycles, instructions, misses }
+            Box::new(CountedUse { cycles, instructions, misses })
         });
     }
 }
@@ -93,7 +93,7 @@ mod tests {
         let mut tasks = vec![task(7, 0, 0.5, 0.0, "0"), task(8, 0, 0.5, 0.0, "0")];
         mark(&[before], &[now], 2.0, &mut tasks);
         assert_eq!(tasks[0].counted, None);
-        tasks[1].counted
+        tasks[1].counted.as_deref().copied()
     }
 
     fn use_of(cycles: f64, instructions: f64, misses: f64) -> CountedUse {
@@ -131,7 +131,10 @@ mod tests {
 
     #[test]
     fn a_process_has_the_sum_if_most_of_its_time_was_counted() {
-        let counted = |tid, run, counted| TaskUse { counted, ..task(tid, 0, run, 0.0, "0") };
+        let counted = |tid, run, counted: Option<CountedUse>| TaskUse {
+            counted: counted.map(Box::new),
+            ..task(tid, 0, run, 0.0, "0")
+        };
         let tasks = [
             counted(7, 0.5, Some(use_of(1000.0, 500.0, 3.0))),
             counted(8, 0.4, Some(use_of(3000.0, 3500.0, 4.0))),

@@ -86,9 +86,9 @@ fn a_reused_id_is_a_new_task() {
 
 #[test]
 fn a_thread_that_took_over_an_id_by_exec_has_no_rates() {
-    let old = TaskSample { migrations: Some([0; 4]), ..task(1, 5, 0, 100, 7) };
+    let old = TaskSample { migrations: Some(Box::new([0; 4])), ..task(1, 5, 0, 100, 7) };
     let of = |run_ms| {
-        let now = vec![TaskSample { migrations: Some([9; 4]), ..task(1, 5, 3, run_ms, 900_000) }];
+        let now = vec![TaskSample { migrations: Some(Box::new([9; 4])), ..task(1, 5, 3, run_ms, 900_000) }];
         let picture = Picture::new(&machine(), &sample(0, vec![old.clone()]), &sample(1000, now)).unwrap();
         picture.tasks.into_iter().next().unwrap()
     };
@@ -98,7 +98,7 @@ fn a_thread_that_took_over_an_id_by_exec_has_no_rates() {
     // A late reading, of the same thread.
     let same = of(2100);
     assert_eq!((same.is_new, same.run, same.slices), (false, 2.0, Some(2000.0)));
-    assert_eq!(same.migrations, Some([9.0; 4]));
+    assert_eq!(same.migrations, Some(Box::new([9.0; 4])));
 }
 
 #[test]

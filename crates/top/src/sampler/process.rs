@@ -13,7 +13,7 @@ use std::{collections::BTreeSet, os::fd::OwnedFd, sync::Arc};
 /// Up to this number of threads, all are read whenever one may have run.
 const FEW: usize = 8;
 /// Most threads that are read completely in one sample because it is their turn.
-const MOST_DUE: u32 = 200;
+const MOST_DUE: u32 = 100;
 /// How many times active threads are read until none of them runs meanwhile.
 const TRIES: usize = 3;
 

@@ -52,9 +52,9 @@ impl TaskTotals {
         if let Some(migration) = task.migration {
             self.seen_migrations[migration as usize] += 1.0;
         }
-        if let Some(rates) = task.migrations {
+        if let Some(rates) = &task.migrations {
             let sums = self.exact_migrations.get_or_insert_default();
-            sums.iter_mut().zip(rates).for_each(|(sum, rate)| *sum += rate * seconds);
+            sums.iter_mut().zip(rates.iter()).for_each(|(sum, rate)| *sum += rate * seconds);
         }
     }
 

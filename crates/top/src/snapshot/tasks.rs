@@ -14,7 +14,7 @@ use manycore_topology::CpuSet;
 /// Returns the threads in the order that is asked for.
 pub(super) fn threads(picture: &Picture, options: &SnapshotOptions) -> Vec<TaskRow> {
     let rows = picture.tasks.iter().map(|task| {
-        let totals = (None, task.counted);
+        let totals = (None, task.counted.as_deref().copied());
         TaskRow { tid: Some(task.id.tid), ..row(std::slice::from_ref(task), totals, picture) }
     });
     largest(rows.collect(), options)
@@ -90,9 +90,9 @@ pub(crate) fn migrations(tasks: &[TaskUse], seconds: f64) -> Migrations {
     let are_exact = tasks.iter().all(|task| task.migrations.is_some());
     let mut sums = [0.0; 4];
     for task in tasks {
-        match (task.migrations, task.migration) {
+        match (&task.migrations, task.migration) {
             (Some(all), _) if are_exact => {
-                sums.iter_mut().zip(all).for_each(|(sum, one)| *sum += one);
+                sums.iter_mut().zip(all.iter()).for_each(|(sum, one)| *sum += one);
             }
             (_, Some(one)) => sums[one as usize] += 1.0 / seconds,
             (_, None) => {}

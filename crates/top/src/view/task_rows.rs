@@ -228,7 +228,7 @@ impl TaskRow {
             plan: task.plan.as_ref().map(Plan::state),
             resident_kib: task.resident_kib,
             threads: 1,
-            counted: task.counted,
+            counted: task.counted.as_deref().copied(),
         }
     }
 
@@ -282,8 +282,8 @@ fn sum(a: Option<f64>, b: Option<f64>) -> Option<f64> {
 
 /// Returns migrations per second by kind: exact ones, otherwise the change of the last CPU, which is a lower bound.
 fn migrations(task: &TaskUse, seconds: f64) -> ([f64; 4], bool) {
-    if let Some(exact) = task.migrations {
-        return (exact, true);
+    if let Some(exact) = &task.migrations {
+        return (**exact, true);
     }
     let mut bound = [0.0; 4];
     if let Some(migration) = task.migration {

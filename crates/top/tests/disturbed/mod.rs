@@ -69,7 +69,7 @@ fn any_task(id: TaskId, random: &mut Random) -> TaskSample {
         involuntary: Some(any(random)),
         uid: Some(random.below(1 << 32) as u32).filter(|uid| uid % 3 > 0),
         allowed: (random.below(2) == 0).then_some(set),
-        migrations: (random.below(2) == 0).then(|| [any(random), 1, 2, 3]),
+        migrations: (random.below(2) == 0).then(|| Box::new([any(random), 1, 2, 3])),
         resident_kib: any(random),
         ..TaskSample::default()
     }

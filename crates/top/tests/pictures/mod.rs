@@ -266,10 +266,11 @@ pub fn add_counters(picture: &mut Picture) {
         let cycles = task.run * 3e9;
         let instructions = cycles * (0.2 + 3.0 * numbers.share());
         let misses = (instructions * numbers.share() / 1000.0).round();
-        task.counted = Some(CountedUse { cycles, instructions, misses });
+        task.counted = Some(Box::new(CountedUse { cycles, instructions, misses }));
     }
     for process in picture.processes.iter_mut().step_by(2) {
-        process.counted = picture.tasks.iter().find(|task| task.id.pid == process.pid).unwrap().counted;
+        let task = picture.tasks.iter().find(|task| task.id.pid == process.pid).unwrap();
+        process.counted = task.counted.as_deref().copied();
     }
 }
 

@@ -9,7 +9,7 @@ use manycore_control::journal;
 use manycore_linux::users::Users;
 use manycore_top::{
     History, HistoryLimits, LARGE_PROCESS_KIB, MemoryTour, Picture, PlanReader, Sample, Sampler,
-    SamplerOptions, Wanted,
+    SamplerOptions, TaskUse, Wanted,
     bpf::Counters,
     findings::{Finding, Watch},
     view::RecorderState,
@@ -116,11 +116,11 @@ impl Live {
         Some(picture)
     }
 
-    /// Takes a sample. Returns what happened since the previous one; `None` if no time has passed.
+    /// Takes a sample. Returns what happened since the previous one, in the memory of `spare`; `None` if no time has passed.
     ///
     /// # Errors
     /// The processes cannot be read, or an output cannot be written.
-    pub fn next(&mut self, wanted: Wanted) -> Outcome<Option<Shown>> {
+    pub fn next(&mut self, wanted: Wanted, spare: Vec<TaskUse>) -> Outcome<Option<Shown>> {
         self.samples.swap(0, 1);
         // Before the sample: a thread that is placed later was elsewhere with good reason.
         self.plans.plans();
@@ -128,7 +128,8 @@ impl Live {
         if let Some(history) = &mut self.history {
             history.push(&self.samples[1]);
         }
-        let Some(mut picture) = Picture::new(&self.machine, &self.samples[0], &self.samples[1]) else {
+        let Some(mut picture) = Picture::reusing(spare, &self.machine, &self.samples[0], &self.samples[1])
+        else {
             return Ok(None);
         };
         self.plans.plans().mark(&mut picture);

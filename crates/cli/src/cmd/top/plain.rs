@@ -52,13 +52,16 @@ pub(super) fn run(args: &Top, terminal: Terminal) -> Outcome {
     let mut timer = IntervalTimer::with_command(args.interval, count)?;
     live.work().start(&CommandOutput::Stderr)?;
     let mut print_all = || -> Outcome {
-        let mut is_over = false;
+        let (mut is_over, mut spare) = (false, Vec::new());
         while !is_over && timer.wait_or(|| live.work().has_ended())? {
-            let shown = live.next(wanted.clone())?.filter(|_| is_printed);
+            let shown = live.next(wanted.clone(), std::mem::take(&mut spare))?;
             if let Some(mut shown) = shown {
-                let pids = first_processes(&shown.picture, &options);
-                live.add_details(&mut shown.picture, &pids);
-                printer.print(&shown, &options)?;
+                if is_printed {
+                    let pids = first_processes(&shown.picture, &options);
+                    live.add_details(&mut shown.picture, &pids);
+                    printer.print(&shown, &options)?;
+                }
+                spare = shown.picture.tasks;
             }
             // After the sample: until its status is taken, the counters of a command that has ended are there.
             is_over = live.work().ended()?.is_some() || live.has_no_output() && !is_printed;

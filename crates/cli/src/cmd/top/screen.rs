@@ -25,7 +25,7 @@ use events::TerminalInput;
 use kept_output::KeptOutput;
 use manycore_render::terminal::Terminal as TextTerminal;
 use manycore_top::{
-    GroupParts, Wanted,
+    GroupParts, TaskUse, Wanted,
     view::{FigureSource, RecorderState, ShownMoment, View, ViewCommand},
 };
 use rustix::{
@@ -80,6 +80,7 @@ pub(super) fn run(args: &Top, terminal: TextTerminal) -> Outcome {
         requested: Instant::now(),
         is_sampling: false,
         wanted: Wanted::default(),
+        spare: Vec::new(),
         soon: 0,
         number: 0,
         numbers: 0..0,
@@ -133,6 +134,8 @@ struct ScreenLoop {
     is_sampling: bool,
     /// What the view needed after the last key.
     wanted: Wanted,
+    /// Tasks of the picture before the one that is shown: their memory is used again.
+    spare: Vec<TaskUse>,
     /// Number of samples that are taken soon, whatever the interval is.
     soon: usize,
     /// Number of the picture that is shown, and those of the pictures that are kept.
@@ -203,7 +206,7 @@ impl ScreenLoop {
         // Findings are counted in each view, and one of them needs these.
         let findings = Wanted { groups: GroupParts::Throttling, ..Wanted::default() };
         let wanted = self.view.wanted().and(&findings);
-        self.sampling.ask(Request::Next(wanted));
+        self.sampling.ask(Request::Next(wanted, std::mem::take(&mut self.spare)));
         self.is_sampling = true;
     }
 
@@ -317,7 +320,7 @@ impl ScreenLoop {
         }
         self.view.set_findings(shown.findings);
         self.set_moment(Some(shown.picture.unix_ms));
-        self.view.update(shown.picture);
+        self.spare = self.view.update(shown.picture).tasks;
     }
 
     /// Tells the view which moment is shown: that of a picture, or the same as before.

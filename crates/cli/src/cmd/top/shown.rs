@@ -2,7 +2,7 @@
 
 use super::{live::Live, replayed::Replayed, work::CommandOutput};
 use crate::failure::Outcome;
-use manycore_top::{Picture, Wanted, findings::Finding, view::RecorderState};
+use manycore_top::{Picture, TaskUse, Wanted, findings::Finding, view::RecorderState};
 use manycore_topology::Machine;
 use std::ops::Range;
 
@@ -56,13 +56,13 @@ impl Source {
     }
 
     /// Returns the next picture: of the running system what happened since the last one, of a recording the one after that
-    /// which was shown last. `None` if no time has passed, and behind the end.
+    /// which was shown last. `None` if no time has passed, and behind the end. The memory of `spare` is used again.
     ///
     /// # Errors
     /// Those of reading processes or the recording.
-    pub fn next(&mut self, wanted: Wanted) -> Outcome<Option<Shown>> {
+    pub fn next(&mut self, wanted: Wanted, spare: Vec<TaskUse>) -> Outcome<Option<Shown>> {
         match self {
-            Self::Live(live) => live.next(wanted),
+            Self::Live(live) => live.next(wanted, spare),
             Self::Replayed(replayed) => replayed.next(),
         }
     }

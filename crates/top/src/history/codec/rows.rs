@@ -139,8 +139,12 @@ pub(super) const TASK: [Kind; 17] = [
     Level, Level, Level, Level, Level,
 ];
 
+pub(super) fn task_key(task: &TaskSample) -> [u64; 3] {
+    [task.id.pid.into(), task.id.tid.into(), task.id.start]
+}
+
 pub(super) fn task_entry(task: &TaskSample, texts: &mut Texts) -> Entry<17> {
-    let migrations = |at: usize| task.migrations.map(|all| all[at]);
+    let migrations = |at: usize| task.migrations.as_ref().map(|all| all[at]);
     // A task that is put on a CPU leaves it by a switch.
     let switches = task.voluntary.zip(task.involuntary).map_or(0, |(a, b)| a.wrapping_add(b));
     let slices = task.slices.map(|slices| slices.wrapping_sub(switches));
@@ -163,12 +167,13 @@ pub(super) fn task_entry(task: &TaskSample, texts: &mut Texts) -> Entry<17> {
         task.allowed.as_ref().map(|set| texts.number_of_set(set)),
         task.uid.map(u64::from),
     ];
-    Entry::new([task.id.pid.into(), task.id.tid.into(), task.id.start], values)
+    Entry::new(task_key(task), values)
 }
 
 pub(super) fn task(entry: &Entry<17>, texts: &mut Texts) -> Result<TaskSample, Malformed> {
     let letter = u8::try_from(entry.values[6]).ok().filter(u8::is_ascii_graphic);
-    let migrations = (8..12).filter_map(|at| entry.value(at)).collect::<Vec<u64>>().try_into().ok();
+    let migrations: Option<[u64; 4]> =
+        (8..12).filter_map(|at| entry.value(at)).collect::<Vec<u64>>().try_into().ok();
     let switches = entry.value(3).zip(entry.value(4)).map_or(0, |(a, b)| a.wrapping_add(b));
     Ok(TaskSample {
         id: TaskId { pid: entry.key(0)?, tid: entry.key(1)?, start: entry.key[2] },
@@ -184,7 +189,7 @@ pub(super) fn task(entry: &Entry<17>, texts: &mut Texts) -> Result<TaskSample, M
         voluntary: entry.value(3),
         involuntary: entry.value(4),
         allowed: entry.value(15).map(|number| texts.set(number)).transpose()?,
-        migrations,
+        migrations: migrations.map(Box::new),
         resident_kib: entry.values[7],
     })
 }

@@ -22,8 +22,6 @@ macro_rules! tables {
         #[derive(Clone, Debug)]
         pub(super) struct State {
             texts: Texts,
-            /// The rows of tasks that were written last: their memory is used again.
-            new_tasks: Vec<Entry<17>>,
             $($name: Table<$values>,)*
         }
 
@@ -32,7 +30,7 @@ macro_rules! tables {
                 let mut next = texts::COLUMNS;
                 $(let first = next; next += columns_of($values); let $name = Table::new(first, $kinds, $most);)*
                 let _ = next;
-                Self { texts: Texts::new(0), new_tasks: Vec::new(), $($name,)* }
+                Self { texts: Texts::new(0), $($name,)* }
             }
         }
 
@@ -107,9 +105,9 @@ impl State {
         let texts = &mut self.texts;
         self.system.encode(&[rows::system_entry(sample)], out);
         self.cpus.encode(&all(&sample.cpus, rows::cpu_entry), out);
-        self.new_tasks.clear();
-        self.new_tasks.extend(sample.tasks.iter().map(|task| rows::task_entry(task, texts)));
-        self.tasks.encode(&self.new_tasks, out);
+        let tasks = &sample.tasks;
+        let entry = |at: usize| rows::task_entry(&tasks[at], texts);
+        self.tasks.encode_rows(tasks.len(), |at| rows::task_key(&tasks[at]), entry, out);
         let runs = rows::run_of_processes(self.tasks.entries());
         let process = |one: &_| rows::process_entry(one, &runs, |key| self.processes.find(key));
         self.processes.encode(&all(&sample.processes, process), out);

@@ -3,16 +3,19 @@
 //! A row has a key and up to 64 values, each of which may be absent. Rows keep their place unless rows end or begin.
 //! The state after a sample is the same in [`Table::encode`] and [`Table::decode`], so that no error accumulates.
 
+mod masks;
+
 use super::{
     Malformed,
     columns::{ColumnReader, Columns},
 };
-use std::collections::HashMap;
+use masks::Masks;
+use std::{collections::HashMap, ops::Range};
 
 /// Most rows of any table. The kernel has at most 4 million tasks; a chunk must not take more memory than this allows.
 pub(super) const MOST_ROWS: usize = 1 << 20;
-/// Most different sets of changed or present values.
-const MOST_MASKS: usize = 1 << 16;
+
+const TOO_MANY: Malformed = Malformed("it has too many rows");
 
 /// How a value is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,21 +118,43 @@ impl<const N: usize> Table<N> {
 
     /// Writes the differences to `new`, and keeps these rows.
     pub fn encode(&mut self, new: &[Entry<N>], out: &mut Columns) {
-        let new = &new[..new.len().min(self.most)];
-        if self.entries().map(|old| old.key).eq(new.iter().map(|new| new.key)) {
+        self.encode_rows(new.len(), |at| new[at].key, |at| new[at], out);
+    }
+
+    /// As [`encode`](Self::encode) with `count` rows, of which `key` returns the key and `entry` the whole. So thousands of rows
+    /// need no memory beside that of the table.
+    pub fn encode_rows(
+        &mut self,
+        count: usize,
+        key: impl Fn(usize) -> [u64; 3],
+        mut entry: impl FnMut(usize) -> Entry<N>,
+        out: &mut Columns,
+    ) {
+        let count = count.min(self.most);
+        let (before, after) = self.unchanged(count, &key);
+        if before == count && before == self.rows.len() {
             out.put(self.first + EDITS, 0);
         } else {
-            self.encode_edits(new, out);
+            let middle = before..self.rows.len() - after;
+            self.encode_edits(middle, (before..count - after).map(&mut entry), out);
         }
         let (mut changes, mut next) = (0, 0);
-        for (at, new) in new.iter().enumerate() {
-            if self.rows[at].entry != *new {
+        for (at, new) in (0..count).map(entry).enumerate() {
+            if self.rows[at].entry != new {
                 out.put(self.first + GAP, (at - next) as u64);
                 (changes, next) = (changes + 1, at + 1);
-                self.encode_change(at, new, out);
+                self.encode_change(at, &new, out);
             }
         }
         out.put(self.first + CHANGES, changes);
+    }
+
+    /// Returns how many rows at the begin, and how many of the others at the end, have the keys of new rows.
+    fn unchanged(&self, count: usize, key: impl Fn(usize) -> [u64; 3]) -> (usize, usize) {
+        let common = count.min(self.rows.len());
+        let before = (0..common).take_while(|&at| self.rows[at].entry.key == key(at)).count();
+        let is_same = |&back: &usize| self.rows[self.rows.len() - back].entry.key == key(count - back);
+        (before, (1..=common - before).take_while(is_same).count())
     }
 
     /// Reads the differences that [`encode`](Self::encode) wrote. The rows may take `room` bytes.
@@ -154,36 +179,40 @@ impl<const N: usize> Table<N> {
         Ok(())
     }
 
-    /// Writes which rows end, and rows that begin. A row that has moved forward begins again.
-    fn encode_edits(&mut self, new: &[Entry<N>], out: &mut Columns) {
-        let old = std::mem::take(&mut self.rows);
+    /// Writes which rows of `range` end, and rows that begin, and replaces these rows by `new`. A row that has moved forward
+    /// begins again.
+    fn encode_edits(&mut self, range: Range<usize>, new: impl Iterator<Item = Entry<N>>, out: &mut Columns) {
+        let old = &self.rows[range.clone()];
         let places: HashMap<[u64; 3], usize> =
             old.iter().enumerate().map(|(at, old)| (old.entry.key, at)).collect();
-        let (mut place, mut gap, mut edits) = (0, 0, 0);
+        let (mut place, mut gap, mut edits) = (0, range.start as u64, 0);
         let mut edit = |gap: &mut u64, is_new: bool, out: &mut Columns| {
             out.put(self.first + EDIT, *gap << 1 | u64::from(is_new));
             (*gap, edits) = (0, edits + 1);
         };
-        self.rows.reserve_exact(new.len());
+        let mut before = range.start.checked_sub(1).map(|before| self.rows[before].entry);
+        let mut rows: Vec<Row<N>> = Vec::new();
         for new in new {
             let found = places.get(&new.key).filter(|&&at| at >= place);
             let end = found.map_or(place, |&at| at);
             (place..end).for_each(|_| edit(&mut gap, false, out));
             place = end;
-            let Some(&at) = found else {
+            let row = if found.is_some() {
+                (place, gap) = (place + 1, gap + 1);
+                old[end]
+            } else {
                 edit(&mut gap, true, out);
-                let before = self.rows.last().map(|row| row.entry);
-                encode_key(self.first, before.as_ref(), new, out);
+                encode_key(self.first, before.as_ref(), &new, out);
                 self.masks.put(self.first, WHOLE_MASK, new.present, out);
-                encode_whole(self.first, &self.kinds, before.as_ref(), new, out);
-                self.rows.push(Row::new(*new));
-                continue;
+                encode_whole(self.first, &self.kinds, before.as_ref(), &new, out);
+                Row::new(new)
             };
-            self.rows.push(old[at]);
-            (place, gap) = (at + 1, gap + 1);
+            before = Some(row.entry);
+            rows.push(row);
         }
         (place..old.len()).for_each(|_| edit(&mut gap, false, out));
         out.put(self.first + EDITS, edits);
+        self.rows.splice(range, rows);
     }
 
     fn decode_edits(&mut self, edits: u64, from: &mut ColumnReader, most: usize) -> Result<(), Malformed> {
@@ -198,8 +227,9 @@ impl<const N: usize> Table<N> {
                 old.next().ok_or(Malformed("a row ends that does not exist"))?;
                 continue;
             }
-            if self.rows.len() + old.len() >= most {
-                return Err(Malformed("it has too many rows"));
+            // Rows may end that follow: at the end, all are counted.
+            if self.rows.len() >= most {
+                return Err(TOO_MANY);
             }
             let before = self.rows.last().map(|row| row.entry);
             let key = decode_key(self.first, before.as_ref(), from)?;
@@ -208,7 +238,7 @@ impl<const N: usize> Table<N> {
             self.rows.push(Row::new(Entry { key, present, values }));
         }
         self.rows.extend(old);
-        Ok(())
+        if self.rows.len() > most { Err(TOO_MANY) } else { Ok(()) }
     }
 
     fn encode_change(&mut self, at: usize, new: &Entry<N>, out: &mut Columns) {
@@ -342,41 +372,6 @@ fn decode_whole<const N: usize>(
         };
     }
     Ok(values)
-}
-
-/// Sets of values, by number. 0 is no set: that of a row that is replaced.
-#[derive(Clone, Debug, Default)]
-struct Masks {
-    masks: Vec<u64>,
-    numbers: HashMap<u64, u64>,
-}
-
-impl Masks {
-    fn put(&mut self, first: usize, column: usize, mask: u64, out: &mut Columns) {
-        if let Some(&number) = self.numbers.get(&mask) {
-            return out.put(first + column, number);
-        }
-        out.put(first + column, self.masks.len() as u64 + 1);
-        out.put(first + NEW_MASK, mask);
-        self.add(mask);
-    }
-
-    fn get(&mut self, first: usize, column: usize, from: &mut ColumnReader) -> Result<u64, Malformed> {
-        let Some(at) = from.get(first + column)?.checked_sub(1) else { return Ok(0) };
-        if let Some(&mask) = self.masks.get(at as usize) {
-            return Ok(mask);
-        }
-        let mask = from.get(first + NEW_MASK)?;
-        self.add(mask);
-        Ok(mask)
-    }
-
-    fn add(&mut self, mask: u64) {
-        if self.masks.len() < MOST_MASKS {
-            self.masks.push(mask);
-            self.numbers.insert(mask, self.masks.len() as u64);
-        }
-    }
 }
 
 #[cfg(test)]

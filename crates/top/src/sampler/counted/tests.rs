@@ -89,7 +89,7 @@ fn a_busy_thread_is_counted_until_it_ends() {
     let picture = Picture::new(&machine, &first, &last).unwrap();
     assert!(picture.has_counters);
     let task: &TaskUse = picture.tasks.iter().find(|task| task.id.tid == process.0.id()).unwrap();
-    let counted = task.counted.unwrap();
+    let counted = *task.counted.as_deref().unwrap();
     let ns = counted.cycles * picture.seconds;
     // The task clock of the kernel includes interrupts and the time of the hypervisor.
     let bounds = [(last_before - first_after) as f64, elapsed.as_nanos() as f64];

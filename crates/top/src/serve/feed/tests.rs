@@ -57,7 +57,7 @@ fn migrations_are_per_second_and_said_to_be_bounds() {
     assert_eq!(shown["is_exact"], false);
     // With BPF, tasks whose counters are lost or began again have none.
     picture.latency = Some(crate::LatencySample::default());
-    picture.tasks[0].migrations = Some([1.0, 0.0, 0.0, 2.0]);
+    picture.tasks[0].migrations = Some(Box::new([1.0, 0.0, 0.0, 2.0]));
     let shown = value(&picture);
     assert_eq!(shown["is_exact"], true);
     let exact = |pid: u32| {

@@ -2,7 +2,7 @@
 
 use super::super::shown::{Shown, Source};
 use crate::failure::{Failure, Outcome};
-use manycore_top::{Wanted, view::RecorderState};
+use manycore_top::{TaskUse, Wanted, view::RecorderState};
 use std::{
     io::{Read, Write},
     ops::Range,
@@ -16,8 +16,8 @@ use std::{
 
 /// What the thread has to do.
 pub(super) enum Request {
-    /// Take a sample with what is wanted.
-    Next(Wanted),
+    /// Take a sample with what is wanted. The memory of the tasks is used again.
+    Next(Wanted, Vec<TaskUse>),
     /// Make the picture of a sample that is kept.
     At(usize),
 }
@@ -110,7 +110,7 @@ fn serve(
     while let Ok(first) = asked.recv() {
         for request in newest([first].into_iter().chain(asked.try_iter())) {
             let reply = match request {
-                Request::Next(wanted) => next(&mut source, wanted),
+                Request::Next(wanted, spare) => next(&mut source, wanted, spare),
                 Request::At(number) => Reply::At(source.at(number).map(Box::new)),
             };
             if answers.send(reply).is_err() {
@@ -135,8 +135,8 @@ fn newest(requests: impl Iterator<Item = Request>) -> Vec<Request> {
     left
 }
 
-fn next(source: &mut Source, wanted: Wanted) -> Reply {
-    let shown = source.next(wanted).map(|shown| shown.map(Box::new));
+fn next(source: &mut Source, wanted: Wanted, spare: Vec<TaskUse>) -> Reply {
+    let shown = source.next(wanted, spare).map(|shown| shown.map(Box::new));
     let is_over = source.is_over();
     let (numbers, recorder) = (source.numbers(), source.recorder());
     match is_over {
@@ -152,8 +152,9 @@ mod tests {
     #[test]
     fn of_many_steps_the_last_one_is_made() {
         let at = |number| Request::At(number);
-        let left = newest([at(9), at(8), Request::Next(Wanted::default()), at(7), at(6)].into_iter());
-        assert!(matches!(left[..], [Request::Next(_), Request::At(6)]));
-        assert_eq!(newest([Request::Next(Wanted::default())].into_iter()).len(), 1);
+        let next = || Request::Next(Wanted::default(), Vec::new());
+        let left = newest([at(9), at(8), next(), at(7), at(6)].into_iter());
+        assert!(matches!(left[..], [Request::Next(..), Request::At(6)]));
+        assert_eq!(newest([next()].into_iter()).len(), 1);
     }
 }
