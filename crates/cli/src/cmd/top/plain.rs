@@ -54,8 +54,7 @@ pub(super) fn run(args: &Top, terminal: Terminal) -> Outcome {
     let mut print_all = || -> Outcome {
         let (mut is_over, mut spare) = (false, Vec::new());
         while !is_over && timer.wait_or(|| live.work().has_ended())? {
-            let shown = live.next(wanted.clone(), std::mem::take(&mut spare))?;
-            if let Some(mut shown) = shown {
+            if let Some(mut shown) = live.next(wanted.clone(), std::mem::take(&mut spare))? {
                 if is_printed {
                     let pids = first_processes(&shown.picture, &options);
                     live.add_details(&mut shown.picture, &pids);
