@@ -151,16 +151,17 @@ impl Shared {
         while let Some(intended) = self.peek() {
             let left = intended.saturating_sub(self.now());
             let polls = self.request.polls && self.answered.get() < self.taken.get();
-            if self.free() == 0 && !polls {
-                self.has_free.notified().await;
-            } else if left == 0 && self.free() > 0 {
+            let is_free = self.free() > 0;
+            if left == 0 && is_free {
                 self.hand();
                 handed += 1;
                 if handed % BATCH == 0 {
                     task::yield_now().await;
                 }
-            } else if left <= wake_up || polls {
+            } else if polls || left <= wake_up && is_free {
                 self.look_for_replies().await;
+            } else if !is_free {
+                self.has_free.notified().await;
             } else {
                 let moment = intended - wake_up;
                 timer.wait_until(self.began + Duration::from_nanos(moment)).await?;
