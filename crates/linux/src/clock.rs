@@ -32,7 +32,12 @@ pub fn cpu_ns(tid: u32) -> Option<u64> {
 
 /// Returns the CPU time of process `pid` in nanoseconds, of all its threads including those that have exited.
 pub fn process_cpu_ns(pid: u32) -> Option<u64> {
-    read(!(pid as libc::clockid_t) << 3 | 2)
+    read(id_of_process(pid))
+}
+
+/// Returns the id of the CPU clock of a process, which need not exist.
+pub(crate) const fn id_of_process(pid: u32) -> libc::clockid_t {
+    !(pid as libc::clockid_t) << 3 | 2
 }
 
 fn read(clock: libc::clockid_t) -> Option<u64> {

@@ -6,7 +6,7 @@
 //!
 //! | interface | modules |
 //! |---|---|
-//! | tasks and their CPUs | `tasks`, `process_reader` (without allocating), `task_state` (files stay open), `affinity`, `pidfd`, `proc_events`, `process_times`, `targets`, `counters`, `clock` |
+//! | tasks and their CPUs | `tasks`, `process_reader` (without allocating), `task_state` (files stay open), `affinity`, `pidfd`, `proc_events`, `process_times`, `targets`, `counters`, `clock`, `kept_sum` (the CPU clock of a process without a visit of its threads) |
 //! | counters of the CPU and the kernel | `perf_event`, `task_counters` (of single threads) |
 //! | users | `users`: their names |
 //! | commands | `job` (runs one to its end), `child` (starts one that cannot outlive us), `helper_process` (runs one without our privileges) |
@@ -47,6 +47,7 @@ pub mod helper_process;
 pub mod input_file;
 pub mod interrupts;
 pub mod job;
+pub mod kept_sum;
 pub mod line_file;
 pub mod memory;
 pub mod memory_lock;

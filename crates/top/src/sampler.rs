@@ -9,6 +9,7 @@ mod names;
 mod nodes;
 mod process;
 mod resources;
+mod sum;
 mod task_files;
 mod temperatures;
 mod thread;
@@ -114,6 +115,9 @@ impl Sampler {
                 refresh: if is_live { options.refresh.max(1) } else { 1 },
                 stretch: 1,
                 turn: 0,
+                can_keep_sums: is_live,
+                at_ns: 0,
+                elapsed_ns: 0,
             },
             kernel: KernelCounters::at(root),
             processes: BTreeMap::new(),
@@ -141,7 +145,7 @@ impl Sampler {
         if self.resources.wanted().frequency {
             self.read_frequencies(into);
         }
-        self.context.begin(self.processes.values().map(|process| process.tasks().len()).sum());
+        self.context.begin(into.at_ns, self.processes.values().map(|process| process.tasks().len()).sum());
         self.read_list(into.system.created)?;
         if self.context.sets.len() > MOST_SETS {
             self.context.sets.clear();

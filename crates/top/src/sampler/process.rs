@@ -1,6 +1,7 @@
 //! The threads of one process, and when their files are read.
 
 use super::{
+    sum::{Activity, ProcessSum},
     task_files::{TaskFiles, thread_count},
     thread::{Reading, Thread},
     waiting::Part,
@@ -8,7 +9,7 @@ use super::{
 use crate::sample::TaskSample;
 use manycore_linux::clock;
 use manycore_topology::CpuSet;
-use std::{collections::BTreeSet, os::fd::OwnedFd, sync::Arc};
+use std::{collections::BTreeSet, mem::take, os::fd::OwnedFd, sync::Arc};
 
 /// Up to this number of threads, all are read whenever one may have run.
 const FEW: usize = 8;
@@ -37,6 +38,11 @@ pub(super) struct Context {
     pub stretch: u32,
     /// Number of the sample.
     pub turn: u32,
+    /// Whether the kernel can keep sums of CPU times.
+    pub can_keep_sums: bool,
+    /// When the sample begins in nanoseconds, and for how long the one before was the last one.
+    pub at_ns: u64,
+    pub elapsed_ns: u64,
 }
 
 impl Context {
@@ -47,8 +53,10 @@ impl Context {
         tid % samples == self.turn % samples
     }
 
-    /// Begins a sample. The one before had this number of threads.
-    pub fn begin(&mut self, threads: usize) {
+    /// Begins a sample at a moment in nanoseconds. The one before had this number of threads.
+    pub fn begin(&mut self, at_ns: u64, threads: usize) {
+        self.elapsed_ns = at_ns.saturating_sub(self.at_ns);
+        self.at_ns = at_ns;
         self.turn = self.turn.wrapping_add(1);
         let due = (threads as u32).div_ceil(self.refresh);
         self.stretch = if self.refresh > 1 { due.div_ceil(MOST_DUE).max(1).next_power_of_two() } else { 1 };
@@ -66,6 +74,10 @@ pub(super) struct Process {
     /// What its CPU clock counts beside the time of its threads: the time of threads that have ended, modulo 2^64. Absent
     /// unless it is known exactly.
     ended_ns: Option<u64>,
+    /// Whether the kernel keeps the sum of its CPU time.
+    sum: ProcessSum,
+    /// How many times its active threads were put on a CPU between the last two readings.
+    slices: u64,
     threads: Vec<Thread>,
     /// How many threads were active after the last reading.
     active: usize,
@@ -144,6 +156,11 @@ impl Process {
     pub fn read(&mut self, pid: u32, context: &mut Context, proves: bool) -> bool {
         let Some(folder) = context.files.threads_of(pid) else { return false };
         self.threads.iter_mut().for_each(Thread::begin);
+        let activity =
+            Activity { threads: self.threads.len(), active: self.active, slices: take(&mut self.slices) };
+        if proves && self.sum.choose(pid, activity, context) {
+            (self.ended_ns, self.settled_ns) = (None, None);
+        }
         let balance = if proves { self.read_active(pid, &folder, context) } else { None };
         if balance.is_none() || balance != self.ended_ns || !self.is_complete(&folder, context) {
             let is_accounted = self.read_others(&folder, balance, context);
@@ -177,6 +194,9 @@ impl Process {
         // All threads are visited once: they do not fit into the caches.
         let mut quiet_ns = 0_u64;
         let mut active = Vec::new();
+        let slices = |active: &[&mut Thread]| -> u64 {
+            active.iter().filter_map(|thread| thread.sample.slices).fold(0, u64::wrapping_add)
+        };
         for thread in &mut self.threads {
             if thread.is_active() {
                 active.push(thread);
@@ -184,10 +204,12 @@ impl Process {
                 quiet_ns = quiet_ns.wrapping_add(thread.sample.run_ns);
             }
         }
+        let slices_before = slices(&active);
         for _ in 0..TRIES {
             for thread in &mut active {
                 thread.read_times(folder, context);
             }
+            self.slices = slices(&active).wrapping_sub(slices_before);
             let after = clock::process_cpu_ns(pid)?;
             self.cpu_ns = Some(after);
             let known = active.iter().fold(quiet_ns, |sum, thread| sum.wrapping_add(thread.sample.run_ns));

@@ -205,7 +205,7 @@ fn times_are_between_those_of_all_files_beside_threads_that_run_all_the_time() {
 fn each_thread_has_its_turn() {
     for threads in [100, 3000, 20_000, 60_000] {
         let mut context = context();
-        context.begin(threads);
+        context.begin(0, threads);
         let samples = (context.refresh * context.stretch) as usize;
         let mut due = vec![0; threads];
         for _ in 0..samples {
@@ -214,7 +214,7 @@ fn each_thread_has_its_turn() {
                 *due += u32::from(context.is_due(tid as u32));
             }
             assert!(due.iter().sum::<u32>() - before <= 201, "{threads}");
-            context.begin(threads);
+            context.begin(0, threads);
         }
         assert!(due.iter().all(|&due| due == 1), "{threads}");
     }
