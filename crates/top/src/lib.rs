@@ -50,6 +50,7 @@ mod sample;
 mod sampler;
 pub mod serve;
 pub mod snapshot;
+mod task_list;
 pub mod text;
 pub mod trace;
 mod units;
@@ -71,3 +72,4 @@ pub use sample::{
     CountedSample, CpuTimes, ProcessSample, Sample, SystemCounters, TaskId, TaskName, TaskSample,
 };
 pub use sampler::{Sampler, SamplerOptions};
+pub use task_list::TaskList;

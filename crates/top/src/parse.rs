@@ -64,30 +64,58 @@ pub(crate) fn schedstat(text: &[u8]) -> Option<[u64; 3]> {
 /// The fields of `status` that are used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StatusLines<'a> {
+    pub name: Option<TaskName>,
+    pub state: Option<char>,
+    pub parent: Option<u32>,
+    /// The effective user.
+    pub uid: Option<u32>,
+    /// Resident set of the process in KiB.
+    pub resident_kib: Option<u64>,
     pub allowed: Option<&'a [u8]>,
     pub voluntary: Option<u64>,
     pub involuntary: Option<u64>,
-    /// The effective user.
-    pub uid: Option<u64>,
 }
 
 /// Parses `status`. A name with a line feed cannot imitate a line: the kernel escapes it.
 pub(crate) fn status(text: &[u8]) -> StatusLines<'_> {
     let mut found = StatusLines::default();
     for line in text.split(|&byte| byte == b'\n') {
-        let value = |name: &[u8]| line.strip_prefix(name).map(<[u8]>::trim_ascii);
-        if let Some(list) = value(b"Cpus_allowed_list:") {
-            found.allowed = Some(list);
-        } else if let Some(count) = value(b"voluntary_ctxt_switches:") {
-            found.voluntary = number(count);
-        } else if let Some(count) = value(b"nonvoluntary_ctxt_switches:") {
-            found.involuntary = number(count);
-        } else if let Some(ids) = value(b"Uid:") {
+        let Some(end) = line.iter().position(|&byte| byte == b':') else { continue };
+        let (field, value) = (&line[..end], line[end + 1..].trim_ascii());
+        let small = |word: &[u8]| number(word).and_then(|value| u32::try_from(value).ok());
+        match field {
+            // One tab follows the colon. A name may begin or end with blanks.
+            b"Name" => found.name = line.get(end + 2..).map(unescaped),
+            b"State" => found.state = value.first().copied().map(char::from),
+            b"PPid" => found.parent = small(value),
             // Real, effective, saved, and that of the file system.
-            found.uid = words(ids).nth(1).and_then(number);
+            b"Uid" => found.uid = words(value).nth(1).and_then(small),
+            b"VmRSS" => found.resident_kib = words(value).next().and_then(number),
+            b"Cpus_allowed_list" => found.allowed = Some(value),
+            b"voluntary_ctxt_switches" => found.voluntary = number(value),
+            b"nonvoluntary_ctxt_switches" => found.involuntary = number(value),
+            _ => {}
         }
     }
     found
+}
+
+/// Returns a name in which the kernel has written a line feed and a backslash as two bytes (`proc_task_name` in
+/// `fs/proc/array.c`).
+fn unescaped(text: &[u8]) -> TaskName {
+    // Names of kernel threads may be longer. The rest of them is not used.
+    let (mut name, mut length, mut rest) = ([0; 64], 0, text);
+    while let [byte, after @ ..] = rest
+        && length < name.len()
+    {
+        (name[length], rest) = match after {
+            [b'n', after @ ..] if *byte == b'\\' => (b'\n', after),
+            [b'\\', after @ ..] if *byte == b'\\' => (b'\\', after),
+            _ => (*byte, after),
+        };
+        length += 1;
+    }
+    TaskName::new(&name[..length])
 }
 
 /// Parses `/proc/stat`. Fields that an old kernel does not have are 0.
@@ -159,12 +187,18 @@ mod tests {
     fn other_files_are_read() {
         assert_eq!(schedstat(b"15 7 3\n"), Some([15, 7, 3]));
         assert_eq!(schedstat(b"15 7\n"), None);
-        let text = b"Name:\tx\nUid:\t0\t7\t0\t0\nCpus_allowed_list:\t0-1\nvoluntary_ctxt_switches:\t4\nnonvoluntary_ctxt_switches:\t9\n";
-        let found = status(text);
-        assert_eq!(
-            (found.allowed, found.voluntary, found.involuntary, found.uid),
-            (Some(&b"0-1"[..]), Some(4), Some(9), Some(7))
-        );
+        let text = b"Name:\t a\\n\\\\n:\nState:\tS (sleeping)\nPPid:\t3\nUid:\t0\t7\t0\t0\nVmRSS:\t   48 kB\nCpus_allowed_list:\t0-1\nvoluntary_ctxt_switches:\t4\nnonvoluntary_ctxt_switches:\t9\n";
+        let expected = StatusLines {
+            name: Some(TaskName::new(b" a\n\\n:")),
+            state: Some('S'),
+            parent: Some(3),
+            uid: Some(7),
+            resident_kib: Some(48),
+            allowed: Some(b"0-1"),
+            voluntary: Some(4),
+            involuntary: Some(9),
+        };
+        assert_eq!(status(text), expected);
         let mut cpus = Vec::new();
         let text =
             b"cpu  9 9\ncpu1 1 2 3 4 5 6 7 8 9 10\ncpu0 1\nintr 5 5\nctxt 77\nprocesses 5\nprocs_running 2\n";

@@ -13,6 +13,7 @@ use crate::{
     plans::Plan,
     resources::{GuestSample, LatencySample},
     sample::{CpuTimes, ProcessSample, Sample, SystemCounters, TaskId, TaskName, TaskSample},
+    task_list::{TaskBlock, TaskList},
     units::{LEVELS, LevelUnits},
 };
 pub use counted::CountedUse;
@@ -21,7 +22,7 @@ pub(crate) use guests::GuestUse;
 use manycore_topology::{CpuId, CpuSet, Level, Machine};
 pub(crate) use memory::remote;
 pub use resources::{BandwidthUse, GroupUse, InterruptUse, NodeUse};
-use std::{cmp::Ordering, sync::Arc};
+use std::{iter::Peekable, sync::Arc};
 pub use unit_sums::UnitUse;
 pub use users::{UserNames, user_name};
 
@@ -184,8 +185,7 @@ impl Picture {
             })
             .collect();
         tasks.clear();
-        let pairs = joined(&before.tasks, &now.tasks, |task| task.id);
-        tasks.extend(pairs.map(|(old, new)| task_use(&levels, old, new, interval_ns)));
+        add_task_uses(&mut tasks, &levels, [&before.tasks, &now.tasks], interval_ns);
         let mut processes: Vec<ProcessUse> =
             joined(&before.processes, &now.processes, |one| (one.pid, one.start))
                 .map(|(old, new)| process_use(old, new, seconds, cpus.len()))
@@ -240,22 +240,49 @@ impl Picture {
     }
 }
 
+/// Finds elements of an ascending list by keys that ascend, too.
+struct Former<I: Iterator>(Peekable<I>);
+
+impl<'a, T: 'a, I: Iterator<Item = &'a T>> Former<I> {
+    fn new(list: impl IntoIterator<IntoIter = I>) -> Self {
+        Self(list.into_iter().peekable())
+    }
+
+    /// Returns the element with the key of `new`.
+    fn of<K: Ord>(&mut self, new: &T, key: impl Fn(&T) -> K) -> Option<&'a T> {
+        while self.0.next_if(|old| key(old) < key(new)).is_some() {}
+        self.0.next_if(|old| key(old) == key(new))
+    }
+}
+
 /// Pairs each element of `now` with that of `before` that has the same key. Both are ascending.
 fn joined<'a, T, K: Ord>(
     before: &'a [T],
     now: &'a [T],
     key: impl Fn(&T) -> K,
 ) -> impl Iterator<Item = (Option<&'a T>, &'a T)> {
-    let mut old = before.iter().peekable();
-    now.iter().map(move |new| {
-        loop {
-            match old.peek().map(|old| key(old).cmp(&key(new))) {
-                Some(Ordering::Less) => drop(old.next()),
-                Some(Ordering::Equal) => return (old.next(), new),
-                Some(Ordering::Greater) | None => return (None, new),
-            }
-        }
-    })
+    let mut former = Former::new(before);
+    now.iter().map(move |new| (former.of(new, &key), new))
+}
+
+/// Fills in what each thread did. Blocks that both samples have are those of threads that did nothing, and are not compared.
+fn add_task_uses(
+    tasks: &mut Vec<TaskUse>,
+    machine: &[LevelUnits; 3],
+    [before, now]: [&TaskList; 2],
+    interval_ns: u64,
+) {
+    let shared = now.shared_with(before);
+    let is_shared = |block: &TaskBlock| shared.contains(&block.as_ptr());
+    let changed = before.blocks().iter().filter(|block| !is_shared(block));
+    let mut former = Former::new(changed.flat_map(|block| block.iter()));
+    for block in now.blocks() {
+        let is_shared = is_shared(block);
+        tasks.extend(block.iter().map(|new| {
+            let old = if is_shared { Some(new) } else { former.of(new, |task| task.id) };
+            task_use(machine, old, new, interval_ns)
+        }));
+    }
 }
 
 fn task_use(

@@ -3,6 +3,7 @@
 use crate::{
     details::ProcessDetails,
     resources::{BandwidthSample, GroupSample, GuestSample, InterruptSample, LatencySample, NodeSample},
+    task_list::TaskList,
 };
 use manycore_linux::{process_reader::ProcessName, task_counters::EventCounts};
 use manycore_text::names::printable;
@@ -159,7 +160,7 @@ pub struct Sample {
     /// The processes, ascending by id.
     pub processes: Vec<ProcessSample>,
     /// The threads, ascending by process and thread.
-    pub tasks: Vec<TaskSample>,
+    pub tasks: TaskList,
     /// Interrupts, as the kernel lists them, and softirqs; empty unless wanted, as all that follows.
     pub interrupts: Vec<InterruptSample>,
     /// Nodes, ascending.

@@ -1,6 +1,7 @@
 //! Reads samples from `/proc`.
 
 mod bandwidth;
+mod block;
 mod counted;
 mod groups;
 mod guests;
@@ -33,6 +34,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs, io,
     path::Path,
+    sync::Arc,
     time::SystemTime,
 };
 use task_files::TaskFiles;
@@ -145,7 +147,7 @@ impl Sampler {
         if self.resources.wanted().frequency {
             self.read_frequencies(into);
         }
-        self.context.begin(into.at_ns, self.processes.values().map(|process| process.tasks().len()).sum());
+        self.context.begin(into.at_ns, self.processes.values().map(Process::len).sum());
         self.read_list(into.system.created)?;
         if self.context.sets.len() > MOST_SETS {
             self.context.sets.clear();
@@ -274,15 +276,13 @@ impl Sampler {
         into.tasks.clear();
         into.processes.clear();
         for (&pid, process) in &self.processes {
-            let tasks = process.tasks();
-            let first = process.tasks().find(|task| task.id.tid == pid).or_else(|| process.tasks().next());
             into.processes.push(ProcessSample {
                 pid,
-                start: first.map_or(0, |first| first.id.start),
+                start: process.first(pid).map_or(0, |first| first.id.start),
                 cpu_ns: process.cpu_ns,
-                threads: tasks.len() as u32,
+                threads: process.len() as u32,
             });
-            into.tasks.extend(tasks.cloned());
+            process.samples().for_each(|block| into.tasks.push(Arc::clone(block)));
         }
     }
 }

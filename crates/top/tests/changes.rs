@@ -132,7 +132,7 @@ fn a_long_status_is_read_to_its_end() {
     let groups = "1234567 ".repeat(5000);
     let text = format!("Groups:\t{groups}\nCpus_allowed_list:\t0-3\nvoluntary_ctxt_switches:\t4\n");
     tree.write("proc/70/task/70/status", &text);
-    let task = sample(&mut tree.sampler()).tasks.remove(0);
+    let task = sample(&mut tree.sampler()).tasks[0].clone();
     assert_eq!((task.allowed.unwrap().to_string(), task.voluntary), ("0-3".to_owned(), Some(4)));
 }
 

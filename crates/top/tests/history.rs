@@ -133,8 +133,8 @@ fn impossible_cpus_are_not_decoded() {
         allowed: Some(Arc::new(CpuSet::single(last))),
         ..TaskSample::default()
     };
-    let error = |cpus: Vec<CpuTimes>, tasks| {
-        let sample = Sample { cpus, tasks, ..Sample::default() };
+    let error = |cpus: Vec<CpuTimes>, tasks: Vec<TaskSample>| {
+        let sample = Sample { cpus, tasks: tasks.into(), ..Sample::default() };
         let mut decoder = Decoder::default();
         decoder.begin(&chunks([sample].into_iter(), 1)[0]).unwrap();
         decoder.next_sample(&mut Sample::default()).map_err(|error| error.to_string())

@@ -118,7 +118,7 @@ fn threads_that_come_and_go_are_no_error() {
             std::mem::swap(&mut old[0], &mut new[0]);
             sampler.sample(&mut new[0]).unwrap();
             assert!(of(&new[0], own, own).is_some());
-            assert!(new[0].tasks.is_sorted_by(|a, b| (a.id.pid, a.id.tid) < (b.id.pid, b.id.tid)));
+            assert!(new[0].tasks.iter().is_sorted_by(|a, b| (a.id.pid, a.id.tid) < (b.id.pid, b.id.tid)));
             if round > 0 {
                 Picture::new(&machine, &old[0], &new[0]).unwrap();
             }

@@ -91,7 +91,7 @@ fn a_page_has_what_was_recorded() {
 fn names_of_processes_are_text() {
     let name = TaskName::new(b"<b>\"&\x1b[2J");
     let (_folder, path) = recorded("a", 20, |sample| {
-        for task in &mut sample.tasks {
+        for task in sample.tasks.iter_mut() {
             task.name = name;
         }
     });
@@ -125,13 +125,13 @@ fn add_ending(sample: &mut Sample, began_ns: u64) {
     }
     let id = TaskId { pid: 1_000_000, tid: 1_000_000, start: 9 };
     let name = TaskName::new(b"ends-early");
-    sample.tasks.push(TaskSample {
+    sample.tasks.extend([TaskSample {
         id,
         name,
         run_ns: since / 2,
         wait_ns: Some(since / 4),
         ..TaskSample::default()
-    });
+    }]);
     sample.processes.push(ProcessSample {
         pid: id.pid,
         start: id.start,
@@ -175,7 +175,7 @@ fn virtual_machines_and_bandwidth_have_courses() {
         let id = TaskId { pid: 1_000_000, tid: 1_000_000, start: 9 };
         let run_ns = second * 500_000_000;
         let (name, wait_ns) = (TaskName::new(b"CPU 0/KVM"), Some(run_ns / 2));
-        sample.tasks.push(TaskSample { id, name, run_ns, wait_ns, ..TaskSample::default() });
+        sample.tasks.extend([TaskSample { id, name, run_ns, wait_ns, ..TaskSample::default() }]);
         sample.guests =
             vec![GuestSample { name: "<b>web1".into(), pid: id.pid, vcpus: [(0, id.tid)].into() }];
         let (group, total) = ("web".into(), second * 2_000_000_000);

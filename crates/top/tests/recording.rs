@@ -139,7 +139,8 @@ fn far_memory_of_a_recording_is_found_though_one_sample_has_it() {
             state: 'R',
             run_ns: second * 900_000_000,
             ..TaskSample::default()
-        }],
+        }]
+        .into(),
         processes: vec![ProcessSample { pid: 7, start: 1, cpu_ns: Some(second * 900_000_000), threads: 1 }],
         details: (second == 3)
             .then(|| ProcessDetails { node_kib: Some([(1, 1 << 20)].into()), ..ProcessDetails::default() })

@@ -189,7 +189,7 @@ impl Counters {
             let [tid, start] = words(key);
             migrants.insert((tid as u32, start / tick_ns), words(value));
         })?;
-        for task in &mut sample.tasks {
+        for task in sample.tasks.iter_mut() {
             let counts = migrants.get(&(task.id.tid, task.id.start));
             task.migrations = Some(Box::new(counts.copied().unwrap_or_default()));
         }

@@ -27,7 +27,7 @@ fn sample(at_ms: u64, tasks: Vec<TaskSample>) -> Sample {
         at_ns: at_ms * 1_000_000,
         system: SystemCounters { switches: Some(at_ms * 3), ..SystemCounters::default() },
         cpus: (0..8).map(cpu).collect(),
-        tasks,
+        tasks: tasks.into(),
         ..Sample::default()
     }
 }

@@ -2,7 +2,10 @@
 
 mod choice;
 
-use crate::sample::{CountedSample, TaskId, TaskSample};
+use crate::{
+    sample::{CountedSample, TaskId, TaskSample},
+    task_list::TaskList,
+};
 use choice::Choice;
 use manycore_linux::task_counters::{CountError, CountedEvent, CountedThread, EventCounts, TaskCounters};
 use std::collections::BTreeMap;
@@ -67,7 +70,7 @@ impl Counted {
 
     /// Reads the counters of the chosen threads, and chooses others. `tasks` are all threads of this machine, ascending, at
     /// `at_ns`. The sample becomes `None` where there are no counters.
-    pub fn read(&mut self, at_ns: u64, tasks: &[TaskSample], into: &mut Option<Vec<CountedSample>>) {
+    pub fn read(&mut self, at_ns: u64, tasks: &TaskList, into: &mut Option<Vec<CountedSample>>) {
         if matches!(self.ability, Ability::Unknown) {
             self.ability = TaskCounters::probe(self.events).map_or(Ability::Absent, Ability::Present);
         }
@@ -96,7 +99,7 @@ impl Counted {
     }
 
     /// Returns the CPU times of threads since the last sample.
-    fn times_since(&self, tasks: &[TaskSample], interval_ns: u64) -> Vec<(TaskId, u64)> {
+    fn times_since(&self, tasks: &TaskList, interval_ns: u64) -> Vec<(TaskId, u64)> {
         let mut old = self.before.iter().peekable();
         let time = |task: &TaskSample| {
             while old.next_if(|old| old.0 < task.id).is_some() {}

@@ -1,12 +1,16 @@
 //! The threads of one process, and when their files are read.
 
 use super::{
+    block::Block,
     sum::{Activity, ProcessSum},
     task_files::{TaskFiles, thread_count},
     thread::{Reading, Thread},
     waiting::Part,
 };
-use crate::sample::TaskSample;
+use crate::{
+    sample::TaskSample,
+    task_list::{MOST_OF_BLOCK, TaskBlock},
+};
 use manycore_linux::clock;
 use manycore_topology::CpuSet;
 use std::{collections::BTreeSet, mem::take, os::fd::OwnedFd, sync::Arc};
@@ -78,12 +82,16 @@ pub(super) struct Process {
     sum: ProcessSum,
     /// How many times its active threads were put on a CPU between the last two readings.
     slices: u64,
-    threads: Vec<Thread>,
+    /// Its threads, ascending.
+    blocks: Vec<Block>,
     /// How many threads were active after the last reading.
     active: usize,
     /// How many were runnable.
     runnable: usize,
 }
+
+/// The place of a thread: its block, and its place there.
+type Place = (usize, usize);
 
 impl Process {
     /// Returns the number of threads that were runnable.
@@ -91,53 +99,90 @@ impl Process {
         self.runnable
     }
 
-    /// Returns the threads, ascending.
-    pub fn tasks(&self) -> impl ExactSizeIterator<Item = &TaskSample> {
-        self.threads.iter().map(|thread| &thread.sample)
+    /// Returns the number of threads.
+    pub fn len(&self) -> usize {
+        self.blocks.iter().map(|block| block.threads.len()).sum()
+    }
+
+    /// Returns the samples of the threads, ascending.
+    pub fn samples(&self) -> impl Iterator<Item = &TaskBlock> {
+        self.blocks.iter().map(Block::samples)
+    }
+
+    /// Returns the sample of a thread, otherwise that of the one with the lowest id.
+    pub fn first(&self, tid: u32) -> Option<&TaskSample> {
+        let (block, at) = self.place_of(tid).unwrap_or_default();
+        self.blocks.get(block)?.samples().get(at)
+    }
+
+    fn threads(&self) -> impl Iterator<Item = &Thread> {
+        self.blocks.iter().flat_map(|block| &block.threads)
+    }
+
+    fn place_of(&self, tid: u32) -> Option<Place> {
+        let after = self.blocks.partition_point(|block| block.threads[0].tid <= tid);
+        let block = after.checked_sub(1)?;
+        let at = self.blocks[block].threads.binary_search_by_key(&tid, |thread| thread.tid);
+        Some((block, at.ok()?))
+    }
+
+    /// Returns the places of some threads.
+    fn places(&self, is_one: impl Fn(&Thread) -> bool) -> Vec<Place> {
+        let blocks = self.blocks.iter().enumerate();
+        let places = blocks.flat_map(|(number, block)| {
+            let is_one = &is_one;
+            let threads = block.threads.iter().enumerate();
+            threads.filter(move |(_, thread)| is_one(thread)).map(move |(at, _)| (number, at))
+        });
+        places.collect()
     }
 
     /// Returns the number of threads whose times were not read in this sample.
     #[cfg(test)]
     pub fn unread(&self) -> usize {
-        self.threads.iter().filter(|thread| thread.reading == Reading::None).count()
+        self.threads().filter(|thread| thread.reading == Reading::None).count()
     }
 
     /// Closes the files.
     pub fn close(&mut self, context: &mut Context) {
-        self.threads.iter_mut().for_each(|thread| thread.close(context));
+        self.blocks.iter_mut().flat_map(|block| &mut block.threads).for_each(|thread| thread.close(context));
         *self = Self::default();
     }
 
-    /// Reads completely the threads of a process that has not run, as far as it is their turn. A thread that does not exist
-    /// any more has run to its end, which the CPU clock of the process shows next time.
+    /// Reads the threads of a process that has not run, as far as it is their turn. A thread that does not exist any more has
+    /// run to its end, which the CPU clock of the process shows next time.
     pub fn read_due(&mut self, pid: u32, context: &mut Context) {
-        if !self.threads.iter().any(|thread| context.is_due(thread.sample.id.tid)) {
-            return;
-        }
-        let Some(folder) = context.files.threads_of(pid) else { return };
-        for thread in &mut self.threads {
-            if context.is_due(thread.sample.id.tid) {
-                self.runnable -= usize::from(thread.is_runnable());
-                thread.read_all(&folder, context);
-                self.runnable += usize::from(thread.is_runnable());
-            }
-        }
+        let due = self.places(|thread| context.is_due(thread.tid));
+        self.read_some(pid, &due, context, |block, at, folder, context| {
+            block.refresh(at, folder, context);
+        });
     }
 
     /// Reads the states of threads that were not active.
     pub fn read_states(&mut self, pid: u32, context: &mut Context, part: Part) {
-        let is_in = |thread: &&mut Thread| {
-            !thread.is_active() && part.has(thread.sample.id.tid, thread.was_active_lately())
-        };
-        let mut threads = self.threads.iter_mut().filter(is_in).peekable();
-        if threads.peek().is_some()
-            && let Some(folder) = context.files.threads_of(pid)
-        {
-            for thread in threads {
-                self.runnable -= usize::from(thread.is_runnable());
-                thread.read_stat(&folder, context);
-                self.runnable += usize::from(thread.is_runnable());
-            }
+        let quiet =
+            self.places(|thread| !thread.is_active() && part.has(thread.tid, thread.was_active_lately()));
+        self.read_some(pid, &quiet, context, |block, at, folder, context| {
+            block.read_stat(at, folder, context);
+        });
+    }
+
+    fn read_some(
+        &mut self,
+        pid: u32,
+        places: &[Place],
+        context: &mut Context,
+        read: impl Fn(&mut Block, usize, &OwnedFd, &mut Context),
+    ) {
+        if places.is_empty() {
+            return;
+        }
+        let Some(folder) = context.files.threads_of(pid) else { return };
+        for &(block, at) in places {
+            let block = &mut self.blocks[block];
+            self.runnable -= usize::from(block.threads[at].is_runnable);
+            read(block, at, &folder, context);
+            self.runnable += usize::from(block.threads[at].is_runnable);
         }
     }
 
@@ -148,16 +193,15 @@ impl Process {
 
     /// Whether so many threads are not active that it is worth the effort to prove that they have not run.
     pub fn is_mostly_quiet(&self) -> bool {
-        self.active + FEW < self.threads.len()
+        self.active + FEW < self.len()
     }
 
     /// Reads the threads again, as far as they can have changed or it is their turn. `proves` says whether it is to be proved
     /// that quiet threads have not run, by the CPU clock. Returns whether the process exists.
     pub fn read(&mut self, pid: u32, context: &mut Context, proves: bool) -> bool {
         let Some(folder) = context.files.threads_of(pid) else { return false };
-        self.threads.iter_mut().for_each(Thread::begin);
-        let activity =
-            Activity { threads: self.threads.len(), active: self.active, slices: take(&mut self.slices) };
+        self.blocks.iter_mut().flat_map(|block| &mut block.threads).for_each(Thread::begin);
+        let activity = Activity { threads: self.len(), active: self.active, slices: take(&mut self.slices) };
         if proves && self.sum.choose(pid, activity, context) {
             (self.ended_ns, self.settled_ns) = (None, None);
         }
@@ -169,51 +213,50 @@ impl Process {
                 self.learn_ended(pid, &folder, balance.filter(|_| !is_new), context);
             }
         }
+        self.end(&folder, context);
+        !self.blocks.is_empty()
+    }
+
+    /// Ends a sample.
+    fn end(&mut self, folder: &OwnedFd, context: &mut Context) {
         (self.active, self.runnable) = (0, 0);
-        self.threads.retain_mut(|thread| {
-            let exists = thread.end(&folder, context);
-            self.active += usize::from(exists && thread.is_active());
-            self.runnable += usize::from(exists && thread.is_runnable());
-            exists
-        });
-        !self.threads.is_empty()
+        for block in &mut self.blocks {
+            for at in 0..block.threads.len() {
+                let exists = block.end(at, folder, context);
+                let thread = &mut block.threads[at];
+                if !exists {
+                    thread.reading = Reading::Ended;
+                    continue;
+                }
+                self.active += usize::from(thread.is_active());
+                self.runnable += usize::from(thread.is_runnable);
+            }
+        }
+        self.drop_ended(context);
     }
 
     /// Reads the times of active threads. Returns the balance of the CPU clock and the times of all threads, as they are
     /// known, at a moment within: `None` if active threads ran all the time.
     ///
-    /// The kernel adds up the times of all threads for each reading of the clock, which takes milliseconds for ten thousand
+    /// The kernel may add up the times of all threads for each reading of the clock, which takes milliseconds for ten thousand
     /// threads. So it is read after the active threads, and not before, too: once, if none of them ran meanwhile.
     ///
     /// The clock is the sum of `sum_exec_runtime` over the threads and of those that have ended
     /// (`thread_group_cputime` in `kernel/sched/cputime.c`), which is also the first number of `schedstat`. None of
     /// them decreases. So a balance that is that of ended threads proves that all times are known: no other thread has
-    /// run.
+    /// run. Where the kernel keeps the sum, a constant is missing in the clock, which counts as time of ended threads.
     fn read_active(&mut self, pid: u32, folder: &OwnedFd, context: &mut Context) -> Option<u64> {
         let mut before = self.settled_ns.take();
-        // All threads are visited once: they do not fit into the caches.
-        let mut quiet_ns = 0_u64;
-        let mut active = Vec::new();
-        let slices = |active: &[&mut Thread]| -> u64 {
-            active.iter().filter_map(|thread| thread.sample.slices).fold(0, u64::wrapping_add)
-        };
-        for thread in &mut self.threads {
-            if thread.is_active() {
-                active.push(thread);
-            } else {
-                quiet_ns = quiet_ns.wrapping_add(thread.sample.run_ns);
-            }
-        }
-        let slices_before = slices(&active);
+        let active = self.places(Thread::is_active);
+        let slices_before = self.slices_of(&active);
         for _ in 0..TRIES {
-            for thread in &mut active {
-                thread.read_times(folder, context);
+            for &(block, at) in &active {
+                self.blocks[block].read_times(at, folder, context);
             }
-            self.slices = slices(&active).wrapping_sub(slices_before);
+            self.slices = self.slices_of(&active).wrapping_sub(slices_before);
             let after = clock::process_cpu_ns(pid)?;
             self.cpu_ns = Some(after);
-            let known = active.iter().fold(quiet_ns, |sum, thread| sum.wrapping_add(thread.sample.run_ns));
-            let balance = after.wrapping_sub(known);
+            let balance = self.blocks.iter().fold(after, |rest, block| rest.wrapping_sub(block.run_ns));
             let is_settled = Some(balance) == self.ended_ns;
             self.settled_ns = if is_settled { Some(after) } else { before };
             if is_settled || before == Some(after) {
@@ -224,20 +267,25 @@ impl Process {
         None
     }
 
+    /// Returns how many times some threads were put on a CPU.
+    fn slices_of(&self, places: &[Place]) -> u64 {
+        let slices = places.iter().filter_map(|&(block, at)| self.blocks[block].samples()[at].slices);
+        slices.fold(0, u64::wrapping_add)
+    }
+
     /// Reads the times of threads that are not active, those that were so last first, until all of the clock is
     /// accounted for. Returns whether it is.
     fn read_others(&mut self, folder: &OwnedFd, balance: Option<u64>, context: &mut Context) -> bool {
         let mut missing = balance.zip(self.ended_ns).map(|(balance, ended)| balance.wrapping_sub(ended));
         let may_stop = missing.is_some() && self.is_complete(folder, context);
         for are_recent in [true, false] {
-            for thread in &mut self.threads {
-                if thread.reading != Reading::None || thread.was_active_lately() != are_recent {
-                    continue;
-                }
-                let before = thread.sample.run_ns;
-                thread.read_times(folder, context);
-                missing =
-                    missing.map(|missing| missing.wrapping_sub(thread.sample.run_ns.wrapping_sub(before)));
+            let is_next =
+                |thread: &Thread| thread.reading == Reading::None && thread.was_active_lately() == are_recent;
+            for (block, at) in self.places(is_next) {
+                let block = &mut self.blocks[block];
+                let before = block.run_ns;
+                block.read_times(at, folder, context);
+                missing = missing.map(|missing| missing.wrapping_sub(block.run_ns.wrapping_sub(before)));
                 if may_stop && missing == Some(0) {
                     return true;
                 }
@@ -250,7 +298,7 @@ impl Process {
     /// were running then are known.
     fn learn_ended(&mut self, pid: u32, folder: &OwnedFd, balance: Option<u64>, context: &mut Context) {
         let is_changed = |thread: &Thread| !thread.was_active && thread.reading == Reading::Changed;
-        self.ended_ns = if !self.threads.iter().any(is_changed) {
+        self.ended_ns = if !self.threads().any(is_changed) {
             // Others did not run until they were read, which was after the balance.
             balance
         } else if balance.is_some() && self.ended_ns.is_some() {
@@ -261,20 +309,30 @@ impl Process {
     }
 
     fn is_complete(&self, folder: &OwnedFd, context: &Context) -> bool {
-        context.files.is_procfs && thread_count(folder) == Some(self.threads.len())
+        context.files.is_procfs && thread_count(folder) == Some(self.len())
     }
 
     /// Removes threads that have ended; returns whether there were any.
     fn drop_ended(&mut self, context: &mut Context) -> bool {
-        let before = self.threads.len();
-        self.threads.retain_mut(|thread| {
-            let exists = thread.reading != Reading::Ended;
-            if !exists {
-                thread.close(context);
+        let has_ended = |thread: &Thread| thread.reading == Reading::Ended;
+        if !self.threads().any(has_ended) {
+            return false;
+        }
+        let mut blocks: Vec<Block> = Vec::with_capacity(self.blocks.len());
+        for mut block in take(&mut self.blocks) {
+            if !block.threads.iter().any(has_ended) {
+                blocks.push(block);
+                continue;
             }
-            exists
-        });
-        self.threads.len() < before
+            block.threads.iter_mut().filter(|thread| has_ended(thread)).for_each(|one| one.close(context));
+            // Small blocks become one.
+            let is_small = |last: &mut Block| last.threads.len() + block.threads.len() <= MOST_OF_BLOCK;
+            let last = blocks.pop_if(is_small).into_iter().flat_map(Block::into_threads);
+            let threads = last.chain(block.into_threads()).filter(|(thread, _)| !has_ended(thread));
+            blocks.extend(Block::of(threads.collect()));
+        }
+        self.blocks = blocks;
+        true
     }
 
     /// Adds threads that are not known; returns whether there were any.
@@ -282,17 +340,37 @@ impl Process {
         if self.is_complete(folder, context) {
             return false;
         }
-        let known = self.threads.len();
-        let mut tids = std::mem::take(&mut context.tids);
+        let mut tids = take(&mut context.tids);
+        let mut new = Vec::new();
         if context.files.list(folder, &mut tids) {
-            for &tid in &tids {
-                if self.threads[..known].binary_search_by_key(&tid, |thread| thread.sample.id.tid).is_err() {
-                    self.threads.push(Thread::first_reading(pid, tid, folder, context));
-                }
-            }
-            self.threads.sort_unstable_by_key(|thread| thread.sample.id.tid);
+            let unknown = tids.iter().filter(|&&tid| self.place_of(tid).is_none());
+            new.extend(unknown.map(|&tid| Block::first_reading(pid, tid, folder, context)));
         }
         context.tids = tids;
-        self.threads.len() > known
+        let is_new = !new.is_empty();
+        self.insert(new);
+        is_new
+    }
+
+    /// Inserts threads, ascending, into the blocks where they belong.
+    fn insert(&mut self, new: Vec<(Thread, TaskSample)>) {
+        let mut new = new.into_iter().peekable();
+        let mut old = take(&mut self.blocks).into_iter().peekable();
+        while new.peek().is_some() || old.peek().is_some() {
+            let block = old.next();
+            let end = old.peek().map(|next| next.threads[0].tid);
+            let mut threads = Vec::new();
+            while let Some(one) = new.next_if(|(thread, _)| end.is_none_or(|end| thread.tid < end)) {
+                threads.push(one);
+            }
+            match block {
+                Some(block) if threads.is_empty() => self.blocks.push(block),
+                block => {
+                    threads.extend(block.into_iter().flat_map(Block::into_threads));
+                    threads.sort_unstable_by_key(|(thread, _)| thread.tid);
+                    self.blocks.extend(Block::of(threads));
+                }
+            }
+        }
     }
 }

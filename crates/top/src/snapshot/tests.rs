@@ -34,7 +34,7 @@ fn picture() -> Picture {
     let spec = MachineSpec { packages: 2, clusters: 2, cores: 2, ..MachineSpec::default() };
     let machine = read(&SysTree::from_capture(spec.capture())).unwrap();
     let cpu = |cpu: CpuId, ticks: u64| CpuTimes { cpu, user: ticks, idle: ticks, ..CpuTimes::default() };
-    let sample = |seconds: u64, tasks| Sample {
+    let sample = |seconds: u64, tasks: Vec<TaskSample>| Sample {
         at_ns: seconds * 1_000_000_000,
         unix_ms: 1_800_000_000_000 + seconds * 1000,
         system: SystemCounters {
@@ -43,7 +43,7 @@ fn picture() -> Picture {
             ..SystemCounters::default()
         },
         cpus: (0..8).map(|one| cpu(one, seconds * 50)).collect(),
-        tasks,
+        tasks: tasks.into(),
         ..Sample::default()
     };
     let before = vec![task(5, 5, 0, 0, Some(0)), task(5, 6, 1, 0, Some(0)), task(9, 9, 7, 0, None)];

@@ -6,7 +6,7 @@ use manycore_top::{ProcessSample, Sample};
 fn rounded(sample: &Sample) -> Sample {
     let mut sample = sample.clone();
     sample.at_ns -= sample.at_ns % 1000;
-    for task in &mut sample.tasks {
+    for task in sample.tasks.iter_mut() {
         task.run_ns -= task.run_ns % 100_000;
         task.wait_ns = task.wait_ns.map(|ns| ns - ns % 100_000);
     }

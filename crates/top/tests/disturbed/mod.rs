@@ -77,19 +77,19 @@ fn any_task(id: TaskId, random: &mut Random) -> TaskSample {
 
 /// Tasks end and begin, some with the id of another one.
 fn disturb_tasks(sample: &mut Sample, random: &mut Random) {
-    sample.tasks.retain(|_| random.below(9) > 0);
+    let mut tasks = sample.tasks.to_vec();
+    tasks.retain(|_| random.below(9) > 0);
     for _ in 0..random.below(5) {
         let (pid, tid) = (random.below(9) as u32, random.below(9) as u32);
         let new = any_task(TaskId { pid, tid, start: random.below(3) }, random);
-        match sample.tasks.binary_search_by_key(&(pid, tid), |task| (task.id.pid, task.id.tid)) {
-            Err(at) => sample.tasks.insert(at, new),
-            Ok(at) if random.below(2) == 0 => sample.tasks[at] = new,
-            Ok(at) => sample.tasks[at].run_ns = sample.tasks[at].run_ns.wrapping_add(random.below(1 << 30)),
+        match tasks.binary_search_by_key(&(pid, tid), |task| (task.id.pid, task.id.tid)) {
+            Err(at) => tasks.insert(at, new),
+            Ok(at) if random.below(2) == 0 => tasks[at] = new,
+            Ok(at) => tasks[at].run_ns = tasks[at].run_ns.wrapping_add(random.below(1 << 30)),
         }
     }
     let maybe = |random: &mut Random, value: u64| (random.below(4) > 0).then_some(value);
-    sample.processes = sample
-        .tasks
+    sample.processes = tasks
         .chunk_by(|a, b| a.id.pid == b.id.pid)
         .map(|tasks| {
             let sum = tasks.iter().fold(random.below(1 << 26), |sum, task| sum.wrapping_add(task.run_ns));
@@ -98,6 +98,7 @@ fn disturb_tasks(sample: &mut Sample, random: &mut Random) {
             ProcessSample { pid, start: tasks[0].id.start, cpu_ns, threads: tasks.len() as u32 }
         })
         .collect();
+    sample.tasks = tasks.into();
 }
 
 fn disturb_resources(sample: &mut Sample, random: &mut Random) {

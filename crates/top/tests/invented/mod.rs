@@ -101,6 +101,7 @@ impl Invented {
     fn begin(&mut self) {
         let load = self.load;
         let all = Arc::new(CpuSet::from_ranges(vec![(0, load.cpus - 1)]));
+        let mut tasks = Vec::new();
         for at in 0..load.threads {
             // Processes with one to sixteen threads.
             let pid = 1 + at - at % [1, 1, 2, 4, 16][at as usize / 16 % 5];
@@ -108,7 +109,7 @@ impl Invented {
             self.habits.push(habit);
             let random = &mut self.random;
             let lived = random.exponential(3e12) as u64;
-            self.sample.tasks.push(TaskSample {
+            tasks.push(TaskSample {
                 id: TaskId { pid, tid: 1 + at, start: u64::from(pid) * 37 + random.below(9) },
                 name: TaskName::new(format!("worker/{}:{}", pid % 97, at % 3).as_bytes()),
                 parent: 1 + pid / 50,
@@ -130,6 +131,7 @@ impl Invented {
                 resident_kib: u64::from(pid) * 13 % 90_000,
             });
         }
+        self.sample.tasks = tasks.into();
         self.sample.nodes = (0..load.nodes)
             .map(|node| NodeSample {
                 node,
@@ -275,19 +277,20 @@ impl Invented {
         // A short process in each other second.
         let last = self.sample.tasks.len();
         if last > self.load.threads as usize {
-            self.sample.tasks.truncate(self.load.threads as usize);
+            let all = self.sample.tasks.iter().take(self.load.threads as usize);
+            self.sample.tasks = all.cloned().collect();
         } else if self.second.is_multiple_of(2) {
             self.next_pid += 3;
             let id = TaskId { pid: self.next_pid, tid: self.next_pid, start: 8_640_000 + self.second * 100 };
             let (run_ns, first) = (random.exponential(5e6) as u64, self.sample.tasks[0].clone());
-            self.sample.tasks.push(TaskSample {
+            self.sample.tasks.extend([TaskSample {
                 id,
                 run_ns,
                 wait_ns: Some(5000),
                 slices: Some(4),
                 name: TaskName::new(b"sh"),
                 ..first
-            });
+            }]);
         }
     }
 
@@ -296,7 +299,8 @@ impl Invented {
     fn set_processes(&mut self) {
         let random = &mut self.random;
         self.sample.processes.clear();
-        for of_process in self.sample.tasks.chunk_by(|a, b| a.id.pid == b.id.pid) {
+        let tasks = self.sample.tasks.to_vec();
+        for of_process in tasks.chunk_by(|a, b| a.id.pid == b.id.pid) {
             let running = of_process.iter().filter(|task| task.state == 'R').count() as u64;
             let clock = running * (500_000 + random.below(4_000_000));
             self.sample.processes.push(ProcessSample {

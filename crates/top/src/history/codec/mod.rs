@@ -12,6 +12,7 @@
 //! - Times of control groups and of pressure are rounded down to microseconds, in which the kernel counts them.
 //! - A state of a task that is not a letter becomes `?`, and unprintable characters of texts are replaced.
 
+mod blocks;
 mod columns;
 mod more_rows;
 mod rows;

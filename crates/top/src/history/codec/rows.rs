@@ -92,18 +92,29 @@ const TOLERANCE: u64 = 2;
 
 /// CPU times of the tasks of each process, ascending.
 pub(super) fn run_of_processes<'a>(tasks: impl Iterator<Item = &'a Entry<17>>) -> Vec<(u64, u64)> {
+    sums(tasks.map(|task| (task.key[0], task.values[0])))
+}
+
+/// Returns the sum of the values of each process. Those of a process follow each other.
+pub(super) fn sums(values: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
     let mut sums: Vec<(u64, u64)> = Vec::new();
-    for task in tasks {
-        match sums.last_mut().filter(|last| last.0 == task.key[0]) {
-            Some(last) => last.1 = last.1.wrapping_add(task.values[0]),
-            None => sums.push((task.key[0], task.values[0])),
+    for (pid, value) in values {
+        match sums.last_mut().filter(|last| last.0 == pid) {
+            Some(last) => last.1 = last.1.wrapping_add(value),
+            None => sums.push((pid, value)),
         }
     }
     sums
 }
 
-fn run_of(pid: u64, runs: &[(u64, u64)]) -> u64 {
-    runs.binary_search_by_key(&pid, |run| run.0).map_or(0, |at| runs[at].1)
+/// Returns the sum of the CPU times of tasks, as their rows have them.
+pub(super) fn run_of(tasks: &[TaskSample]) -> u64 {
+    tasks.iter().fold(0, |sum: u64, task| sum.wrapping_add(task.run_ns / RUN_UNIT_NS))
+}
+
+/// Returns the sum of a process.
+fn sum_of(pid: u64, sums: &[(u64, u64)]) -> u64 {
+    sums.binary_search_by_key(&pid, |sum| sum.0).map_or(0, |at| sums[at].1)
 }
 
 /// The CPU time is written as its difference from that of the tasks, which is that of the threads that have ended.
@@ -116,7 +127,7 @@ pub(super) fn process_entry<'a>(
     let key = [process.pid.into(), process.start, 0];
     let old = || before(key)?.value(0);
     let rest = process.cpu_ns.map(|ns| {
-        let new = (ns / RUN_UNIT_NS).wrapping_sub(run_of(key[0], runs));
+        let new = (ns / RUN_UNIT_NS).wrapping_sub(sum_of(key[0], runs));
         let is_near = |old: &u64| (new.wrapping_sub(*old) as i64).unsigned_abs() <= TOLERANCE;
         old().filter(is_near).unwrap_or(new)
     });
@@ -124,7 +135,7 @@ pub(super) fn process_entry<'a>(
 }
 
 pub(super) fn process(entry: &Entry<2>, runs: &[(u64, u64)]) -> Result<ProcessSample, Malformed> {
-    let units = entry.value(0).map(|rest| rest.wrapping_add(run_of(entry.key[0], runs)));
+    let units = entry.value(0).map(|rest| rest.wrapping_add(sum_of(entry.key[0], runs)));
     Ok(ProcessSample {
         pid: entry.key(0)?,
         start: entry.key[1],

@@ -2,6 +2,7 @@
 
 use super::{
     MOST_CPUS, Malformed,
+    blocks::Blocks,
     columns::{ColumnReader, Columns},
     more_rows, rows,
     table::{Entry, MOST_ROWS, Table, columns_of},
@@ -22,6 +23,8 @@ macro_rules! tables {
         #[derive(Clone, Debug)]
         pub(super) struct State {
             texts: Texts,
+            /// Those of the last sample that was encoded.
+            blocks: Blocks,
             $($name: Table<$values>,)*
         }
 
@@ -30,7 +33,7 @@ macro_rules! tables {
                 let mut next = texts::COLUMNS;
                 $(let first = next; next += columns_of($values); let $name = Table::new(first, $kinds, $most);)*
                 let _ = next;
-                Self { texts: Texts::new(0), $($name,)* }
+                Self { texts: Texts::new(0), blocks: Blocks::default(), $($name,)* }
             }
         }
 
@@ -105,10 +108,9 @@ impl State {
         let texts = &mut self.texts;
         self.system.encode(&[rows::system_entry(sample)], out);
         self.cpus.encode(&all(&sample.cpus, rows::cpu_entry), out);
-        let tasks = &sample.tasks;
-        let entry = |at: usize| rows::task_entry(&tasks[at], texts);
-        self.tasks.encode_rows(tasks.len(), |at| rows::task_key(&tasks[at]), entry, out);
-        let runs = rows::run_of_processes(self.tasks.entries());
+        let spans = self.blocks.next(&sample.tasks);
+        self.tasks.encode_spans(&spans, rows::task_key, |task| rows::task_entry(task, texts), out);
+        let runs = self.blocks.run_of_processes();
         let process = |one: &_| rows::process_entry(one, &runs, |key| self.processes.find(key));
         self.processes.encode(&all(&sample.processes, process), out);
         let interrupts = with_room(&sample.interrupts);
@@ -147,7 +149,7 @@ impl State {
         }
         let runs = rows::run_of_processes(self.tasks.entries());
         fill(&mut into.processes, self.processes.entries(), |entry| rows::process(entry, &runs))?;
-        fill(&mut into.tasks, self.tasks.entries(), |entry| rows::task(entry, texts))?;
+        into.tasks = self.tasks.entries().map(|entry| rows::task(entry, texts)).collect::<Result<_, _>>()?;
         let mut counts = self.counts.entries();
         let interrupt = |entry: &Entry<1>| more_rows::interrupt(entry, &mut counts, texts);
         fill(&mut into.interrupts, self.interrupts.entries(), interrupt)?;

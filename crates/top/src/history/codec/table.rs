@@ -68,6 +68,14 @@ struct Row<const N: usize> {
     growth: [i32; N],
 }
 
+/// New rows that follow each other.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span<'a, T> {
+    pub rows: &'a [T],
+    /// The place of the first one in the table, if all of them are there and have not changed.
+    pub former: Option<usize>,
+}
+
 /// Columns of a table, from its first one.
 const EDITS: usize = 0;
 const EDIT: usize = 1;
@@ -118,43 +126,85 @@ impl<const N: usize> Table<N> {
 
     /// Writes the differences to `new`, and keeps these rows.
     pub fn encode(&mut self, new: &[Entry<N>], out: &mut Columns) {
-        self.encode_rows(new.len(), |at| new[at].key, |at| new[at], out);
+        let rows = &new[..new.len().min(self.most)];
+        self.encode_spans(&[Span { rows, former: None }], |new| new.key, |new| *new, out);
     }
 
-    /// As [`encode`](Self::encode) with `count` rows, of which `key` returns the key and `entry` the whole. So thousands of rows
-    /// need no memory beside that of the table.
-    pub fn encode_rows(
+    /// As [`encode`](Self::encode) with the rows of spans, at most as many as the table may have. `key` returns the key of a row
+    /// and `entry` the whole.
+    pub fn encode_spans<T>(
         &mut self,
-        count: usize,
-        key: impl Fn(usize) -> [u64; 3],
-        mut entry: impl FnMut(usize) -> Entry<N>,
+        spans: &[Span<'_, T>],
+        key: impl Fn(&T) -> [u64; 3],
+        mut entry: impl FnMut(&T) -> Entry<N>,
         out: &mut Columns,
     ) {
-        let count = count.min(self.most);
-        let (before, after) = self.unchanged(count, &key);
-        if before == count && before == self.rows.len() {
+        let former = self.rows.len();
+        let count: usize = spans.iter().map(|span| span.rows.len()).sum();
+        let (before, after) = self.unchanged(spans, count, &key);
+        if before == count && before == former {
             out.put(self.first + EDITS, 0);
         } else {
-            let middle = before..self.rows.len() - after;
-            self.encode_edits(middle, (before..count - after).map(&mut entry), out);
+            let new = spans.iter().flat_map(|span| span.rows).skip(before).take(count - before - after);
+            self.encode_edits(before..former - after, new.map(&mut entry), out);
         }
-        let (mut changes, mut next) = (0, 0);
-        for (at, new) in (0..count).map(entry).enumerate() {
-            if self.rows[at].entry != new {
-                out.put(self.first + GAP, (at - next) as u64);
-                (changes, next) = (changes + 1, at + 1);
-                self.encode_change(at, &new, out);
+        let (mut at, mut next, mut changes) = (0, 0, 0);
+        for span in spans {
+            let end = at + span.rows.len();
+            // Rows that have kept their key are where they were, from the begin or from the end.
+            let is_begin = end <= before && span.former == Some(at);
+            let is_end = at + after >= count && span.former.is_some_and(|was| was + count == at + former);
+            if is_begin || is_end {
+                at = end;
+                continue;
+            }
+            for new in span.rows.iter().map(&mut entry) {
+                if self.rows[at].entry != new {
+                    out.put(self.first + GAP, (at - next) as u64);
+                    (changes, next) = (changes + 1, at + 1);
+                    self.encode_change(at, &new, out);
+                }
+                at += 1;
             }
         }
         out.put(self.first + CHANGES, changes);
     }
 
-    /// Returns how many rows at the begin, and how many of the others at the end, have the keys of new rows.
-    fn unchanged(&self, count: usize, key: impl Fn(usize) -> [u64; 3]) -> (usize, usize) {
-        let common = count.min(self.rows.len());
-        let before = (0..common).take_while(|&at| self.rows[at].entry.key == key(at)).count();
-        let is_same = |&back: &usize| self.rows[self.rows.len() - back].entry.key == key(count - back);
-        (before, (1..=common - before).take_while(is_same).count())
+    /// Returns how many rows at the begin, and how many of the others at the end, have the keys of `count` new rows.
+    fn unchanged<T>(
+        &self,
+        spans: &[Span<'_, T>],
+        count: usize,
+        key: impl Fn(&T) -> [u64; 3],
+    ) -> (usize, usize) {
+        let (former, mut before, mut after) = (self.rows.len(), 0, 0);
+        for span in spans {
+            if span.former == Some(before) {
+                before += span.rows.len();
+                continue;
+            }
+            let old = self.rows[before..].iter().zip(span.rows);
+            let same = old.take_while(|(old, new)| old.entry.key == key(new)).count();
+            before += same;
+            if same < span.rows.len() {
+                break;
+            }
+        }
+        let most = count.min(former) - before;
+        for span in spans.iter().rev() {
+            let length = span.rows.len();
+            if span.former.is_some_and(|was| was + length + after == former) && after + length <= most {
+                after += length;
+                continue;
+            }
+            let old = self.rows[..former - after].iter().rev().zip(span.rows.iter().rev()).take(most - after);
+            let same = old.take_while(|(old, new)| old.entry.key == key(new)).count();
+            after += same;
+            if same < length {
+                break;
+            }
+        }
+        (before, after)
     }
 
     /// Reads the differences that [`encode`](Self::encode) wrote. The rows may take `room` bytes.

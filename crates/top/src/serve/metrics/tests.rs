@@ -26,7 +26,8 @@ fn sample(second: u64, cpus: u32) -> Sample {
             wait_ns: Some(second * 250_000_000),
             resident_kib: 4,
             ..TaskSample::default()
-        }],
+        }]
+        .into(),
         interrupts: vec![InterruptSample {
             name: "24".into(),
             handlers: "disk".into(),

@@ -61,10 +61,16 @@ fn only_rows_between_those_that_stay_are_edited() {
     let mut table: Table<1> = Table::new(0, [Kind::Level], 100);
     table.encode(&rows(&[1, 2, 3, 4, 5]), &mut Columns::default());
     let keys = [1, 2, 9, 4, 5];
-    assert_eq!(table.unchanged(5, |at| [keys[at], 0, 0]), (2, 2));
-    assert_eq!(table.unchanged(3, |at| [keys[at], 0, 0]), (2, 0));
-    let longer = [1, 2, 3, 4, 5, 5];
-    assert_eq!(table.unchanged(6, |at| [longer[at], 0, 0]), (5, 0));
+    let unchanged = |spans: &[(&[u64], Option<usize>)]| {
+        let spans: Vec<_> = spans.iter().map(|&(rows, former)| Span { rows, former }).collect();
+        table.unchanged(&spans, spans.iter().map(|span| span.rows.len()).sum(), |key| [*key, 0, 0])
+    };
+    assert_eq!(unchanged(&[(&keys, None)]), (2, 2));
+    assert_eq!(unchanged(&[(&keys[..3], None)]), (2, 0));
+    assert_eq!(unchanged(&[(&[1, 2, 3, 4, 5, 5], None)]), (5, 0));
+    assert_eq!(unchanged(&[(&[1], Some(0)), (&[2, 9, 4], None), (&[5], Some(4))]), (2, 2));
+    assert_eq!(unchanged(&[(&[4, 5], Some(3)), (&[4, 5], Some(3))]), (0, 2));
+    assert_eq!(unchanged(&[(&[1, 2], Some(0)), (&[1, 2], Some(0)), (&[3, 4, 5], Some(2))]), (2, 3));
     table.encode(&rows(&keys), &mut Columns::default());
     assert!(table.entries().map(|row| row.key[0]).eq(keys));
 }
