@@ -276,11 +276,15 @@ fn add_task_uses(
     let is_shared = |block: &TaskBlock| shared.contains(&block.as_ptr());
     let changed = before.blocks().iter().filter(|block| !is_shared(block));
     let mut former = Former::new(changed.flat_map(|block| block.iter()));
+    let (mut pid, mut resident_kib) = (0, 0);
     for block in now.blocks() {
+        if block[0].id.pid != pid {
+            (pid, resident_kib) = (block[0].id.pid, block[0].resident_kib);
+        }
         let is_shared = is_shared(block);
         tasks.extend(block.iter().map(|new| {
             let old = if is_shared { Some(new) } else { former.of(new, |task| task.id) };
-            task_use(machine, old, new, interval_ns)
+            TaskUse { resident_kib, ..task_use(machine, old, new, interval_ns) }
         }));
     }
 }

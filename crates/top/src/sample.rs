@@ -75,7 +75,8 @@ pub struct TaskSample {
     pub allowed: Option<Arc<CpuSet>>,
     /// Migrations by [`Migration`](crate::Migration), in its order, counted exactly; absent without BPF.
     pub migrations: Option<Box<[u64; 4]>>,
-    /// Resident set of its process in KiB (`stat`, field 24, which the kernel updates in steps).
+    /// Resident set of its process in KiB (`stat`, field 24, which the kernel updates in steps). That of the first thread of a
+    /// process is the newest one.
     pub resident_kib: u64,
 }
 

@@ -28,6 +28,7 @@ use manycore_linux::{
     counters::{KernelCounters, ticks_per_second},
     process_reader::ProcessList,
 };
+use manycore_topology::CpuSet;
 use process::{Context, Process};
 use resources::Resources;
 use std::{
@@ -38,7 +39,7 @@ use std::{
     time::SystemTime,
 };
 use task_files::TaskFiles;
-use waiting::WaitingSearch;
+use waiting::{FullCpus, WaitingSearch};
 
 /// What is read, and how often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +88,7 @@ pub struct Sampler {
     /// How many tasks the system had created before the processes were listed last; absent if they are to be listed.
     listed: Option<u64>,
     resources: Resources,
+    full_cpus: FullCpus,
     search: WaitingSearch,
     counted: Counted,
 }
@@ -113,6 +115,8 @@ impl Sampler {
                 tick_ns: 1_000_000_000 / ticks_per_second(),
                 page_kib: (rustix::param::page_size() >> 10) as u64,
                 sets: BTreeSet::new(),
+                online: CpuSet::new(),
+                resident_kib: None,
                 tids: Vec::new(),
                 refresh: if is_live { options.refresh.max(1) } else { 1 },
                 stretch: 1,
@@ -126,6 +130,7 @@ impl Sampler {
             pids: Vec::new(),
             listed: None,
             resources: Resources::new(root)?,
+            full_cpus: FullCpus::default(),
             search: WaitingSearch::default(),
             counted: Counted::new(counted::EVENTS),
         })
@@ -148,6 +153,7 @@ impl Sampler {
             self.read_frequencies(into);
         }
         self.context.begin(into.at_ns, self.processes.values().map(Process::len).sum());
+        self.context.online = into.cpus.iter().map(|times| times.cpu).collect();
         self.read_list(into.system.created)?;
         if self.context.sets.len() > MOST_SETS {
             self.context.sets.clear();
@@ -158,7 +164,8 @@ impl Sampler {
             self.read_process(pid);
         }
         self.pids = pids;
-        self.find_waiting(into.system.runnable);
+        let is_full = self.full_cpus.has_any(&into.cpus);
+        self.find_waiting(into.system.runnable.filter(|_| is_full));
         self.write(into);
         self.resources.read(into);
         self.read_counters(into);
@@ -211,7 +218,8 @@ impl Sampler {
         self.resources.read_temperatures(into);
     }
 
-    /// Reads the states of some threads if more tasks are runnable than are known.
+    /// Reads the states of some threads if more tasks are runnable than are known. `runnable` is absent if none can have waited
+    /// since the last sample.
     fn find_waiting(&mut self, runnable: Option<u64>) {
         let known = |processes: &BTreeMap<u32, Process>| processes.values().map(Process::runnable).sum();
         let before: usize = known(&self.processes);

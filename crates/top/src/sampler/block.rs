@@ -10,6 +10,7 @@ use crate::{
     sample::{TaskId, TaskSample},
     task_list::{MOST_OF_BLOCK, TaskBlock},
 };
+use manycore_linux::affinity;
 use manycore_topology::CpuSet;
 use std::{collections::BTreeSet, os::fd::OwnedFd, sync::Arc};
 
@@ -117,11 +118,20 @@ impl Block {
         exists
     }
 
-    /// Reads of a thread that has not run what others can have changed. Returns whether it exists.
+    /// Reads of a thread that has not run, and whose turn it is, what others can have changed. Returns whether it exists.
     pub fn refresh(&mut self, at: usize, folder: &OwnedFd, context: &mut Context) -> bool {
+        let sample = &self.samples[at];
         // Without `schedstat` its times are in `stat`.
-        if !context.switches || context.refresh == 1 || self.samples[at].wait_ns.is_none() {
+        if !context.switches || context.refresh == 1 || sample.wait_ns.is_none() {
             return self.read_all(at, folder, context);
+        }
+        if !context.is_due_completely(sample.id.pid, sample.id.tid) {
+            let Ok(now) = affinity::of_thread(sample.id.tid) else { return false };
+            // The kernel leaves out CPUs that are offline.
+            let is_same = |known: &Arc<CpuSet>| known.intersection(&context.online) == now;
+            if sample.allowed.as_ref().is_some_and(is_same) {
+                return true;
+            }
         }
         let Some(text) = context.files.thread(folder, self.threads[at].tid, "status") else { return false };
         let found = parse::status(text);
@@ -129,8 +139,10 @@ impl Block {
         new.name = found.name.unwrap_or(new.name);
         new.state = found.state.unwrap_or(new.state);
         new.parent = found.parent.unwrap_or(new.parent);
-        // Kernel threads and zombies have none.
-        new.resident_kib = found.resident_kib.unwrap_or(0);
+        if new.id.pid == new.id.tid {
+            // Kernel threads and zombies have none.
+            new.resident_kib = found.resident_kib.unwrap_or(0);
+        }
         enter_status(&mut new, &found, &mut context.sets);
         self.replace(at, new);
         true
@@ -147,11 +159,19 @@ impl Block {
         (new.name, new.parent, new.is_kernel) = (line.name, line.parent, line.is_kernel);
         (new.state, new.cpu) = (line.state, line.cpu);
         new.resident_kib = line.resident_pages.saturating_mul(context.page_kib);
+        context.resident_kib = Some(new.resident_kib);
         if new.wait_ns.is_none() {
             new.run_ns = line.ticks.saturating_mul(context.tick_ns);
         }
         self.replace(at, new);
         true
+    }
+
+    /// Sets the resident set of the process, which that of its first thread is.
+    pub fn set_resident(&mut self, kib: u64) {
+        if self.samples[0].resident_kib != kib {
+            self.change(0, |sample| sample.resident_kib = kib);
+        }
     }
 
     fn replace(&mut self, at: usize, new: TaskSample) {

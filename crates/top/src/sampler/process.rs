@@ -17,8 +17,12 @@ use std::{collections::BTreeSet, mem::take, os::fd::OwnedFd, sync::Arc};
 
 /// Up to this number of threads, all are read whenever one may have run.
 const FEW: usize = 8;
-/// Most threads that are read completely in one sample because it is their turn.
+/// Threads of a process with ids of one group have their turn together, so that few blocks change.
+const GROUP: u32 = 64;
+/// Most threads that have their turn in one sample, in the mean of all samples.
 const MOST_DUE: u32 = 100;
+/// A thread is read completely in one of this many of its turns. In each one its affinity is compared, in a single system call.
+const COMPLETE: u32 = 8;
 /// How many times active threads are read until none of them runs meanwhile.
 const TRIES: usize = 3;
 
@@ -35,6 +39,10 @@ pub(super) struct Context {
     pub page_kib: u64,
     /// Sets of allowed CPUs, each once.
     pub sets: BTreeSet<Arc<CpuSet>>,
+    /// The online CPUs.
+    pub online: CpuSet,
+    /// Resident set in KiB of the process that was read last, if it was read in this sample.
+    pub resident_kib: Option<u64>,
     pub tids: Vec<u32>,
     /// Each thread is read completely once in this many samples. 1 reads all of them each time, as of a `/proc` that is not live.
     pub refresh: u32,
@@ -50,11 +58,17 @@ pub(super) struct Context {
 }
 
 impl Context {
-    /// Returns whether a thread is to be read completely in this sample. They are spread, so that a process with many
-    /// threads does not make one sample slow.
+    /// Returns whether it is the turn of a thread in this sample. Turns are spread, so that a process with many threads does not
+    /// make one sample slow.
     pub fn is_due(&self, tid: u32) -> bool {
         let samples = self.refresh * self.stretch;
-        tid % samples == self.turn % samples
+        tid / GROUP % samples == self.turn % samples
+    }
+
+    /// Returns whether a thread whose turn it is is to be read completely. The first one of a process always is.
+    pub fn is_due_completely(&self, pid: u32, tid: u32) -> bool {
+        let turns = self.turn / (self.refresh * self.stretch);
+        pid == tid || (tid / GROUP).wrapping_add(turns).is_multiple_of(COMPLETE)
     }
 
     /// Begins a sample at a moment in nanoseconds. The one before had this number of threads.
@@ -220,6 +234,7 @@ impl Process {
     /// Ends a sample.
     fn end(&mut self, folder: &OwnedFd, context: &mut Context) {
         (self.active, self.runnable) = (0, 0);
+        context.resident_kib = None;
         for block in &mut self.blocks {
             for at in 0..block.threads.len() {
                 let exists = block.end(at, folder, context);
@@ -233,6 +248,9 @@ impl Process {
             }
         }
         self.drop_ended(context);
+        if let Some((first, kib)) = self.blocks.first_mut().zip(context.resident_kib) {
+            first.set_resident(kib);
+        }
     }
 
     /// Reads the times of active threads. Returns the balance of the CPU clock and the times of all threads, as they are

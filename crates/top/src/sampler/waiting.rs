@@ -1,6 +1,9 @@
 //! When the states of threads are read that have not run: a thread that waits for a CPU longer than the interval has
 //! not run, so that its times show nothing.
 
+use crate::sample::CpuTimes;
+use manycore_topology::CpuId;
+
 /// A search has this number of parts after the first one, one for each sample, so that none of them takes long.
 const PARTS: u32 = 16;
 /// Least and greatest number of samples between two searches.
@@ -73,9 +76,42 @@ impl WaitingSearch {
     }
 }
 
+/// Finds out whether a CPU was busy all the time between two samples. Elsewhere no thread can have waited so long.
+#[derive(Debug, Default)]
+pub(super) struct FullCpus {
+    /// Idle time at the last sample in clock ticks, ascending by CPU.
+    idle: Vec<(CpuId, u64)>,
+}
+
+impl FullCpus {
+    /// Returns whether one of the CPUs, ascending, may have had no idle time since the last call. Times are exact to a tick.
+    pub fn has_any(&mut self, cpus: &[CpuTimes]) -> bool {
+        let idle: Vec<(CpuId, u64)> =
+            cpus.iter().map(|one| (one.cpu, one.idle.wrapping_add(one.iowait))).collect();
+        let before = std::mem::replace(&mut self.idle, idle);
+        let is_full = |&(cpu, idle): &(CpuId, u64)| match before.binary_search_by_key(&cpu, |one| one.0) {
+            Ok(at) => idle.saturating_sub(before[at].1) <= 1,
+            Err(_) => true,
+        };
+        self.idle.iter().any(is_full)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cpu_without_idle_time_is_full() {
+        let times = |idle: [u64; 2]| {
+            [(0, idle[0]), (5, idle[1])].map(|(cpu, idle)| CpuTimes { cpu, idle, ..CpuTimes::default() })
+        };
+        let mut cpus = FullCpus::default();
+        let all = [[10, 10], [12, 12], [13, 40], [20, 41], [22, 43]].map(|idle| cpus.has_any(&times(idle)));
+        assert_eq!(all, [true, false, true, true, false]);
+        assert!(!cpus.has_any(&times([30, 50])[..1]));
+        assert!(cpus.has_any(&times([40, 60])), "it was offline");
+    }
 
     #[test]
     fn a_search_has_all_threads_once_and_searches_become_rare() {
