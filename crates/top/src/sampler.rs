@@ -100,7 +100,7 @@ impl Sampler {
     /// # Errors
     /// There is no such directory.
     pub fn new(root: &Path, options: SamplerOptions) -> io::Result<Self> {
-        let files = TaskFiles::open(root)?;
+        let files = TaskFiles::open(root, options.most_open)?;
         let own = fs::read_link(root.join("proc/self")).ok();
         let is_own = own.is_some_and(|own| own == Path::new(&std::process::id().to_string()));
         let is_live = files.is_procfs && is_own;
@@ -110,8 +110,6 @@ impl Sampler {
             context: Context {
                 files,
                 switches: options.switches,
-                open_left: options.most_open,
-                reserved: options.most_open / 2,
                 tick_ns: 1_000_000_000 / ticks_per_second(),
                 page_kib: (rustix::param::page_size() >> 10) as u64,
                 sets: BTreeSet::new(),

@@ -2,7 +2,6 @@
 
 use super::{
     process::Context,
-    task_files::open_thread,
     thread::{Reading, Thread},
 };
 use crate::{
@@ -63,15 +62,8 @@ impl Block {
     /// Reads the times on a CPU.
     pub fn read_times(&mut self, at: usize, folder: &OwnedFd, context: &mut Context) {
         let (thread, sample) = (&mut self.threads[at], &self.samples[at]);
-        let least = if thread.is_active() { 0 } else { context.reserved };
-        if thread.schedstat.is_none() && context.open_left > least {
-            thread.schedstat = open_thread(folder, thread.tid, "schedstat");
-            context.open_left -= usize::from(thread.schedstat.is_some());
-        }
-        let text = match &thread.schedstat {
-            Some(file) => context.files.again(file),
-            None => context.files.thread(folder, thread.tid, "schedstat"),
-        };
+        let least = if thread.is_active() { 0 } else { context.files.reserved };
+        let text = context.files.read(&mut thread.schedstat, folder, (thread.tid, "schedstat"), least);
         let times = text.and_then(parse::schedstat);
         if times.is_none() && (thread.schedstat.is_some() || sample.wait_ns.is_some()) {
             thread.reading = Reading::Ended;
@@ -86,8 +78,9 @@ impl Block {
         }
     }
 
-    /// Ends a sample: reads what can have changed. Returns whether the thread exists.
-    pub fn end(&mut self, at: usize, folder: &OwnedFd, context: &mut Context) -> bool {
+    /// Ends a sample: reads what can have changed. Returns whether the thread exists. `keeps_quiet` says whether files of threads
+    /// that are not active may stay open.
+    pub fn end(&mut self, at: usize, folder: &OwnedFd, context: &mut Context, keeps_quiet: bool) -> bool {
         let thread = &mut self.threads[at];
         thread.count();
         let (is_due, has_run) = (context.is_due(thread.tid), thread.has_run());
@@ -98,8 +91,12 @@ impl Block {
             _ => true,
         };
         let thread = &mut self.threads[at];
-        if !exists || !thread.is_active() && context.open_left < context.reserved {
-            thread.close(context);
+        let is_active = exists && thread.is_active();
+        if !is_active {
+            thread.close_all_but_times(&mut context.files);
+        }
+        if !exists || !is_active && (!keeps_quiet || context.files.open_left < context.files.reserved) {
+            thread.close(&mut context.files);
         }
         exists
     }
@@ -107,9 +104,11 @@ impl Block {
     /// Reads `stat`, and `status` where it is wanted. Returns whether the thread exists.
     fn read_all(&mut self, at: usize, folder: &OwnedFd, context: &mut Context) -> bool {
         let exists = self.read_stat(at, folder, context);
+        let thread = &mut self.threads[at];
+        let least = if thread.is_active() { 0 } else { usize::MAX };
         if exists
             && context.switches
-            && let Some(text) = context.files.thread(folder, self.threads[at].tid, "status")
+            && let Some(text) = context.files.read(&mut thread.status, folder, (thread.tid, "status"), least)
         {
             let mut new = self.samples[at].clone();
             enter_status(&mut new, &parse::status(text), &mut context.sets);
@@ -150,10 +149,10 @@ impl Block {
 
     /// Reads `stat`. Returns whether the thread exists.
     pub fn read_stat(&mut self, at: usize, folder: &OwnedFd, context: &mut Context) -> bool {
-        let tid = self.threads[at].tid;
-        let Some(line) = context.files.thread(folder, tid, "stat").and_then(parse::stat) else {
-            return false;
-        };
+        let thread = &mut self.threads[at];
+        let least = if thread.is_active() { 0 } else { usize::MAX };
+        let text = context.files.read(&mut thread.stat, folder, (thread.tid, "stat"), least);
+        let Some(line) = text.and_then(parse::stat) else { return false };
         let mut new = self.samples[at].clone();
         new.id.start = line.start;
         (new.name, new.parent, new.is_kernel) = (line.name, line.parent, line.is_kernel);

@@ -31,10 +31,6 @@ const TRIES: usize = 3;
 pub(super) struct Context {
     pub files: TaskFiles,
     pub switches: bool,
-    /// How many files may be kept open in addition.
-    pub open_left: usize,
-    /// The part of them that is kept for active threads.
-    pub reserved: usize,
     pub tick_ns: u64,
     pub page_kib: u64,
     /// Sets of allowed CPUs, each once.
@@ -96,6 +92,8 @@ pub(super) struct Process {
     sum: ProcessSum,
     /// How many times its active threads were put on a CPU between the last two readings.
     slices: u64,
+    /// The directory of its threads, as long as it is active.
+    folder: Option<OwnedFd>,
     /// Its threads, ascending.
     blocks: Vec<Block>,
     /// How many threads were active after the last reading.
@@ -159,7 +157,11 @@ impl Process {
 
     /// Closes the files.
     pub fn close(&mut self, context: &mut Context) {
-        self.blocks.iter_mut().flat_map(|block| &mut block.threads).for_each(|thread| thread.close(context));
+        self.blocks
+            .iter_mut()
+            .flat_map(|block| &mut block.threads)
+            .for_each(|thread| thread.close(&mut context.files));
+        context.files.close(&mut self.folder);
         *self = Self::default();
     }
 
@@ -191,11 +193,12 @@ impl Process {
         if places.is_empty() {
             return;
         }
-        let Some(folder) = context.files.threads_of(pid) else { return };
+        let opened = if self.folder.is_none() { context.files.threads_of(pid) } else { None };
+        let Some(folder) = self.folder.as_ref().or(opened.as_ref()) else { return };
         for &(block, at) in places {
             let block = &mut self.blocks[block];
             self.runnable -= usize::from(block.threads[at].is_runnable);
-            read(block, at, &folder, context);
+            read(block, at, folder, context);
             self.runnable += usize::from(block.threads[at].is_runnable);
         }
     }
@@ -213,7 +216,7 @@ impl Process {
     /// Reads the threads again, as far as they can have changed or it is their turn. `proves` says whether it is to be proved
     /// that quiet threads have not run, by the CPU clock. Returns whether the process exists.
     pub fn read(&mut self, pid: u32, context: &mut Context, proves: bool) -> bool {
-        let Some(folder) = context.files.threads_of(pid) else { return false };
+        let Some(folder) = self.open(pid, context) else { return false };
         self.blocks.iter_mut().flat_map(|block| &mut block.threads).for_each(Thread::begin);
         let activity = Activity { threads: self.len(), active: self.active, slices: take(&mut self.slices) };
         if proves && self.sum.choose(pid, activity, context) {
@@ -228,16 +231,29 @@ impl Process {
             }
         }
         self.end(&folder, context);
+        if self.is_active() && context.files.open_left > 0 {
+            self.folder = Some(folder);
+            context.files.open_left -= 1;
+        }
         !self.blocks.is_empty()
+    }
+
+    /// Takes the directory of the threads, which is open or opened now; `None` if the process has ended.
+    fn open(&mut self, pid: u32, context: &mut Context) -> Option<OwnedFd> {
+        let folder = self.folder.take();
+        context.files.open_left += usize::from(folder.is_some());
+        folder.or_else(|| context.files.threads_of(pid))
     }
 
     /// Ends a sample.
     fn end(&mut self, folder: &OwnedFd, context: &mut Context) {
         (self.active, self.runnable) = (0, 0);
         context.resident_kib = None;
+        // Where the kernel keeps the sum, quiet threads are seldom read.
+        let keeps_quiet = !self.sum.is_kept();
         for block in &mut self.blocks {
             for at in 0..block.threads.len() {
-                let exists = block.end(at, folder, context);
+                let exists = block.end(at, folder, context, keeps_quiet);
                 let thread = &mut block.threads[at];
                 if !exists {
                     thread.reading = Reading::Ended;
@@ -342,7 +358,11 @@ impl Process {
                 blocks.push(block);
                 continue;
             }
-            block.threads.iter_mut().filter(|thread| has_ended(thread)).for_each(|one| one.close(context));
+            block
+                .threads
+                .iter_mut()
+                .filter(|thread| has_ended(thread))
+                .for_each(|one| one.close(&mut context.files));
             // Small blocks become one.
             let is_small = |last: &mut Block| last.threads.len() + block.threads.len() <= MOST_OF_BLOCK;
             let last = blocks.pop_if(is_small).into_iter().flat_map(Block::into_threads);

@@ -36,6 +36,11 @@ pub(super) struct Activity {
 }
 
 impl ProcessSum {
+    /// Returns whether the kernel keeps the sum.
+    pub fn is_kept(&self) -> bool {
+        matches!(self, Self::Kept { .. })
+    }
+
     /// Begins or ends to keep the sum. Returns whether it did either: then the clock may differ by a constant from before.
     pub fn choose(&mut self, pid: u32, activity: Activity, context: &mut Context) -> bool {
         let most = u128::from(MOST_SLICES) * u128::from(context.elapsed_ns) / 1_000_000_000;

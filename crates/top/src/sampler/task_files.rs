@@ -2,7 +2,7 @@
 
 use rustix::{
     fs::{CWD, Mode, OFlags, PROC_SUPER_MAGIC, RawDir, fstat, fstatfs, openat},
-    io::{Errno, pread, read},
+    io::{Errno, pread},
 };
 use std::{
     fmt::Arguments,
@@ -25,23 +25,39 @@ const LONGEST: usize = 4 << 20;
 #[derive(Debug)]
 pub(super) struct TaskFiles {
     proc: OwnedFd,
+    /// Files of the system that stay open, by path.
+    system: Vec<(&'static str, OwnedFd)>,
     text: Vec<u8>,
     names: Box<[MaybeUninit<u8>]>,
+    /// How many files may be kept open in addition.
+    pub open_left: usize,
+    /// The part of them that is kept for active threads.
+    pub reserved: usize,
     /// Whether this is procfs, where the links of a directory `task` count threads.
     pub is_procfs: bool,
 }
 
 impl TaskFiles {
-    /// Opens `proc` below `root`.
+    /// Opens `proc` below `root`. At most `most_open` files of threads stay open; none in a copy, where another file may take the place
+    /// of an open one.
     ///
     /// # Errors
     /// There is no such directory.
-    pub fn open(root: &Path) -> io::Result<Self> {
+    pub fn open(root: &Path, most_open: usize) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let proc = openat(CWD, root.join("proc"), flags, Mode::empty())?;
         let is_procfs = fstatfs(&proc).is_ok_and(|about| about.f_type == PROC_SUPER_MAGIC);
+        let most_open = if is_procfs { most_open } else { 0 };
         let names = vec![MaybeUninit::new(0); PIECE].into_boxed_slice();
-        Ok(Self { proc, text: vec![0; 8 << 10], names, is_procfs })
+        Ok(Self {
+            proc,
+            system: Vec::new(),
+            text: vec![0; 8 << 10],
+            names,
+            open_left: most_open,
+            reserved: most_open / 2,
+            is_procfs,
+        })
     }
 
     /// Opens the directory of the threads of a process; `None` if it has ended.
@@ -61,15 +77,23 @@ impl TaskFiles {
         true
     }
 
-    /// Reads a file of the system.
-    pub fn system(&mut self, path: &str) -> Option<&[u8]> {
-        let file = open_below(self.proc.as_fd(), format_args!("{path}"), OFlags::empty())?;
+    /// Reads a file of the system. In a copy of `/proc`, it may be another one each time.
+    pub fn system(&mut self, path: &'static str) -> Option<&[u8]> {
+        let known = self.system.iter().position(|(name, _)| *name == path);
+        let file = match known.filter(|_| self.is_procfs) {
+            Some(at) => &self.system[at].1,
+            None => {
+                let file = open_below(self.proc.as_fd(), format_args!("{path}"), OFlags::empty())?;
+                self.system.retain(|(name, _)| *name != path);
+                &self.system.push_mut((path, file)).1
+            }
+        };
         let mut length = 0;
         loop {
             if length == self.text.len() && length < LONGEST {
                 self.text.resize(2 * length, 0);
             }
-            match read(&file, &mut self.text[length..]) {
+            match pread(file, &mut self.text[length..], length as u64) {
                 Err(Errno::INTR) => {}
                 Ok(0) => return Some(&self.text[..length]),
                 Ok(more) => length += more,
@@ -84,8 +108,31 @@ impl TaskFiles {
         self.again(&file)
     }
 
+    /// Reads a file of a thread by its name. It stays open in `file` if more than `least` files may.
+    pub fn read(
+        &mut self,
+        file: &mut Option<OwnedFd>,
+        folder: &OwnedFd,
+        (tid, name): (u32, &str),
+        least: usize,
+    ) -> Option<&[u8]> {
+        if file.is_none() && self.open_left > least {
+            *file = open_thread(folder, tid, name);
+            self.open_left -= usize::from(file.is_some());
+        }
+        match file {
+            Some(file) => self.again(file),
+            None => self.thread(folder, tid, name),
+        }
+    }
+
+    /// Closes a file that stayed open.
+    pub fn close(&mut self, file: &mut Option<OwnedFd>) {
+        self.open_left += usize::from(file.take().is_some());
+    }
+
     /// Reads an open file from its beginning. `None` if the thread has ended, even if another has its id now.
-    pub fn again(&mut self, file: &OwnedFd) -> Option<&[u8]> {
+    fn again(&mut self, file: &OwnedFd) -> Option<&[u8]> {
         loop {
             match pread(file, &mut self.text[..], 0) {
                 Err(Errno::INTR) => {}
@@ -100,7 +147,7 @@ impl TaskFiles {
 }
 
 /// Opens a file of a thread.
-pub(super) fn open_thread(folder: &OwnedFd, tid: u32, name: &str) -> Option<OwnedFd> {
+fn open_thread(folder: &OwnedFd, tid: u32, name: &str) -> Option<OwnedFd> {
     open_below(folder.as_fd(), format_args!("{tid}/{name}"), OFlags::empty())
 }
 

@@ -1,6 +1,6 @@
 //! What is to know of a thread beside its sample.
 
-use super::process::Context;
+use super::task_files::TaskFiles;
 use std::os::fd::OwnedFd;
 
 /// A thread is active until it has not run in this many readings of its process.
@@ -27,8 +27,10 @@ pub(super) enum Reading {
 #[derive(Debug)]
 pub(super) struct Thread {
     pub tid: u32,
-    /// Its times, if the file stays open.
+    /// Its files, as far as they stay open.
     pub schedstat: Option<OwnedFd>,
+    pub stat: Option<OwnedFd>,
+    pub status: Option<OwnedFd>,
     /// Number of readings of its process since it ran.
     quiet: u16,
     pub reading: Reading,
@@ -41,7 +43,16 @@ pub(super) struct Thread {
 impl Thread {
     /// Returns a thread that was not known.
     pub fn new(tid: u32) -> Self {
-        Self { tid, schedstat: None, quiet: 0, reading: Reading::New, was_active: true, is_runnable: false }
+        Self {
+            tid,
+            schedstat: None,
+            stat: None,
+            status: None,
+            quiet: 0,
+            reading: Reading::New,
+            was_active: true,
+            is_runnable: false,
+        }
     }
 
     /// Whether it has run in one of the last readings or in this one, or is runnable.
@@ -83,8 +94,15 @@ impl Thread {
         };
     }
 
-    /// Closes its file.
-    pub fn close(&mut self, context: &mut Context) {
-        context.open_left += usize::from(self.schedstat.take().is_some());
+    /// Closes its files.
+    pub fn close(&mut self, files: &mut TaskFiles) {
+        self.close_all_but_times(files);
+        files.close(&mut self.schedstat);
+    }
+
+    /// Closes the files that are read only of a thread that has run.
+    pub fn close_all_but_times(&mut self, files: &mut TaskFiles) {
+        files.close(&mut self.stat);
+        files.close(&mut self.status);
     }
 }
