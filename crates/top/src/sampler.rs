@@ -262,6 +262,9 @@ impl Sampler {
     fn read_process(&mut self, pid: u32) {
         let process = self.processes.entry(pid).or_default();
         let may_prove = self.context.refresh > 1 && process.is_mostly_quiet();
+        if may_prove {
+            process.choose_sum(pid, &mut self.context);
+        }
         // The proof reads the clock.
         if !may_prove || !process.is_active() {
             let clock_ns = if self.is_live { clock::process_cpu_ns(pid) } else { None };

@@ -168,6 +168,7 @@ impl Process {
     /// Reads the threads of a process that has not run, as far as it is their turn. A thread that does not exist any more has
     /// run to its end, which the CPU clock of the process shows next time.
     pub fn read_due(&mut self, pid: u32, context: &mut Context) {
+        self.active = 0;
         let due = self.places(|thread| context.is_due(thread.tid));
         self.read_some(pid, &due, context, |block, at, folder, context| {
             block.refresh(at, folder, context);
@@ -213,15 +214,19 @@ impl Process {
         self.active + FEW < self.len()
     }
 
+    /// Begins or ends to have the kernel keep the sum of the CPU time, by what the threads did before.
+    pub fn choose_sum(&mut self, pid: u32, context: &mut Context) {
+        let activity = Activity { threads: self.len(), active: self.active, slices: take(&mut self.slices) };
+        if self.sum.choose(pid, activity, context) {
+            (self.ended_ns, self.settled_ns) = (None, None);
+        }
+    }
+
     /// Reads the threads again, as far as they can have changed or it is their turn. `proves` says whether it is to be proved
     /// that quiet threads have not run, by the CPU clock. Returns whether the process exists.
     pub fn read(&mut self, pid: u32, context: &mut Context, proves: bool) -> bool {
         let Some(folder) = self.open(pid, context) else { return false };
         self.blocks.iter_mut().flat_map(|block| &mut block.threads).for_each(Thread::begin);
-        let activity = Activity { threads: self.len(), active: self.active, slices: take(&mut self.slices) };
-        if proves && self.sum.choose(pid, activity, context) {
-            (self.ended_ns, self.settled_ns) = (None, None);
-        }
         let balance = if proves { self.read_active(pid, &folder, context) } else { None };
         if balance.is_none() || balance != self.ended_ns || !self.is_complete(&folder, context) {
             let is_accounted = self.read_others(&folder, balance, context);
