@@ -72,7 +72,7 @@ mod tests {
 
     /// Returns the CPU time of all threads of this process that have not ended.
     fn threads_ns() -> u64 {
-        let run = |entry: std::io::Result<std::fs::DirEntry>| {
+        let run = |entry: io::Result<std::fs::DirEntry>| {
             let tid = entry.ok()?.file_name().to_str()?.parse().ok()?;
             clock::cpu_ns(tid)
         };
@@ -92,8 +92,8 @@ mod tests {
         let sum = KeptSum::of_process(own).unwrap();
         assert!(work() >= 35_000_000);
         let beside = thread::spawn(move || {
-            let before = clock::thread_cpu();
-            while (clock::thread_cpu() - before).as_millis() < 5 {}
+            let end = clock::thread_cpu() + std::time::Duration::from_millis(5);
+            while clock::thread_cpu() < end {}
         });
         let begun = clock_ns();
         beside.join().unwrap();

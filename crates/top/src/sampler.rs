@@ -47,11 +47,11 @@ pub struct SamplerOptions {
     /// Whether `status` is read: voluntary and involuntary switches and allowed CPUs. It is the most expensive file of a
     /// thread.
     pub switches: bool,
-    /// How many files may stay open between samples. Other files are opened for each sample, which takes about three
+    /// How many files of threads may stay open between samples. Other files are opened for each sample, which takes about three
     /// times as long; half of the files are kept for threads that have run lately.
     pub most_open: usize,
-    /// Each thread is read completely once in this many samples, and less often where there are more than some thousand
-    /// threads; 1 reads all of them each time.
+    /// The affinity of each thread is compared once in this many samples, and less often where there are more than some thousand
+    /// threads; each eighth time it is read completely. 1 reads all of them completely each time.
     pub refresh: u32,
 }
 

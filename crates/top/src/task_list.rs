@@ -96,14 +96,11 @@ impl Index<usize> for TaskList {
     type Output = TaskSample;
 
     fn index(&self, at: usize) -> &TaskSample {
-        let mut at = at;
-        for block in &self.blocks {
-            match block.get(at) {
-                Some(task) => return task,
-                None => at -= block.len(),
-            }
+        let (mut block, mut at) = (0, at);
+        while let Some(one) = self.blocks.get(block).filter(|one| at >= one.len()) {
+            (block, at) = (block + 1, at - one.len());
         }
-        panic!("there are {} threads", self.length)
+        &self.blocks[block][at]
     }
 }
 

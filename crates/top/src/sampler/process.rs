@@ -40,7 +40,7 @@ pub(super) struct Context {
     /// Resident set in KiB of the process that was read last, if it was read in this sample.
     pub resident_kib: Option<u64>,
     pub tids: Vec<u32>,
-    /// Each thread is read completely once in this many samples. 1 reads all of them each time, as of a `/proc` that is not live.
+    /// Each thread has its turn once in this many samples. 1 reads all of them completely each time, as of a `/proc` that is not live.
     pub refresh: u32,
     /// Factor of `refresh`, a power of two: greater than 1 where there are many threads.
     pub stretch: u32,
