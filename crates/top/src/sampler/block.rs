@@ -105,7 +105,7 @@ impl Block {
     fn read_all(&mut self, at: usize, folder: &OwnedFd, context: &mut Context) -> bool {
         let exists = self.read_stat(at, folder, context);
         let thread = &mut self.threads[at];
-        let least = if thread.is_active() { 0 } else { usize::MAX };
+        let least = if thread.may_keep_files() { 0 } else { usize::MAX };
         if exists
             && context.switches
             && let Some(text) = context.files.read(&mut thread.status, folder, (thread.tid, "status"), least)
@@ -150,7 +150,7 @@ impl Block {
     /// Reads `stat`. Returns whether the thread exists.
     pub fn read_stat(&mut self, at: usize, folder: &OwnedFd, context: &mut Context) -> bool {
         let thread = &mut self.threads[at];
-        let least = if thread.is_active() { 0 } else { usize::MAX };
+        let least = if thread.may_keep_files() { 0 } else { usize::MAX };
         let text = context.files.read(&mut thread.stat, folder, (thread.tid, "stat"), least);
         let Some(line) = text.and_then(parse::stat) else { return false };
         let mut new = self.samples[at].clone();

@@ -155,6 +155,15 @@ impl Process {
         self.threads().filter(|thread| thread.reading == Reading::None).count()
     }
 
+    /// Returns the number of open files.
+    #[cfg(test)]
+    pub fn open_files(&self) -> usize {
+        let of =
+            |thread: &Thread| [&thread.schedstat, &thread.stat, &thread.status].map(|file| file.is_some());
+        let threads = self.threads().flat_map(of).filter(|&is_open| is_open).count();
+        threads + usize::from(self.folder.is_some())
+    }
+
     /// Closes the files.
     pub fn close(&mut self, context: &mut Context) {
         self.blocks
@@ -168,7 +177,11 @@ impl Process {
     /// Reads the threads of a process that has not run, as far as it is their turn. A thread that does not exist any more has
     /// run to its end, which the CPU clock of the process shows next time.
     pub fn read_due(&mut self, pid: u32, context: &mut Context) {
-        self.active = 0;
+        if take(&mut self.active) > 0 {
+            context.files.close(&mut self.folder);
+            let threads = self.blocks.iter_mut().flat_map(|block| &mut block.threads);
+            threads.for_each(|thread| thread.close_all_but_times(&mut context.files));
+        }
         let due = self.places(|thread| context.is_due(thread.tid));
         self.read_some(pid, &due, context, |block, at, folder, context| {
             block.refresh(at, folder, context);

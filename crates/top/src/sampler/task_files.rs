@@ -1,7 +1,7 @@
 //! Reads files below `/proc` into one buffer.
 
 use rustix::{
-    fs::{CWD, Mode, OFlags, PROC_SUPER_MAGIC, RawDir, fstat, fstatfs, openat},
+    fs::{CWD, Mode, OFlags, PROC_SUPER_MAGIC, RawDir, SeekFrom, fstat, fstatfs, openat, seek},
     io::{Errno, pread},
 };
 use std::{
@@ -68,6 +68,10 @@ impl TaskFiles {
     /// Lists the numbers in a directory, ascending. Returns whether it could be read.
     pub fn list(&mut self, folder: &OwnedFd, into: &mut Vec<u32>) -> bool {
         into.clear();
+        // It may have been listed before.
+        if seek(folder, SeekFrom::Start(0)).is_err() {
+            return false;
+        }
         let mut names = RawDir::new(folder.as_fd(), &mut self.names);
         while let Some(entry) = names.next() {
             let Ok(entry) = entry else { return false };

@@ -242,3 +242,29 @@ fn processes_begin_and_end_in_the_next_sample() {
         assert!(!has(&mut sampler, pid) && !has(&mut sampler, pid));
     }
 }
+
+/// Files stayed open of each thread that was there at the first sample, although most threads sleep.
+#[test]
+fn files_of_new_threads_do_not_stay_open() {
+    let process = Commanded::start(40);
+    let mut sampler = Sampler::new(Path::new("/"), SamplerOptions::default()).unwrap();
+    sampler.sample(&mut Sample::default()).unwrap();
+    let open = sampler.processes[&process.0.id()].open_files();
+    assert!(open <= 1, "more than the directory: {open}");
+}
+
+/// The directory of an active process stays open. It was listed from where the last list had ended.
+#[test]
+fn each_new_thread_of_an_active_process_is_found() {
+    let mut process = Commanded::start(80);
+    let pid = process.0.id();
+    let mut sampler = Sampler::new(Path::new("/"), SamplerOptions::default()).unwrap();
+    let mut sample = Sample::default();
+    for new in 0..6 {
+        sampler.sample(&mut sample).unwrap();
+        let known = sample.tasks.iter().filter(|task| task.id.pid == pid).count();
+        assert_eq!(known, process.files().len(), "{new} new threads");
+        process.command("new");
+        process.command("run 1 2 3");
+    }
+}

@@ -70,6 +70,11 @@ impl Thread {
         self.quiet < LATELY
     }
 
+    /// Whether files that are read only of a thread that has run may stay open. Most threads that are new will sleep.
+    pub fn may_keep_files(&self) -> bool {
+        self.is_active() && self.reading != Reading::New
+    }
+
     /// Begins a sample.
     pub fn begin(&mut self) {
         self.reading = Reading::None;
