@@ -158,8 +158,7 @@ impl Process {
     /// Returns the number of open files.
     #[cfg(test)]
     pub fn open_files(&self) -> usize {
-        let of =
-            |thread: &Thread| [&thread.schedstat, &thread.stat, &thread.status].map(|file| file.is_some());
+        let of = |thread: &Thread| [&thread.schedstat, &thread.stat, &thread.status].map(Option::is_some);
         let threads = self.threads().flat_map(of).filter(|&is_open| is_open).count();
         threads + usize::from(self.folder.is_some())
     }
