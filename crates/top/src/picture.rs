@@ -241,17 +241,17 @@ impl Picture {
 }
 
 /// Finds elements of an ascending list by keys that ascend, too.
-struct Former<I: Iterator>(Peekable<I>);
+pub(crate) struct Former<I: Iterator>(Peekable<I>);
 
 impl<'a, T: 'a, I: Iterator<Item = &'a T>> Former<I> {
-    fn new(list: impl IntoIterator<IntoIter = I>) -> Self {
+    pub(crate) fn new(list: impl IntoIterator<IntoIter = I>) -> Self {
         Self(list.into_iter().peekable())
     }
 
-    /// Returns the element with the key of `new`.
-    fn of<K: Ord>(&mut self, new: &T, key: impl Fn(&T) -> K) -> Option<&'a T> {
-        while self.0.next_if(|old| key(old) < key(new)).is_some() {}
-        self.0.next_if(|old| key(old) == key(new))
+    /// Returns the element with a key.
+    pub(crate) fn find<K: Ord>(&mut self, wanted: &K, key: impl Fn(&T) -> K) -> Option<&'a T> {
+        while self.0.next_if(|old| key(old) < *wanted).is_some() {}
+        self.0.next_if(|old| key(old) == *wanted)
     }
 }
 
@@ -262,7 +262,7 @@ fn joined<'a, T, K: Ord>(
     key: impl Fn(&T) -> K,
 ) -> impl Iterator<Item = (Option<&'a T>, &'a T)> {
     let mut former = Former::new(before);
-    now.iter().map(move |new| (former.of(new, &key), new))
+    now.iter().map(move |new| (former.find(&key(new), &key), new))
 }
 
 /// Fills in what each thread did. Blocks that both samples have are those of threads that did nothing, and are not compared.
@@ -283,7 +283,7 @@ fn add_task_uses(
         }
         let is_shared = is_shared(block);
         tasks.extend(block.iter().map(|new| {
-            let old = if is_shared { Some(new) } else { former.of(new, |task| task.id) };
+            let old = if is_shared { Some(new) } else { former.find(&new.id, |task| task.id) };
             TaskUse { resident_kib, ..task_use(machine, old, new, interval_ns) }
         }));
     }

@@ -2,6 +2,7 @@
 
 mod bandwidth;
 mod block;
+mod context;
 mod counted;
 mod groups;
 mod guests;
@@ -22,6 +23,7 @@ use crate::{
     resources::Wanted,
     sample::{ProcessSample, Sample},
 };
+use context::Context;
 use counted::Counted;
 use manycore_linux::{
     child, clock,
@@ -29,7 +31,7 @@ use manycore_linux::{
     process_reader::ProcessList,
 };
 use manycore_topology::CpuSet;
-use process::{Context, Process};
+use process::Process;
 use resources::Resources;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -114,7 +116,6 @@ impl Sampler {
                 page_kib: (rustix::param::page_size() >> 10) as u64,
                 sets: BTreeSet::new(),
                 online: CpuSet::new(),
-                resident_kib: None,
                 tids: Vec::new(),
                 refresh: if is_live { options.refresh.max(1) } else { 1 },
                 stretch: 1,

@@ -1,7 +1,7 @@
 //! Some threads of a process, and what of their files is read.
 
 use super::{
-    process::Context,
+    context::Context,
     thread::{Reading, Thread},
 };
 use crate::{
@@ -16,7 +16,7 @@ use std::{collections::BTreeSet, os::fd::OwnedFd, sync::Arc};
 /// Some threads of a process in a row, ascending.
 #[derive(Debug)]
 pub(super) struct Block {
-    /// Their last samples. Samples of all processes share them until one changes.
+    /// Their last samples, which those of the machine that were returned share until one changes.
     samples: TaskBlock,
     pub threads: Vec<Thread>,
     /// The sum of their CPU times, modulo 2^64.
@@ -45,7 +45,7 @@ impl Block {
         &self.samples
     }
 
-    /// Returns the thread that is not known, after a reading of its times.
+    /// Returns a thread that is not known, after a reading of its times.
     pub fn first_reading(
         pid: u32,
         tid: u32,
@@ -105,7 +105,7 @@ impl Block {
     fn read_all(&mut self, at: usize, folder: &OwnedFd, context: &mut Context) -> bool {
         let exists = self.read_stat(at, folder, context);
         let thread = &mut self.threads[at];
-        let least = if thread.may_keep_files() { 0 } else { usize::MAX };
+        let least = thread.least_left();
         if exists
             && context.switches
             && let Some(text) = context.files.read(&mut thread.status, folder, (thread.tid, "status"), least)
@@ -150,7 +150,7 @@ impl Block {
     /// Reads `stat`. Returns whether the thread exists.
     pub fn read_stat(&mut self, at: usize, folder: &OwnedFd, context: &mut Context) -> bool {
         let thread = &mut self.threads[at];
-        let least = if thread.may_keep_files() { 0 } else { usize::MAX };
+        let least = thread.least_left();
         let text = context.files.read(&mut thread.stat, folder, (thread.tid, "stat"), least);
         let Some(line) = text.and_then(parse::stat) else { return false };
         let mut new = self.samples[at].clone();
@@ -158,7 +158,6 @@ impl Block {
         (new.name, new.parent, new.is_kernel) = (line.name, line.parent, line.is_kernel);
         (new.state, new.cpu) = (line.state, line.cpu);
         new.resident_kib = line.resident_pages.saturating_mul(context.page_kib);
-        context.resident_kib = Some(new.resident_kib);
         if new.wait_ns.is_none() {
             new.run_ns = line.ticks.saturating_mul(context.tick_ns);
         }

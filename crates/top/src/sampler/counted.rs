@@ -3,6 +3,7 @@
 mod choice;
 
 use crate::{
+    picture::Former,
     sample::{CountedSample, TaskId, TaskSample},
     task_list::TaskList,
 };
@@ -100,10 +101,9 @@ impl Counted {
 
     /// Returns the CPU times of threads since the last sample.
     fn times_since(&self, tasks: &TaskList, interval_ns: u64) -> Vec<(TaskId, u64)> {
-        let mut old = self.before.iter().peekable();
+        let mut former = Former::new(&self.before);
         let time = |task: &TaskSample| {
-            while old.next_if(|old| old.0 < task.id).is_some() {}
-            let before = old.next_if(|old| old.0 == task.id).map_or(0, |old| old.1);
+            let before = former.find(&task.id, |old| old.0).map_or(0, |old| old.1);
             (task.id, task.run_ns.saturating_sub(before).min(interval_ns))
         };
         tasks.iter().map(time).collect()

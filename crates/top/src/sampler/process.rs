@@ -2,8 +2,9 @@
 
 use super::{
     block::Block,
+    context::Context,
     sum::{Activity, ProcessSum},
-    task_files::{TaskFiles, thread_count},
+    task_files::thread_count,
     thread::{Reading, Thread},
     waiting::Part,
 };
@@ -12,70 +13,12 @@ use crate::{
     task_list::{MOST_OF_BLOCK, TaskBlock},
 };
 use manycore_linux::clock;
-use manycore_topology::CpuSet;
-use std::{collections::BTreeSet, mem::take, os::fd::OwnedFd, sync::Arc};
+use std::{mem::take, os::fd::OwnedFd};
 
 /// Up to this number of threads, all are read whenever one may have run.
 const FEW: usize = 8;
-/// Threads of a process with ids of one group have their turn together, so that few blocks change.
-const GROUP: u32 = 64;
-/// Most threads that have their turn in one sample, in the mean of all samples.
-const MOST_DUE: u32 = 100;
-/// A thread is read completely in one of this many of its turns. In each one its affinity is compared, in a single system call.
-const COMPLETE: u32 = 8;
 /// How many times active threads are read until none of them runs meanwhile.
 const TRIES: usize = 3;
-
-/// What is common to all processes.
-#[derive(Debug)]
-pub(super) struct Context {
-    pub files: TaskFiles,
-    pub switches: bool,
-    pub tick_ns: u64,
-    pub page_kib: u64,
-    /// Sets of allowed CPUs, each once.
-    pub sets: BTreeSet<Arc<CpuSet>>,
-    /// The online CPUs.
-    pub online: CpuSet,
-    /// Resident set in KiB of the process that was read last, if it was read in this sample.
-    pub resident_kib: Option<u64>,
-    pub tids: Vec<u32>,
-    /// Each thread has its turn once in this many samples. 1 reads all of them completely each time, as of a `/proc` that is not live.
-    pub refresh: u32,
-    /// Factor of `refresh`, a power of two: greater than 1 where there are many threads.
-    pub stretch: u32,
-    /// Number of the sample.
-    pub turn: u32,
-    /// Whether the kernel can keep sums of CPU times.
-    pub can_keep_sums: bool,
-    /// When the sample begins in nanoseconds, and for how long the one before was the last one.
-    pub at_ns: u64,
-    pub elapsed_ns: u64,
-}
-
-impl Context {
-    /// Returns whether it is the turn of a thread in this sample. Turns are spread, so that a process with many threads does not
-    /// make one sample slow.
-    pub fn is_due(&self, tid: u32) -> bool {
-        let samples = self.refresh * self.stretch;
-        tid / GROUP % samples == self.turn % samples
-    }
-
-    /// Returns whether a thread whose turn it is is to be read completely. The first one of a process always is.
-    pub fn is_due_completely(&self, pid: u32, tid: u32) -> bool {
-        let turns = self.turn / (self.refresh * self.stretch);
-        pid == tid || (tid / GROUP).wrapping_add(turns).is_multiple_of(COMPLETE)
-    }
-
-    /// Begins a sample at a moment in nanoseconds. The one before had this number of threads.
-    pub fn begin(&mut self, at_ns: u64, threads: usize) {
-        self.elapsed_ns = at_ns.saturating_sub(self.at_ns);
-        self.at_ns = at_ns;
-        self.turn = self.turn.wrapping_add(1);
-        let due = (threads as u32).div_ceil(self.refresh);
-        self.stretch = if self.refresh > 1 { due.div_ceil(MOST_DUE).max(1).next_power_of_two() } else { 1 };
-    }
-}
 
 /// A process at its last reading.
 #[derive(Debug, Default)]
@@ -237,7 +180,8 @@ impl Process {
     /// Reads the threads again, as far as they can have changed or it is their turn. `proves` says whether it is to be proved
     /// that quiet threads have not run, by the CPU clock. Returns whether the process exists.
     pub fn read(&mut self, pid: u32, context: &mut Context, proves: bool) -> bool {
-        let Some(folder) = self.open(pid, context) else { return false };
+        let kept = context.files.take(&mut self.folder);
+        let Some(folder) = kept.or_else(|| context.files.threads_of(pid)) else { return false };
         self.blocks.iter_mut().flat_map(|block| &mut block.threads).for_each(Thread::begin);
         let balance = if proves { self.read_active(pid, &folder, context) } else { None };
         if balance.is_none() || balance != self.ended_ns || !self.is_complete(&folder, context) {
@@ -248,40 +192,37 @@ impl Process {
             }
         }
         self.end(&folder, context);
-        if self.is_active() && context.files.open_left > 0 {
-            self.folder = Some(folder);
-            context.files.open_left -= 1;
+        if self.is_active() {
+            self.folder = context.files.keep(folder);
         }
         !self.blocks.is_empty()
-    }
-
-    /// Takes the directory of the threads, which is open or opened now; `None` if the process has ended.
-    fn open(&mut self, pid: u32, context: &mut Context) -> Option<OwnedFd> {
-        let folder = self.folder.take();
-        context.files.open_left += usize::from(folder.is_some());
-        folder.or_else(|| context.files.threads_of(pid))
     }
 
     /// Ends a sample.
     fn end(&mut self, folder: &OwnedFd, context: &mut Context) {
         (self.active, self.runnable) = (0, 0);
-        context.resident_kib = None;
+        let mut resident_kib = None;
         // Where the kernel keeps the sum, quiet threads are seldom read.
         let keeps_quiet = !self.sum.is_kept();
         for block in &mut self.blocks {
             for at in 0..block.threads.len() {
+                let has_run = block.threads[at].has_run();
                 let exists = block.end(at, folder, context, keeps_quiet);
                 let thread = &mut block.threads[at];
                 if !exists {
                     thread.reading = Reading::Ended;
                     continue;
                 }
+                if has_run {
+                    resident_kib = Some(block.samples()[at].resident_kib);
+                }
+                let thread = &block.threads[at];
                 self.active += usize::from(thread.is_active());
                 self.runnable += usize::from(thread.is_runnable);
             }
         }
         self.drop_ended(context);
-        if let Some((first, kib)) = self.blocks.first_mut().zip(context.resident_kib) {
+        if let Some((first, kib)) = self.blocks.first_mut().zip(resident_kib) {
             first.set_resident(kib);
         }
     }

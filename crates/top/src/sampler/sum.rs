@@ -1,6 +1,6 @@
 //! For which processes the kernel keeps the sum of the CPU time, so that their clock is read without a visit of all threads.
 
-use super::process::Context;
+use super::context::Context;
 use manycore_linux::kept_sum::KeptSum;
 use rustix::io::Errno;
 use std::ops::RangeInclusive;

@@ -121,8 +121,7 @@ impl TaskFiles {
         least: usize,
     ) -> Option<&[u8]> {
         if file.is_none() && self.open_left > least {
-            *file = open_thread(folder, tid, name);
-            self.open_left -= usize::from(file.is_some());
+            *file = open_thread(folder, tid, name).and_then(|file| self.keep(file));
         }
         match file {
             Some(file) => self.again(file),
@@ -130,9 +129,22 @@ impl TaskFiles {
         }
     }
 
+    /// Returns a file to stay open; `None` if no more may.
+    pub fn keep(&mut self, file: OwnedFd) -> Option<OwnedFd> {
+        self.open_left = self.open_left.checked_sub(1)?;
+        Some(file)
+    }
+
+    /// Takes a file that stayed open.
+    pub fn take(&mut self, file: &mut Option<OwnedFd>) -> Option<OwnedFd> {
+        let taken = file.take();
+        self.open_left += usize::from(taken.is_some());
+        taken
+    }
+
     /// Closes a file that stayed open.
     pub fn close(&mut self, file: &mut Option<OwnedFd>) {
-        self.open_left += usize::from(file.take().is_some());
+        drop(self.take(file));
     }
 
     /// Reads an open file from its beginning. `None` if the thread has ended, even if another has its id now.

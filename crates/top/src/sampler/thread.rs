@@ -70,9 +70,10 @@ impl Thread {
         self.quiet < LATELY
     }
 
-    /// Whether files that are read only of a thread that has run may stay open. Most threads that are new will sleep.
-    pub fn may_keep_files(&self) -> bool {
-        self.is_active() && self.reading != Reading::New
+    /// Returns how many files must be left so that those stay open that are read only of a thread that has run. Most threads
+    /// that are new will sleep.
+    pub fn least_left(&self) -> usize {
+        if self.is_active() && self.reading != Reading::New { 0 } else { usize::MAX }
     }
 
     /// Begins a sample.
