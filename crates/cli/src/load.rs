@@ -15,7 +15,7 @@ const MAX_RESULT_BYTES: u64 = 1 << 30;
 const RECORD: FileKind = FileKind {
     name: "record",
     schema: RECORD_SCHEMA,
-    origin: "the record.json of a measurement",
+    origin: "the record.json of a measurement; 'report' also reads a recording of 'top'",
     max_bytes: MAX_RESULT_BYTES,
 };
 

@@ -30,6 +30,17 @@ fn cpus_and_tasks_at_several_sizes() {
 }
 
 #[test]
+fn the_use_of_hundreds_of_cpus_does_not_touch_the_name_of_their_package() {
+    let giant =
+        MachineSpec { packages: 4, nodes: 4, caches: 8, cores: 16, threads: 2, ..MachineSpec::default() };
+    let text = screen(&mut view_of(&pictures::machine(&giant), ViewOptions::default()), 80, 24);
+    let line = text.lines().find(|line| line.contains("package 0")).unwrap();
+    let figure = line.split("package 0").nth(1).unwrap();
+    assert!(figure.starts_with(' '), "{text}");
+    assert!(figure.trim_start().split(' ').next().unwrap().parse::<f64>().unwrap() >= 100.0, "{text}");
+}
+
+#[test]
 fn means_since_boot_are_named_as_such() {
     let machine = pictures::server(2, 2);
     let picture = pictures::picture(&machine, 60, 7);

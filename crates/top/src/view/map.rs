@@ -144,7 +144,11 @@ fn draw_names(pen: &mut Pen<'_>, layout: &MapLayout, content: &MapContent<'_>) {
 /// Formats the figure of a unit: CPUs in use, tasks that wait, or the mean of frequency and temperature.
 fn unit_figure(metric: CpuMetric, value: f64, cpus: usize) -> String {
     match metric {
-        CpuMetric::Use | CpuMetric::Steal => format!("{:.1}", value * cpus as f64),
+        CpuMetric::Use | CpuMetric::Steal => {
+            let sum = value * cpus as f64;
+            // Beyond that, a decimal would touch the name.
+            if sum < 99.95 { format!("{sum:.1}") } else { format!("{sum:.0}") }
+        }
         _ => metric.short(value),
     }
 }
