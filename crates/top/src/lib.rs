@@ -66,7 +66,7 @@ pub use history::{History, HistoryLimits, Recorder, RecordingEnd, RecordingHead,
 pub use memory_tour::{LARGE_PROCESS_KIB, MemoryTour};
 pub use picture::{
     BandwidthUse, CountedUse, CpuShares, CpuUse, GroupUse, InterruptUse, Migration, NodeUse, Picture,
-    ProcessUse, TaskUse, UnitUse, UserNames,
+    ProcessUse, TaskUse, UnitUse, UserNames, WaitSums,
 };
 pub use plans::{Plan, PlanReader, PlanState, Plans};
 pub use resources::{

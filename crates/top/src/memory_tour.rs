@@ -178,7 +178,14 @@ mod tests {
     fn picture(processes: &[(u32, f64, u64)], details: Vec<(u32, ProcessDetails)>) -> Picture {
         let mut picture = Picture { seconds: 1.0, details, ..Picture::default() };
         for &(pid, run, resident_kib) in processes {
-            picture.processes.push(ProcessUse { pid, start: 1, run: Some(run), threads: 1, counted: None });
+            picture.processes.push(ProcessUse {
+                pid,
+                start: 1,
+                run: Some(run),
+                threads: 1,
+                ended_wait: 0.0,
+                counted: None,
+            });
             let task = crate::findings::tests::task(pid, 0, run, 0.0, "0");
             picture.tasks.push(crate::TaskUse {
                 id: crate::TaskId { pid, tid: pid, start: 1 },

@@ -7,6 +7,7 @@ mod memory;
 mod resources;
 mod unit_sums;
 mod users;
+mod waits;
 
 use crate::{
     details::ProcessDetails,
@@ -25,6 +26,7 @@ pub use resources::{BandwidthUse, GroupUse, InterruptUse, NodeUse};
 use std::{iter::Peekable, sync::Arc};
 pub use unit_sums::UnitUse;
 pub use users::{UserNames, user_name};
+pub use waits::WaitSums;
 
 /// A change of the last CPU between two samples, by the largest distance. Migrations within the interval that end
 /// where they began are not visible, nor is their number: a count of these is a lower bound.
@@ -98,6 +100,8 @@ pub struct ProcessUse {
     pub run: Option<f64>,
     /// Number of its threads.
     pub threads: u32,
+    /// Waits for a CPU of its threads that have ended, in tasks that wait: 0, but in a picture into which [`WaitSums`] were entered.
+    pub ended_wait: f64,
     /// The sum over its threads that were counted; absent unless these used 90 % of its CPU time.
     pub counted: Option<CountedUse>,
 }
@@ -349,7 +353,7 @@ fn process_use(old: Option<&ProcessSample>, new: &ProcessSample, seconds: f64, c
             run.filter(|&run| run <= f64::from(most) * MOST_INTERVALS as f64)
         }
     };
-    ProcessUse { pid: new.pid, start: new.start, run, threads: new.threads, counted: None }
+    ProcessUse { pid: new.pid, start: new.start, run, threads: new.threads, ended_wait: 0.0, counted: None }
 }
 
 /// Returns the distance of a migration; `None` if it is none.

@@ -162,8 +162,8 @@ enum Restriction {
     Filter(String),
     /// Tasks whose last CPU is in a unit.
     Unit(String, CpuSet),
-    /// Threads of a process.
-    Process(u32, String),
+    /// Threads of a process, and whether rows were processes before.
+    Process(u32, String, bool),
 }
 
 /// Text that is being typed.
@@ -195,6 +195,8 @@ pub struct View {
     restrictions: Vec<Restriction>,
     input: Option<TextInput>,
     searched: String,
+    /// What the last key did that is not seen otherwise.
+    notice: Option<String>,
     /// First line of the help on the screen, if it is shown.
     help: Option<u16>,
     /// Number of findings above the screen.
@@ -228,6 +230,7 @@ impl View {
             restrictions: Vec::new(),
             input: None,
             searched: String::new(),
+            notice: None,
             help: None,
             skipped_findings: 0,
             skipped_rows: 0,

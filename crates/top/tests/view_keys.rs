@@ -5,12 +5,12 @@ mod pictures;
 mod shown;
 
 use manycore_top::{
-    Picture, Wanted,
-    view::{ShownMoment, ViewCommand, ViewEvent, ViewKey, ViewOptions},
+    Picture, ProcessDetails, TaskId, TaskName, TaskUse, Wanted,
+    view::{ShownMoment, View, ViewCommand, ViewEvent, ViewKey, ViewOptions},
 };
 use proptest::prelude::*;
 use shown::{buffer, key, place_of, press, screen, server, task_lines, view_of};
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 use unicode_width::UnicodeWidthStr;
 
 #[test]
@@ -53,6 +53,54 @@ fn a_click_on_a_unit_limits_the_table_and_esc_undoes_it() {
     press(&mut view, "H");
     key(&mut view, ViewKey::Esc);
     assert_eq!(screen(&mut view, 140, 40), all);
+}
+
+#[test]
+fn a_process_of_which_some_threads_are_chosen_has_its_own_name() {
+    let machine = pictures::server(2, 2);
+    let mut picture = pictures::picture(&machine, 200, 7);
+    let first = picture.tasks[0].clone();
+    let other = TaskUse {
+        id: TaskId { tid: first.id.tid + 1, ..first.id },
+        name: TaskName::new(b"a-worker"),
+        cpu: 31,
+        ..first.clone()
+    };
+    picture.tasks = vec![TaskUse { cpu: 0, ..first.clone() }, other];
+    let mut view = View::new(&machine, ViewOptions::default());
+    view.update(picture);
+    let all = screen(&mut view, 140, 40);
+    let (x, y) = place_of(&all, "LLC 3");
+    view.handle(ViewEvent::Click(x, y));
+    let text = screen(&mut view, 140, 40);
+    let lines = task_lines(&text);
+    assert!(lines[0].contains(&first.name.printable()) && !text.contains("a-worker"), "{text}");
+    press(&mut view, "H");
+    assert!(screen(&mut view, 140, 40).contains("a-worker"));
+}
+
+#[test]
+fn a_key_says_what_is_not_seen_otherwise() {
+    let mut view = server();
+    press(&mut view, "szzz");
+    let typed = screen(&mut view, 100, 24);
+    assert!(typed.contains("Search: zzz_") && typed.contains("No row has \"zzz\""), "{typed}");
+    key(&mut view, ViewKey::Esc);
+    assert!(!screen(&mut view, 100, 24).contains("zzz"));
+    press(&mut view, "+");
+    assert!(screen(&mut view, 80, 24).contains("Interval: 0.5 s"));
+    press(&mut view, "m");
+    assert!(!screen(&mut view, 80, 24).contains("Interval:"));
+}
+
+#[test]
+fn a_view_whose_tasks_have_all_ended_says_so() {
+    let machine = pictures::server(2, 2);
+    let mut view = View::new(&machine, ViewOptions::default());
+    let mut picture = pictures::picture(&machine, 20, 7);
+    picture.tasks.clear();
+    view.update(picture);
+    assert!(screen(&mut view, 80, 24).contains("No tasks: those that were chosen have ended."));
 }
 
 #[test]
@@ -145,7 +193,16 @@ fn enter_shows_the_threads_of_a_process_and_the_details_its_far_memory() {
     );
     key(&mut view, ViewKey::Enter);
     let text = screen(&mut view, 140, 40);
-    assert!(text.contains(&format!("Only threads of {pid}")), "{text}");
+    assert!(text.contains(&format!("Only threads of {pid}")) && text.contains("Processes"), "{text}");
+    // Esc shows processes again.
+    key(&mut view, ViewKey::Esc);
+    assert!(screen(&mut view, 140, 40).contains("HThreads"));
+    view.update(Picture {
+        details: vec![(pid, ProcessDetails { node_kib: Some(BTreeMap::new()), ..pictures::details(pid).1 })],
+        ..pictures::picture(&machine, 200, 7)
+    });
+    let text = screen(&mut view, 140, 40);
+    assert!(text.contains("Memory by node: none (a kernel thread, or it has ended)"), "{text}");
 }
 
 #[test]

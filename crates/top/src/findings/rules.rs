@@ -1,7 +1,7 @@
 //! One function for each kind of finding.
 
 use super::{Context, FindingKind, Seen, pins};
-use crate::picture::{CpuUse, GroupUse, Picture, TaskUse, UnitUse};
+use crate::picture::{CpuUse, GroupUse, InterruptUse, Picture, TaskUse, UnitUse};
 use manycore_text::{
     command_line::format_command,
     units::{bytes, percent},
@@ -23,6 +23,9 @@ const FAR: f64 = 0.2;
 const LEAST_FAR_KIB: u64 = 64 << 10;
 /// Share of a CPU that goes to interrupts.
 const INTERRUPTS: f64 = 0.2;
+/// Seconds that one interrupt of a device takes at most, with the softirqs that it causes: the kernel ends a run of these after 2 ms
+/// (`MAX_SOFTIRQ_TIME` in `kernel/softirq.c`).
+const LONGEST_INTERRUPT: f64 = 0.002;
 /// Share of the machine's CPU time that is stolen.
 const STEAL: f64 = 0.1;
 
@@ -219,19 +222,7 @@ fn interrupts(picture: &Picture) -> Vec<Seen> {
             demand(task) >= BUSY && task.allowed.as_ref().is_some_and(is_alone) && !task.is_kernel
         };
         let task = picture.tasks.iter().find(is_pinned)?;
-        let is_device = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
-        let here = picture.interrupts.iter().filter(|interrupt| is_device(&interrupt.name));
-        let rate = |interrupt: &&crate::picture::InterruptUse| {
-            interrupt.by_cpu.iter().find(|(cpu, _)| *cpu == one.cpu).map_or(0.0, |(_, rate)| *rate)
-        };
-        let most = here.max_by(|a, b| rate(a).total_cmp(&rate(b))).filter(|most| rate(most) > 0.0);
-        let (which, command) = match most {
-            Some(most) => (
-                format!(", most of interrupt {} ({}) with {:.0}/s", most.name, most.handlers, rate(&most)),
-                place_elsewhere(picture, one.cpu, &most.handlers),
-            ),
-            None => (String::new(), "manycore irq show".to_owned()),
-        };
+        let (which, command) = cause(picture, one.cpu, share);
         Some(Seen {
             kind: FindingKind::Interrupts,
             subject: one.cpu.to_string(),
@@ -246,6 +237,27 @@ fn interrupts(picture: &Picture) -> Vec<Seen> {
         })
     };
     picture.cpus.iter().filter_map(of).collect()
+}
+
+/// Returns what of interrupts takes a share of a CPU, and what to do: the most frequent interrupt of a device is moved, if it can be the
+/// cause.
+fn cause(picture: &Picture, cpu: CpuId, share: f64) -> (String, String) {
+    let rate = |one: &InterruptUse| {
+        one.by_cpu.iter().find(|(other, _)| *other == cpu).map_or(0.0, |(_, rate)| *rate)
+    };
+    let most = |is_one: fn(&str) -> bool| {
+        let all = picture.interrupts.iter().filter(|one| is_one(&one.name)).map(|one| (one, rate(one)));
+        all.filter(|(_, rate)| *rate > 0.0).max_by(|a, b| a.1.total_cmp(&b.1))
+    };
+    let is_device = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
+    if let Some((one, rate)) = most(is_device).filter(|(_, rate)| rate * LONGEST_INTERRUPT >= share) {
+        let which = format!(", most of interrupt {} ({}) with {rate:.0}/s", one.name, one.handlers);
+        return (which, place_elsewhere(picture, cpu, &one.handlers));
+    }
+    let which = most(|name| name.starts_with("softirq ")).map_or_else(String::new, |(one, rate)| {
+        format!(", most often {} with {rate:.0}/s, which no interrupt of a device explains", one.name)
+    });
+    (which, "manycore irq show".to_owned())
 }
 
 /// Returns the command that moves an interrupt away from a CPU.

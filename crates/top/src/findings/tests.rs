@@ -172,6 +172,21 @@ fn interrupts_on_the_cpu_of_a_pinned_thread_are_to_be_moved() {
     assert_eq!(command.as_deref(), Some(expected));
     assert_eq!(find(&with(0.05, "2")), []);
     assert_eq!(find(&with(0.3, "0-7")), []);
+    // A disk that interrupts five times a second does not take 30 % of a CPU: packets of the loopback device do.
+    let mut loopback = with(0.3, "2");
+    loopback.interrupts[0].by_cpu = vec![(2, 5.0)];
+    let net = InterruptUse {
+        name: "softirq NET_RX".into(),
+        handlers: "".into(),
+        per_second: 40_000.0,
+        by_cpu: vec![(2, 40_000.0)],
+    };
+    loopback.interrupts.push(net);
+    let (_, text, command) = only(&loopback);
+    let expected =
+        "is pinned, most often softirq NET_RX with 40000/s, which no interrupt of a device explains";
+    assert!(text.ends_with(expected), "{text}");
+    assert_eq!(command.as_deref(), Some("manycore irq show"));
     // Only then the names of interrupts have to be read.
     assert!(with(0.2, "2").has_many_interrupts() && !with(0.19, "2").has_many_interrupts());
 }

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     history::{Error, Replay},
-    picture::{Picture, UnitUse},
+    picture::{Picture, UnitUse, WaitSums},
     sample::Sample,
 };
 use manycore_topology::{CpuId, Machine};
@@ -114,6 +114,7 @@ pub struct Courses {
     /// Moments of each course.
     moments: usize,
     pub(super) totals: Totals,
+    waits: WaitSums,
     /// The rows of the map, and the share of each that was busy.
     pub(super) rows: Vec<(Group, Course)>,
     /// The index of the row of each CPU.
@@ -159,6 +160,7 @@ impl Courses {
             stride: 1,
             moments: 1,
             totals: Totals::default(),
+            waits: WaitSums::default(),
             row_of: row_of.flat_map(|(at, (group, _))| group.cpus.iter().map(move |cpu| (cpu, at))).collect(),
             rows,
             units: units(machine).into_iter().map(|unit| (unit, UnitCourses::default())).collect(),
@@ -179,6 +181,11 @@ impl Courses {
     /// Returns when the first and the last sample were taken, in milliseconds since 1970.
     pub(super) fn unix_ms(&self) -> (u64, u64) {
         self.unix_ms
+    }
+
+    /// Returns the waits for a CPU in all of it.
+    pub fn waits(&self) -> &WaitSums {
+        &self.waits
     }
 
     /// Returns the number of moments of each course. The last ones of a course may be missing.
@@ -242,6 +249,7 @@ impl Courses {
         let middle = at_ns.saturating_sub(self.ends.0) as f64 - picture.seconds * 5e8;
         let moment = ((middle / span as f64 * self.moments as f64) as usize).min(self.moments - 1);
         self.add_cpus(picture, moment);
+        self.waits.add(picture);
         let seconds = picture.seconds;
         for (unit, courses) in &mut self.units {
             if let Some(one) = picture.units_of(unit.level).find(|one| one.cpus == unit.cpus) {

@@ -236,7 +236,7 @@ impl Sections<'_> {
             .most(0, LISTED)
             .into_iter()
             .map(|((pid, _), one)| {
-                vec![one.name.clone(), pid.to_string(), duration(one.sums[0]), duration(one.sums[1])]
+                vec![one.name.clone(), pid.to_string(), time(one.sums[0]), time(one.sums[1])]
             })
             .collect();
         table.notes = vec!["Wait is that of all threads, which may wait at the same time.".to_owned()];
@@ -350,4 +350,9 @@ impl Sections<'_> {
         let heading = "Which control groups waited for what?";
         (!figures.is_empty()).then(|| section("pressure", "Pressure", heading, charts(&figures)))
     }
+}
+
+/// Formats a time on CPUs: `0.03 s`, `12 s`, `3 min`.
+fn time(seconds: f64) -> String {
+    if seconds < 9.995 { format!("{seconds:.2} s") } else { duration(seconds) }
 }

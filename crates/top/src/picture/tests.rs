@@ -49,6 +49,29 @@ fn rates_are_per_time_between_the_samples() {
 }
 
 #[test]
+fn waits_of_a_task_that_ended_are_in_the_mean_of_the_parts() {
+    let process = ProcessSample { pid: 1, start: 5, ..ProcessSample::default() };
+    let of = |at_ms, tasks| Sample { processes: vec![process], ..sample(at_ms, tasks) };
+    let first = of(1000, vec![task(1, 5, 0, 0, 0), task(2, 5, 4, 0, 0)]);
+    let middle = of(2000, vec![task(1, 5, 0, 0, 500), task(2, 5, 4, 0, 1000)]);
+    let last = of(5000, vec![task(1, 5, 1, 0, 500)]);
+    let mut waits = WaitSums::default();
+    let mut all = Picture::new(&machine(), &first, &last).unwrap();
+    let before = all.clone();
+    waits.enter(&mut all);
+    assert_eq!(all, before);
+    for [before, now] in [[&first, &middle], [&middle, &last]] {
+        waits.add(&Picture::new(&machine(), before, now).unwrap());
+    }
+    waits.enter(&mut all);
+    // 0.5 s of the task on CPU 0, then on CPU 1, and 1 s of the other on CPU 4, in 4 s.
+    assert_eq!((all.cpus[0].wait, all.cpus[1].wait, all.cpus[4].wait), (Some(0.125), Some(0.0), Some(0.25)));
+    assert_eq!((before.processes[0].ended_wait, all.processes[0].ended_wait), (0.0, 0.25));
+    let nodes: Vec<f64> = all.units_of(Level::Node).map(|node| node.task_wait).collect();
+    assert_eq!((before.wait(), all.wait(), nodes), (Some(0.125), Some(0.375), vec![0.125, 0.25]));
+}
+
+#[test]
 fn a_single_sample_has_means_since_boot() {
     let picture = Picture::since_boot(&machine(), &sample(4000, vec![task(1, 5, 0, 1000, 500)])).unwrap();
     let only = &picture.tasks[0];

@@ -25,8 +25,11 @@ pub(super) fn processes(picture: &Picture, options: &SnapshotOptions) -> Vec<Tas
     let rows = picture.tasks.chunk_by(|a, b| a.id.pid == b.id.pid).map(|tasks| {
         let pid = tasks[0].id.pid;
         let process = picture.processes.binary_search_by_key(&pid, |process| process.pid).ok();
-        let totals = process.map(|at| &picture.processes[at]).map(|one| (one.run, one.counted));
-        row(tasks, totals.unwrap_or_default(), picture)
+        let process = process.map(|at| &picture.processes[at]);
+        let totals = process.map(|one| (one.run, one.counted)).unwrap_or_default();
+        let all = row(tasks, totals, picture);
+        let ended = process.map_or(0.0, |one| one.ended_wait);
+        TaskRow { wait_percent: all.wait_percent.map(|wait| wait + percent(ended)), ..all }
     });
     largest(rows.collect(), options)
 }

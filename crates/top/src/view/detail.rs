@@ -46,6 +46,9 @@ impl View {
                 "Memory by node: press d (the kernel visits each page table of the process)".to_owned()
             };
         };
+        if nodes.is_empty() {
+            return "Memory by node: none (a kernel thread, or it has ended)".to_owned();
+        }
         let parts: Vec<String> =
             nodes.iter().map(|(node, kib)| format!("node {node} {}", units::bytes(kib << 10))).collect();
         let used = self.picture.nodes_of(pid);

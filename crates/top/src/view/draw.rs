@@ -93,6 +93,10 @@ impl View {
         let height = pen.area.height;
         let details = if height < 6 { 0 } else { self.detail_rows(height) };
         self.places.table = self.tasks.draw(&mut pen.rows(0, height - details));
+        if self.picture.tasks.is_empty() && self.picture.seconds > 0.0 {
+            let text = "No tasks: those that were chosen have ended.".to_owned();
+            draw_notes(&mut pen.rows(1, height.saturating_sub(1)), &[text]);
+        }
         if details > 0 {
             self.draw_details(&mut pen.rows(height - details, details));
         }
@@ -132,7 +136,9 @@ impl View {
         let mut below = pen.rows(rows + 1, height.saturating_sub(rows + 1));
         let used = sheets::draw_distances(&mut below, &self.machine);
         let left = below.area.height.saturating_sub(used);
-        draw_notes(&mut below.rows(used, left), &sheets::node_notes(&self.picture));
+        let shown = &self.places.table.columns;
+        let is_shown = |title: &str| shown.iter().any(|one| self.sheet.columns[one.column].title == title);
+        draw_notes(&mut below.rows(used, left), &sheets::node_notes(&self.picture, is_shown));
     }
 }
 

@@ -1,7 +1,7 @@
 //! The last row, with the keys; and the row above it, with what limits the table or is being typed.
 
 use super::{Restriction, TextInput, View, ViewKey, ViewScreen, pen::Pen};
-use manycore_text::names::printable;
+use manycore_text::{names::printable, units};
 use ratatui::layout::Rect;
 
 /// A key at the foot: what is written, what it does, and the key.
@@ -79,32 +79,28 @@ impl View {
         }
     }
 
-    /// Draws what limits the table, or the text that is being typed, in the last row of the area. Returns the number of
-    /// rows that this needs.
+    /// Draws what limits the table, the text that is being typed, or what the last key did, in the last row of the area.
+    /// Returns the number of rows that this needs.
     pub(super) fn draw_status(&mut self, pen: &mut Pen<'_>) -> u16 {
         let height = pen.area.height;
-        let text = match &self.input {
-            Some(input) => input.prompt(),
-            None => {
-                let limits: Vec<String> =
-                    self.restrictions.iter().filter(|one| self.limits(one)).map(Restriction::text).collect();
-                if limits.is_empty() {
-                    return 0;
-                }
-                format!("Only {} (Esc: undo)", limits.join(", "))
-            }
-        };
-        if height < 2 {
+        let text = self.input.as_ref().map_or_else(|| self.limits_text(), TextInput::prompt);
+        if height < 2 || text.is_empty() && self.notice.is_none() {
             return 0;
         }
         let mut line = pen.rows(height - 1, 1);
         let shown =
             if self.screen.has_tasks() { self.tasks.shown() } else { self.current_table().0.order.len() };
-        let count = format!(" {shown} rows");
-        let warning = line.theme.warning();
-        let x = line.text(0, 0, &text, warning);
-        line.text(x, 0, &count, line.theme.dim());
+        let more = self.notice.clone().unwrap_or_else(|| units::counted(shown, "row"));
+        let x = line.text(0, 0, &text, line.theme.warning());
+        line.text(x + u16::from(x > 0), 0, &more, line.theme.dim());
         1
+    }
+
+    /// Returns what limits the table; empty if nothing does.
+    fn limits_text(&self) -> String {
+        let limits: Vec<String> =
+            self.restrictions.iter().filter(|one| self.limits(one)).map(Restriction::text).collect();
+        if limits.is_empty() { String::new() } else { format!("Only {} (Esc: undo)", limits.join(", ")) }
     }
 }
 
@@ -119,8 +115,9 @@ impl Restriction {
     fn text(&self) -> String {
         match self {
             Self::Filter(text) => format!("with \"{}\"", printable(text)),
+            Self::Unit(name, cpus) if cpus.len() == 1 => format!("tasks last on {name}"),
             Self::Unit(name, cpus) => format!("tasks last on {name} (CPUs {})", cpus.within(24)),
-            Self::Process(pid, name) => format!("threads of {pid} {name}"),
+            Self::Process(pid, name, _) => format!("threads of {pid} {name}"),
         }
     }
 }

@@ -98,7 +98,7 @@ impl View {
         if moment.is_paused {
             text.push_str(if text.is_empty() { "PAUSED" } else { " PAUSED" });
         }
-        if moment.behind_seconds > 0.0 {
+        if moment.behind_seconds >= 0.5 {
             text.push_str(&format!(" -{:.0} s", moment.behind_seconds));
         }
         (!text.is_empty()).then_some(text)

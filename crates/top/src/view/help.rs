@@ -73,16 +73,16 @@ impl View {
     /// Draws the help from its first shown line on.
     pub(super) fn draw_help(&mut self, pen: &mut Pen<'_>) {
         let width = pen.area.width;
-        let keys = 30.min(width / 3);
+        let keys = (width / 3).clamp(10, 30);
         let mut lines: Vec<(String, String)> = Vec::new();
         for (key, text) in HELP {
-            let room = usize::from(width.saturating_sub(keys + 3).max(10));
+            let room = usize::from(width.saturating_sub(keys + 3).max(1));
             if key.is_empty() {
                 lines.push((text.to_owned(), String::new()));
                 continue;
             }
             let wrapped = super::draw::broken(text, room);
-            let mut names = super::draw::broken(key, usize::from(keys.max(10)));
+            let mut names = super::draw::broken(key, usize::from(keys));
             names.resize(names.len().max(wrapped.len()), String::new());
             let rest = wrapped.into_iter().chain(std::iter::repeat(String::new()));
             lines.extend(names.into_iter().zip(rest));

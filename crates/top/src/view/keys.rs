@@ -4,6 +4,7 @@ use super::{
     CpuMetric, Restriction, TextInput, View, ViewCommand, ViewEvent, ViewKey, ViewScreen,
     task_rows::ColumnKind, theme::ColorDepth,
 };
+use manycore_text::names::printable;
 use std::time::Duration;
 
 /// Intervals between samples that `+` and `-` step through, in milliseconds.
@@ -23,6 +24,7 @@ impl View {
     }
 
     pub(super) fn handle_key(&mut self, key: ViewKey) {
+        self.notice = None;
         if key == ViewKey::Ctrl('c') {
             self.commands.push(ViewCommand::Quit);
         } else if self.input.is_some() {
@@ -74,9 +76,9 @@ impl View {
             return;
         }
         let (state, rows) = self.current_table();
-        if let Some(at) = state.find(rows, &text, is_next) {
-            state.cursor = Some(at);
-            state.is_following = true;
+        match state.find(rows, &text, is_next) {
+            Some(at) => (state.cursor, state.is_following) = (Some(at), true),
+            None => self.notice = Some(format!("No row has \"{}\"", printable(&text))),
         }
     }
 
@@ -137,12 +139,16 @@ impl View {
         if let Some(ms) = other {
             self.options.interval = Duration::from_millis(ms);
             self.commands.push(ViewCommand::Interval(self.options.interval));
+            self.notice = Some(format!("Interval: {} s", ms as f64 / 1e3));
         }
     }
 
     /// Undoes the last restriction; without one, the selection.
     fn undo(&mut self) {
-        if self.restrictions.pop().is_some() {
+        if let Some(undone) = self.restrictions.pop() {
+            if let Restriction::Process(_, _, true) = undone {
+                self.tasks.is_by_process = true;
+            }
             self.stepped = self.stepped.filter(|_| self.chosen_cpus().is_some());
             self.refresh();
         } else if self.screen.has_tasks() {
@@ -242,8 +248,8 @@ impl View {
         let Some(row) = self.tasks.selected() else { return };
         let (pid, name) = (row.pid, row.name.printable());
         if !self.restrictions.iter().any(|one| matches!(one, Restriction::Process(..))) {
-            self.restrictions.push(Restriction::Process(pid, name));
-            self.tasks.is_by_process = false;
+            let was_by_process = std::mem::take(&mut self.tasks.is_by_process);
+            self.restrictions.push(Restriction::Process(pid, name, was_by_process));
             self.refresh();
         }
     }

@@ -3,6 +3,7 @@
 use super::pen::Pen;
 use ratatui::{layout::Rect, style::Modifier};
 use std::cmp::Ordering;
+use unicode_width::UnicodeWidthStr;
 
 /// A column.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -315,12 +316,23 @@ fn draw_row(
             let dim = if is_selected { pen.theme.selected() } else { pen.theme.dim() };
             let end = pen.text_within(place.x, y, indent, place.width, dim);
             let used = end - place.x.min(end);
-            pen.text_within(end, y, &text, place.width.saturating_sub(used), style);
+            let room = place.width.saturating_sub(used);
+            pen.text_within(end, y, whole_parts(&text, room), room, style);
             indent = "";
         } else {
             pen.text_right(place.x + place.width, y, &text, place.width, style);
         }
     }
+}
+
+/// Returns the parts of a list, which two blanks separate, that fit into a number of columns: a part of a figure would be
+/// another figure. A text without such parts is returned as it is.
+fn whole_parts(text: &str, columns: u16) -> &str {
+    if text.width() <= columns.into() {
+        return text;
+    }
+    let ends = text.match_indices("  ").map(|(at, _)| &text[..at]);
+    ends.filter(|part| part.width() <= columns.into()).last().unwrap_or(text)
 }
 
 /// A table whose cells are all formatted, for few rows.
@@ -389,6 +401,17 @@ impl TableRows for Sheet {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn lists_are_cut_between_their_parts() {
+        let list = "31: 12%  8: 11%  47: 9%";
+        let cut = |columns| whole_parts(list, columns);
+        assert_eq!(
+            [cut(30), cut(23), cut(22), cut(15), cut(14)],
+            [list, list, "31: 12%  8: 11%", "31: 12%  8: 11%", "31: 12%"]
+        );
+        assert_eq!((cut(5), whole_parts("one part", 3)), (list, "one part"));
+    }
 
     proptest! {
         /// Regression: on the narrowest screens, the last figure was cut and looked like another one.

@@ -127,20 +127,7 @@ pub(super) enum ColumnKind {
 impl TaskRows {
     /// Returns the rows of a picture.
     pub fn new(machine: &Machine, picture: &Picture, choice: &TaskChoice, levels: &MapLevels) -> Self {
-        let is_chosen = |task: &&TaskUse| {
-            !(choice.has_no_kernel && task.is_kernel)
-                && choice.cpus.as_ref().is_none_or(|cpus| cpus.contains(task.cpu))
-                && choice.pid.is_none_or(|pid| pid == task.id.pid)
-        };
-        let seconds = picture.seconds;
-        let tasks = picture.tasks.iter().filter(is_chosen);
-        let mut rows: Vec<TaskRow> = Vec::new();
-        for task in tasks {
-            match rows.last_mut().filter(|last| choice.is_by_process && last.pid == task.id.pid) {
-                Some(process) => process.add(task, seconds),
-                None => rows.push(TaskRow::new(task, seconds)),
-            }
-        }
+        let mut rows = rows_of(picture, choice);
         if choice.is_by_process {
             // The sums of parts of processes are those of the threads that were chosen.
             let is_whole = choice.cpus.is_none();
@@ -195,6 +182,30 @@ fn unit_numbers(levels: &MapLevels) -> Vec<Option<u32>> {
     numbers
 }
 
+/// Returns the chosen threads, or processes with the sums of those.
+fn rows_of(picture: &Picture, choice: &TaskChoice) -> Vec<TaskRow> {
+    let is_chosen = |task: &&TaskUse| {
+        !(choice.has_no_kernel && task.is_kernel)
+            && choice.cpus.as_ref().is_none_or(|cpus| cpus.contains(task.cpu))
+            && choice.pid.is_none_or(|pid| pid == task.id.pid)
+    };
+    let mut rows = Vec::new();
+    for process in picture.tasks.chunk_by(|a, b| a.id.pid == b.id.pid) {
+        let mut chosen = process.iter().filter(is_chosen);
+        if !choice.is_by_process {
+            rows.extend(chosen.map(|task| TaskRow::new(task, picture.seconds)));
+            continue;
+        }
+        let Some(first) = chosen.next() else { continue };
+        // The thread whose name is that of the process may be none of the chosen ones.
+        let main = process.iter().find(|task| task.id.tid == task.id.pid).unwrap_or(first);
+        let mut row = TaskRow { name: main.name, ..TaskRow::new(first, picture.seconds) };
+        chosen.for_each(|task| row.add(task, picture.seconds));
+        rows.push(row);
+    }
+    rows
+}
+
 fn add_processes(rows: &mut [TaskRow], processes: &[ProcessUse], is_whole: bool) {
     for row in rows {
         row.tid = row.pid;
@@ -232,7 +243,7 @@ impl TaskRow {
         }
     }
 
-    /// Adds another thread of the process. The first one is that of the process's name.
+    /// Adds another thread of the process.
     fn add(&mut self, task: &TaskUse, seconds: f64) {
         if task.run > self.run / f64::from(self.threads.max(1)) {
             self.cpu = task.cpu;

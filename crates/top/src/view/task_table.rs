@@ -68,7 +68,7 @@ impl TaskTable {
                 _ => None,
             }),
             pid: limits.iter().rev().find_map(|one| match one {
-                Restriction::Process(pid, _) => Some(*pid),
+                Restriction::Process(pid, ..) => Some(*pid),
                 _ => None,
             }),
         };

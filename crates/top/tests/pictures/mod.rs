@@ -88,7 +88,14 @@ pub fn picture(machine: &Machine, tasks: usize, seed: u64) -> Picture {
             (0..threads as u32).map(|at| task(pid, pid + at, parent, name, &cpus, &all, &mut numbers)),
         );
         let run = list[first..].iter().map(|task: &TaskUse| task.run).sum();
-        processes.push(ProcessUse { pid, start: 7, run: Some(run), threads: threads as u32, counted: None });
+        processes.push(ProcessUse {
+            pid,
+            start: 7,
+            run: Some(run),
+            threads: threads as u32,
+            ended_wait: 0.0,
+            counted: None,
+        });
     }
     let mut picture = Picture {
         seconds: 1.0,

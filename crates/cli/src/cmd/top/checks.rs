@@ -24,6 +24,8 @@ use std::{
 
 /// Time between two checks.
 const AGAIN: Duration = Duration::from_mins(1);
+/// The same after a finding of the audit, which may be mended.
+const AGAIN_SOON: Duration = Duration::from_secs(5);
 /// The time between two checks is at least this many times the CPU time of one.
 const TIMES_ITS_COST: u32 = 200;
 /// How long a check observes.
@@ -67,13 +69,14 @@ impl Checks {
             while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
                 let began = clock::thread_cpu();
                 let found = checker.check();
+                let again = if found.iter().any(|one| one.audited.is_some()) { AGAIN_SOON } else { AGAIN };
                 if let Ok(mut latest) = shared.lock() {
                     *latest = found;
                 }
                 // Only a single picture waits for it.
                 let _ = tell.try_send(());
                 allocator::return_free_memory();
-                pause = AGAIN.max(clock::thread_cpu().saturating_sub(began) * TIMES_ITS_COST);
+                pause = again.max(clock::thread_cpu().saturating_sub(began) * TIMES_ITS_COST);
             }
         })?;
         Ok(Self { latest, finished, _stop: stop })

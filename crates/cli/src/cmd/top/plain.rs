@@ -17,7 +17,7 @@ use crate::{
 use manycore_render::terminal::Terminal;
 use manycore_text::{names::printable_json, units};
 use manycore_top::{
-    Wanted,
+    Sample, Wanted,
     snapshot::{Part, SnapshotOptions, TopSnapshot, first_processes},
     text::{self, Times},
 };
@@ -85,20 +85,27 @@ fn print_recording(
     options: &SnapshotOptions,
     printer: &mut Printer,
 ) -> Outcome {
-    // Samples are not taken at exact times.
-    let least = interval.as_nanos() as u64 / 10 * 9;
+    let interval_ns = interval.as_nanos() as u64;
     let mut left = count.unwrap_or(u64::MAX);
     let mut before = recording.sample(0)?.unwrap_or_default();
+    // The last sample of which no picture was made.
+    let mut passed_over: Option<Sample> = None;
     let mut rest = Duration::ZERO;
     for number in recording.numbers() {
         let Some(now) = recording.sample(number)? else { break };
         if left == 0 {
             break;
         }
-        let passed = now.at_ns.saturating_sub(before.at_ns);
-        if passed < least {
+        let last = passed_over.as_ref().unwrap_or(&before);
+        let [passed, step] = [&before, last].map(|one| now.at_ns.saturating_sub(one.at_ns));
+        // Samples are not taken at exact times: an interval ends with that which is nearest to its end.
+        let is_too_short = passed + step / 2 < interval_ns;
+        if is_too_short || passed_over.is_some() {
+            recording.pass_over(last, &now);
+        }
+        if is_too_short {
             rest = Duration::from_nanos(passed);
-            recording.pass_over(&now);
+            passed_over = Some(now);
             continue;
         }
         rest = Duration::ZERO;
@@ -106,7 +113,7 @@ fn print_recording(
             printer.print(&shown, options)?;
             left -= 1;
         }
-        before = now;
+        (before, passed_over) = (now, None);
     }
     let seconds = rest.as_secs_f64();
     if printer.is_first {

@@ -36,9 +36,10 @@ pub fn report(args: &Report, path: &Path, terminal: Terminal) -> Outcome {
         output::write_file(to, page.as_bytes())?;
         output::note(&format!("The page is {}.", to.display()));
     }
-    let Some(shown) = recording.between(0, last)? else {
+    let Some(mut shown) = recording.between(0, last)? else {
         return Err(Failure::input(format!("{}: no time passed while it was recorded", path.display())));
     };
+    courses.waits().enter(&mut shown.picture);
     let mut snapshot = TopSnapshot::new(&shown.picture, &[], &options);
     snapshot.add_ended(&courses.ended(&shown.picture), &options);
     let ended_guests = courses.ended_guests(&shown.picture).join(", ");

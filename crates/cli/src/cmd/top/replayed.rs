@@ -6,7 +6,7 @@ use crate::{
     output,
 };
 use manycore_text::names::printable;
-use manycore_top::{MemoryTour, Picture, RecordingEnd, Replay, Sample, findings::Watch};
+use manycore_top::{MemoryTour, Picture, RecordingEnd, Replay, Sample, WaitSums, findings::Watch};
 use manycore_topology::{CpuSet, Machine};
 use std::{ops::Range, path::Path, time::Duration};
 
@@ -20,6 +20,8 @@ pub(super) struct Replayed {
     watch: Watch,
     /// The memory by node of processes, which few samples have.
     tour: MemoryTour,
+    /// The waits since the first sample of the next picture, if that is not the one before.
+    waits: WaitSums,
 }
 
 impl Replayed {
@@ -62,6 +64,7 @@ impl Replayed {
             name,
             machine,
             number: 0,
+            waits: WaitSums::default(),
         })
     }
 
@@ -113,14 +116,19 @@ impl Replayed {
         self.number = number;
         let mut picture = Picture::new(&self.machine, before, now)?;
         self.tour.remember(&mut picture);
+        std::mem::take(&mut self.waits).enter(&mut picture);
         let findings = self.watch.update(&picture);
         let machine = self.other_machine(&picture);
         Some(Shown { number, picture, findings, machine })
     }
 
-    /// Takes what is known from a sample of which no picture is made.
-    pub fn pass_over(&mut self, sample: &Sample) {
-        self.tour.recall(sample);
+    /// Takes what the next picture needs from two samples that follow each other, at most one of which is its own: the memory
+    /// by node, and the waits of tasks that end before that picture.
+    pub fn pass_over(&mut self, before: &Sample, now: &Sample) {
+        self.tour.recall(now);
+        if let Some(picture) = Picture::new(&self.machine, before, now) {
+            self.waits.add(&picture);
+        }
     }
 
     /// Returns a sample; `None` behind the end.

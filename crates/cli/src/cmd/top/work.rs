@@ -25,11 +25,13 @@ use std::{
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// The time between two looks at a command that is to end.
 const PAUSE: Duration = Duration::from_millis(50);
+/// For how long the end of the command is waited for without a word.
+const TELL_AFTER: Duration = Duration::from_millis(500);
 
 /// The width of a terminal that does not say it.
 const FALLBACK_COLUMNS: usize = 80;
@@ -226,8 +228,9 @@ fn stop(command: &mut Child, name: &str, is_own: bool) -> Outcome<ExitStatus> {
     let signals = Signals::catch(&ENDS)?;
     let mut tree = ProcessTree::new(command.id());
     tree.look();
-    tree.signal(Signal::TERM, is_own);
-    let mut is_told = false;
+    // This program does what it does after Ctrl-C without the view.
+    tree.signal(if is_own { Signal::INT } else { Signal::TERM }, is_own);
+    let mut tell_at = Some(Instant::now() + TELL_AFTER);
     loop {
         if let Some(status) = command.try_wait().map_err(Failure::missing)? {
             if is_own {
@@ -240,7 +243,7 @@ fn stop(command: &mut Child, name: &str, is_own: bool) -> Outcome<ExitStatus> {
             tree.look();
             tree.signal(Signal::KILL, false);
         }
-        if !std::mem::replace(&mut is_told, true) {
+        if tell_at.take_if(|at| *at <= Instant::now()).is_some() {
             output::note(&format!("Waiting for {name} to end. Ctrl-C ends it at once."));
         }
     }

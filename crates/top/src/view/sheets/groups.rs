@@ -28,6 +28,9 @@ fn row(group: &GroupUse) -> Vec<SheetCell> {
     let memory = group.now.memory_bytes.map(|bytes| bytes as f64);
     let limit = group.now.memory_limit.map(|bytes| bytes as f64);
     let quota = group.now.quota_milli.map(|milli| milli as f64 / 1e3);
+    // Before all of a group is read, only its throttling is known.
+    let is_read = group.now.cpu_ns.is_some() || memory.is_some() || group.now.processes > 0;
+    let processes = is_read.then_some(f64::from(group.now.processes));
     let path = if group.now.path.is_empty() { "/" } else { &*group.now.path };
     vec![
         SheetCell::text(path),
@@ -39,6 +42,6 @@ fn row(group: &GroupUse) -> Vec<SheetCell> {
         SheetCell::figure(pressure(0), percent).hot(0.5),
         SheetCell::figure(pressure(1), percent).hot(0.2),
         SheetCell::figure(pressure(2), percent).hot(0.5),
-        SheetCell::figure(Some(f64::from(group.now.processes)), |count| format!("{count:.0}")),
+        SheetCell::figure(processes, |count| format!("{count:.0}")),
     ]
 }

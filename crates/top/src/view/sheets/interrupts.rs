@@ -15,9 +15,9 @@ const MOST_CPUS: usize = 4;
 pub fn interrupts(picture: &Picture) -> Sheet {
     let columns = vec![
         Column::text("INTERRUPT", 12, 4, 0),
-        Column::figure("PER SECOND", 10, 0),
+        Column::figure("PER SECOND", 11, 0),
         Column::figure("CPUS", 5, 1),
-        Column::figure("TOP CPU%", 8, 3),
+        Column::figure("TOP CPU%", 9, 3),
         Column::text("MOST ON (CPU: SHARE)", 26, 8, 2),
         Column::text("HANDLERS", 12, 60, 0),
     ];

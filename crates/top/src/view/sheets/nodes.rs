@@ -75,13 +75,17 @@ fn bandwidth(machine: &Machine, picture: &Picture, cpus: Option<&CpuSet>) -> Opt
     (!known.is_empty()).then(|| known.iter().sum())
 }
 
-/// Returns what the columns mean.
-pub fn notes(picture: &Picture) -> Vec<String> {
-    let mut notes = vec![
-        "LOCAL, OTHER: pages per second that processes on this node, on other nodes, got from it. MISSED: pages that \
-         were wanted from another node and came from this one."
-            .to_owned(),
-    ];
+/// What columns mean that are named by their titles.
+const MEANINGS: [(&str, &str); 2] = [
+    ("LOCAL/s", "LOCAL, OTHER: pages per second that processes on this node, on other nodes, got from it."),
+    ("MISSED/s", "MISSED: pages that were wanted from another node and came from this one."),
+];
+
+/// Returns what the columns mean that are on the screen, and the bandwidth of memory.
+pub fn notes(picture: &Picture, is_shown: impl Fn(&str) -> bool) -> Vec<String> {
+    let meanings = MEANINGS.iter().filter(|(title, _)| is_shown(title)).map(|(_, meaning)| *meaning);
+    let mut notes = vec![meanings.collect::<Vec<_>>().join(" ")];
+    notes.retain(|note| !note.is_empty());
     if picture.bandwidth.is_empty() {
         notes.push(
             "Memory bandwidth: not available (needs resctrl with memory bandwidth monitoring).".to_owned(),
