@@ -94,13 +94,13 @@ fn a_key_says_what_is_not_seen_otherwise() {
 }
 
 #[test]
-fn a_view_whose_tasks_have_all_ended_says_so() {
+fn a_view_whose_tasks_have_all_ended_says_that_there_are_none() {
     let machine = pictures::server(2, 2);
     let mut view = View::new(&machine, ViewOptions::default());
     let mut picture = pictures::picture(&machine, 20, 7);
     picture.tasks.clear();
     view.update(picture);
-    assert!(screen(&mut view, 80, 24).contains("No tasks: those that were chosen have ended."));
+    assert!(screen(&mut view, 80, 24).contains("None of the chosen tasks exists at this time."));
 }
 
 #[test]

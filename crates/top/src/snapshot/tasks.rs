@@ -29,7 +29,7 @@ pub(super) fn processes(picture: &Picture, options: &SnapshotOptions) -> Vec<Tas
         let totals = process.map(|one| (one.run, one.counted)).unwrap_or_default();
         let all = row(tasks, totals, picture);
         let ended = process.map_or(0.0, |one| one.ended_wait);
-        TaskRow { wait_percent: all.wait_percent.map(|wait| wait + percent(ended)), ..all }
+        TaskRow { wait_percent: all.wait_percent.map(|wait| rounded(wait + percent(ended))), ..all }
     });
     largest(rows.collect(), options)
 }

@@ -94,7 +94,7 @@ impl View {
         let details = if height < 6 { 0 } else { self.detail_rows(height) };
         self.places.table = self.tasks.draw(&mut pen.rows(0, height - details));
         if self.picture.tasks.is_empty() && self.picture.seconds > 0.0 {
-            let text = "No tasks: those that were chosen have ended.".to_owned();
+            let text = "None of the chosen tasks exists at this time.".to_owned();
             draw_notes(&mut pen.rows(1, height.saturating_sub(1)), &[text]);
         }
         if details > 0 {
