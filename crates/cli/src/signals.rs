@@ -121,7 +121,7 @@ impl Signals {
 
 /// Returns whether a signal is ignored (`SigIgn` in `/proc/self/status`, a hexadecimal mask whose lowest bit
 /// is signal 1).
-fn is_ignored(number: i32) -> bool {
+pub fn is_ignored(number: i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);

@@ -207,6 +207,8 @@ fn a_process_that_ended_before_the_recording_is_reported() {
     let rows = report["processes"].as_array().unwrap();
     let row = rows.iter().find(|row| row["name"] == "ends-early").unwrap();
     assert!(row["state"] == "X" && row["cpu_percent"].as_f64().unwrap() > 1.0, "{row}");
+    let csv = manycore().args(["report", &recording, "--format", "csv"]).assert().success();
+    assert!(text(&csv.get_output().stdout).contains(",rss_kib"), "{}", text(&csv.get_output().stdout));
     let shown = manycore().args(["report", &recording]).assert().success();
     assert!(text(&shown.get_output().stdout).contains("State X: the process ended"));
 }

@@ -98,8 +98,7 @@ fn print_recording(
         }
         let last = passed_over.as_ref().unwrap_or(&before);
         let [passed, step] = [&before, last].map(|one| now.at_ns.saturating_sub(one.at_ns));
-        // Samples are not taken at exact times: an interval ends with that which is nearest to its end.
-        let is_too_short = passed + step / 2 < interval_ns;
+        let is_too_short = !ends_interval(passed, step, interval_ns);
         if is_too_short || passed_over.is_some() {
             recording.pass_over(last, &now);
         }
@@ -128,6 +127,12 @@ fn print_recording(
         ));
     }
     Ok(())
+}
+
+/// Returns whether an interval ends with a sample: samples are not taken at exact times, and this one is the nearest to its end. `passed`
+/// nanoseconds have passed since the interval began, and `step` since the sample before.
+const fn ends_interval(passed: u64, step: u64, interval: u64) -> bool {
+    passed.saturating_add(step / 2) >= interval
 }
 
 #[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
@@ -227,5 +232,23 @@ impl Printer {
                 output::print_raw(if has_head { csv.split_once('\n').map_or("", |all| all.1) } else { &csv })
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ends_interval;
+
+    /// Regression: an interval ended with the first sample after nine tenths of it.
+    #[test]
+    fn an_interval_ends_with_the_sample_that_is_nearest_to_its_end() {
+        let first = |step: u64| {
+            (1..=20).map(|count| count * step).find(|&passed| ends_interval(passed, step, 10_000))
+        };
+        assert_eq!(
+            [first(1000), first(999), first(1001), first(997)],
+            [Some(10_000), Some(9990), Some(10_010), Some(9970)]
+        );
+        assert_eq!([first(3000), first(4000), first(60_000)], [Some(9000), Some(8000), Some(60_000)]);
     }
 }

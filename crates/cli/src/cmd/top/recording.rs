@@ -45,7 +45,9 @@ pub fn report(args: &Report, path: &Path, terminal: Terminal) -> Outcome {
     let ended_guests = courses.ended_guests(&shown.picture).join(", ");
     let has_ended = snapshot.processes.iter().any(|row| row.state == 'X');
     output::result(args.format, terminal, &snapshot, || {
-        let mut document = text::document(&snapshot, Times::Heading);
+        // CSV has plain numbers.
+        let times = if args.format == Format::Csv { Times::Full } else { Times::Heading };
+        let mut document = text::document(&snapshot, times);
         if has_ended {
             document.paragraph("State X: the process ended before the end of the recording.");
         }

@@ -4,7 +4,7 @@ use crate::{
     cli::TopWork,
     failure::{self, Failure, Outcome},
     output,
-    signals::{ENDS, Signals},
+    signals::{ENDS, Signals, is_ignored},
     terminal,
 };
 use manycore_linux::{
@@ -228,8 +228,9 @@ fn stop(command: &mut Child, name: &str, is_own: bool) -> Outcome<ExitStatus> {
     let signals = Signals::catch(&ENDS)?;
     let mut tree = ProcessTree::new(command.id());
     tree.look();
-    // This program does what it does after Ctrl-C without the view.
-    tree.signal(if is_own { Signal::INT } else { Signal::TERM }, is_own);
+    // This program does what it does after Ctrl-C without the view. It inherits whether that is ignored.
+    let takes_interrupts = is_own && !is_ignored(Signal::INT.as_raw());
+    tree.signal(if takes_interrupts { Signal::INT } else { Signal::TERM }, is_own);
     let mut tell_at = Some(Instant::now() + TELL_AFTER);
     loop {
         if let Some(status) = command.try_wait().map_err(Failure::missing)? {
@@ -364,7 +365,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let started = folder.path().join("started");
         // Exit code 7 if the child still runs when the signal comes. It is left.
-        let script = "sleep 1000 & trap 'kill -0 $!; exit $((7 + $?))' TERM; echo $! >\"$0\"; wait; wait";
+        let script = "sleep 1000 & trap 'kill -0 $!; exit $((7 + $?))' INT TERM; echo $! >\"$0\"; wait; wait";
         let mut command = Command::new("sh").args(["-c", script]).arg(&started).spawn().unwrap();
         let child = || fs::read_to_string(&started).ok()?.trim().parse::<u32>().ok();
         while child().is_none() {
