@@ -183,7 +183,7 @@ mod tests {
                 start: 1,
                 run: Some(run),
                 threads: 1,
-                ended_wait: 0.0,
+                wait: None,
                 counted: None,
             });
             let task = crate::findings::tests::task(pid, 0, run, 0.0, "0");

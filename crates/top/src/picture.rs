@@ -100,8 +100,8 @@ pub struct ProcessUse {
     pub run: Option<f64>,
     /// Number of its threads.
     pub threads: u32,
-    /// Waits for a CPU of its threads that have ended, in tasks that wait: 0, but in a picture into which [`WaitSums`] were entered.
-    pub ended_wait: f64,
+    /// Waits for a CPU, in tasks that wait, threads that have ended included; absent unless [`WaitSums`] were entered.
+    pub wait: Option<f64>,
     /// The sum over its threads that were counted; absent unless these used 90 % of its CPU time.
     pub counted: Option<CountedUse>,
 }
@@ -353,7 +353,7 @@ fn process_use(old: Option<&ProcessSample>, new: &ProcessSample, seconds: f64, c
             run.filter(|&run| run <= f64::from(most) * MOST_INTERVALS as f64)
         }
     };
-    ProcessUse { pid: new.pid, start: new.start, run, threads: new.threads, ended_wait: 0.0, counted: None }
+    ProcessUse { pid: new.pid, start: new.start, run, threads: new.threads, wait: None, counted: None }
 }
 
 /// Returns the distance of a migration; `None` if it is none.

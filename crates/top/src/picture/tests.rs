@@ -66,7 +66,7 @@ fn waits_of_a_task_that_ended_are_in_the_mean_of_the_parts() {
     waits.enter(&mut all);
     // 0.5 s of the task on CPU 0, then on CPU 1, and 1 s of the other on CPU 4, in 4 s.
     assert_eq!((all.cpus[0].wait, all.cpus[1].wait, all.cpus[4].wait), (Some(0.125), Some(0.0), Some(0.25)));
-    assert_eq!((before.processes[0].ended_wait, all.processes[0].ended_wait), (0.0, 0.25));
+    assert_eq!((before.processes[0].wait, all.processes[0].wait), (None, Some(0.375)));
     let nodes: Vec<f64> = all.units_of(Level::Node).map(|node| node.task_wait).collect();
     assert_eq!((before.wait(), all.wait(), nodes), (Some(0.125), Some(0.375), vec![0.125, 0.25]));
 }

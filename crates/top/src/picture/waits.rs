@@ -41,11 +41,9 @@ impl WaitSums {
         for unit in &mut picture.units {
             unit.task_wait = unit.cpus.iter().map(of).sum();
         }
-        let living: BTreeMap<(u32, u64), f64> = waits_of_processes(picture).collect();
         for one in &mut picture.processes {
-            let key = (one.pid, one.start);
-            let all = self.by_process.get(&key).map_or(0.0, |seconds| seconds / self.seconds);
-            one.ended_wait = (all - living.get(&key).unwrap_or(&0.0)).max(0.0);
+            let seconds = self.by_process.get(&(one.pid, one.start)).unwrap_or(&0.0);
+            one.wait = Some(seconds / self.seconds);
         }
     }
 }

@@ -18,7 +18,7 @@ fn plans(now: [&str; 2]) -> Plans {
 
 fn states(plans: &Plans, tasks: Vec<TaskUse>, start: u64) -> (Vec<PlanState>, Picture) {
     let process =
-        ProcessUse { pid: 7, start, run: None, threads: tasks.len() as u32, ended_wait: 0.0, counted: None };
+        ProcessUse { pid: 7, start, run: None, threads: tasks.len() as u32, wait: None, counted: None };
     let mut picture = Picture { tasks, processes: vec![process], ..Picture::default() };
     plans.mark(&mut picture);
     (picture.tasks.iter().map(|task| task.plan.as_ref().unwrap().state()).collect(), picture)

@@ -208,9 +208,8 @@ impl Process {
             for at in 0..block.threads.len() {
                 let has_run = block.threads[at].has_run();
                 let exists = block.end(at, folder, context, keeps_quiet);
-                let thread = &mut block.threads[at];
                 if !exists {
-                    thread.reading = Reading::Ended;
+                    block.threads[at].reading = Reading::Ended;
                     continue;
                 }
                 if has_run {

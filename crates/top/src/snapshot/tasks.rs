@@ -14,7 +14,7 @@ use manycore_topology::CpuSet;
 /// Returns the threads in the order that is asked for.
 pub(super) fn threads(picture: &Picture, options: &SnapshotOptions) -> Vec<TaskRow> {
     let rows = picture.tasks.iter().map(|task| {
-        let totals = (None, task.counted.as_deref().copied());
+        let totals = (None, None, task.counted.as_deref().copied());
         TaskRow { tid: Some(task.id.tid), ..row(std::slice::from_ref(task), totals, picture) }
     });
     largest(rows.collect(), options)
@@ -25,18 +25,17 @@ pub(super) fn processes(picture: &Picture, options: &SnapshotOptions) -> Vec<Tas
     let rows = picture.tasks.chunk_by(|a, b| a.id.pid == b.id.pid).map(|tasks| {
         let pid = tasks[0].id.pid;
         let process = picture.processes.binary_search_by_key(&pid, |process| process.pid).ok();
-        let process = process.map(|at| &picture.processes[at]);
-        let totals = process.map(|one| (one.run, one.counted)).unwrap_or_default();
-        let all = row(tasks, totals, picture);
-        let ended = process.map_or(0.0, |one| one.ended_wait);
-        TaskRow { wait_percent: all.wait_percent.map(|wait| rounded(wait + percent(ended))), ..all }
+        let totals = process.map(|at| &picture.processes[at]).map(|one| (one.run, one.wait, one.counted));
+        row(tasks, totals.unwrap_or_default(), picture)
     });
     largest(rows.collect(), options)
 }
 
-/// Sums threads of one process. Their number is at least one. Known beside them are the CPU time of the process, threads that
-/// have ended included, and the figures of counters.
-fn row(tasks: &[TaskUse], (run, counted): (Option<f64>, Option<CountedUse>), picture: &Picture) -> TaskRow {
+/// Time on CPUs and waits of a process, threads that have ended included, and its figures of counters, as far as they are known.
+type Totals = (Option<f64>, Option<f64>, Option<CountedUse>);
+
+/// Sums threads of one process. Their number is at least one. Totals are known beside them.
+fn row(tasks: &[TaskUse], (run, wait, counted): Totals, picture: &Picture) -> TaskRow {
     let (seconds, users) = (picture.seconds, &picture.users);
     let first = tasks.iter().find(|task| task.id.tid == task.id.pid).unwrap_or(&tasks[0]);
     let sum = |of: fn(&TaskUse) -> Option<f64>| tasks.iter().filter_map(of).reduce(|sum, one| sum + one);
@@ -50,7 +49,7 @@ fn row(tasks: &[TaskUse], (run, counted): (Option<f64>, Option<CountedUse>), pic
         state: if is_runnable { 'R' } else { first.state },
         threads: tasks.len(),
         cpu_percent: percent(run.unwrap_or_else(|| tasks.iter().map(|task| task.run).sum())),
-        wait_percent: sum(|task| task.wait).map(percent),
+        wait_percent: sum(|task| task.wait).map(|sum| percent(wait.unwrap_or(sum))),
         cswch_per_second: sum(|task| task.voluntary).map(rounded),
         nvcswch_per_second: sum(|task| task.involuntary).map(rounded),
         migrations: migrations(tasks, seconds),

@@ -94,8 +94,8 @@ impl View {
         let details = if height < 6 { 0 } else { self.detail_rows(height) };
         self.places.table = self.tasks.draw(&mut pen.rows(0, height - details));
         if self.picture.tasks.is_empty() && self.picture.seconds > 0.0 {
-            let text = "None of the chosen tasks exists at this time.".to_owned();
-            draw_notes(&mut pen.rows(1, height.saturating_sub(1)), &[text]);
+            let text = empty_text(self.screen, self.pictures < 2, &self.moment);
+            draw_notes(&mut pen.rows(1, height.saturating_sub(1)), &[text.to_owned()]);
         }
         if details > 0 {
             self.draw_details(&mut pen.rows(height - details, details));
@@ -146,6 +146,7 @@ impl View {
 const fn empty_text(screen: ViewScreen, is_reading: bool, moment: &ShownMoment) -> &'static str {
     let is_replay = moment.recording.is_some();
     match screen {
+        ViewScreen::Cpus | ViewScreen::Tasks => "None of the chosen tasks exists at this time.",
         ViewScreen::Interrupts if is_replay => {
             "The recording has no interrupts here: they are recorded with --show interrupts."
         }
@@ -164,7 +165,7 @@ const fn empty_text(screen: ViewScreen, is_reading: bool, moment: &ShownMoment) 
         ViewScreen::Guests => {
             "No virtual machines are running (processes of QEMU, which libvirt or users started)."
         }
-        ViewScreen::Cpus | ViewScreen::Tasks | ViewScreen::Latency | ViewScreen::Findings => "",
+        ViewScreen::Latency | ViewScreen::Findings => "",
     }
 }
 

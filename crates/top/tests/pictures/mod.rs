@@ -93,7 +93,7 @@ pub fn picture(machine: &Machine, tasks: usize, seed: u64) -> Picture {
             start: 7,
             run: Some(run),
             threads: threads as u32,
-            ended_wait: 0.0,
+            wait: None,
             counted: None,
         });
     }
