@@ -29,6 +29,11 @@ struct map {
 	u32 flags;
 };
 #define MAP(name) struct map name SEC("manycore_maps")
+/*
+ * An array at a fixed address: access takes no lookup, and only the check of a bound that the verifier knows. The loader
+ * treats it as a map; its number of entries is `most` or less.
+ */
+#define ARRAY(type, name, most) type name[most] SEC(".bss." #name)
 #define BPF_MAP_TYPE_HASH 1
 #define BPF_MAP_TYPE_ARRAY 2
 #define BPF_MAP_TYPE_LRU_HASH 9

@@ -190,6 +190,13 @@ impl Btf {
         (self.field(id, 12), self.field(id, 20))
     }
 
+    /// Returns the size of an element in bytes and the number of elements of a variable that is an array.
+    pub(crate) fn array_variable(&self, name: &str) -> Option<(u32, u32)> {
+        let array = self.stripped(self.size_or_type(self.find(name, &[kind::VAR])?));
+        let (element, count) = (self.kind(array) == kind::ARRAY).then(|| self.array(array))?;
+        Some((self.size(element), count))
+    }
+
     /// Returns the members of a struct or union, which may be anonymous.
     pub(crate) fn members(&self, id: u32) -> impl Iterator<Item = Member<'_>> {
         let has_bit_fields = self.field(id, 4) >> 31 == 1;

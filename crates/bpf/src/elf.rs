@@ -1,6 +1,10 @@
 //! The parts of a BPF object that clang has compiled.
 
-use crate::{Error, Result, btf::Btf};
+use crate::{
+    Error, Result,
+    btf::Btf,
+    map::{ARRAY, MAPPABLE},
+};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, RelocationTarget, SymbolKind};
 
 /// Section of the declarations of maps. Each is a variable of five words of 32 bits: kind (`BPF_MAP_TYPE_*`), size of a
@@ -13,7 +17,10 @@ const PROGRAM_SECTIONS: [&str; 5] = ["struct_ops/", "struct_ops.s/", "tp_btf/", 
 /// Sections of variables. The first cannot be changed once the programs are loaded.
 pub const DATA_SECTIONS: [&str; 3] = [".rodata", ".data", ".bss"];
 
-/// A declared map.
+/// Sections of one array each, by the beginning of their name; the rest is the name of the array.
+const ARRAY_SECTION: &str = ".bss.";
+
+/// A declared map, or an array at a fixed address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MapDeclaration {
     pub name: String,
@@ -22,6 +29,8 @@ pub struct MapDeclaration {
     pub value_bytes: u32,
     pub entries: u32,
     pub flags: u32,
+    /// Whether programs access it without a lookup. To the kernel, all its entries are one value then.
+    pub is_fixed: bool,
 }
 
 /// Variables of one section.
@@ -38,6 +47,8 @@ pub struct DataSection {
 pub enum Target {
     /// The map with this index.
     Map(usize),
+    /// An offset in the array at a fixed address that is the map with this index.
+    Array(usize, u32),
     /// An offset in the section of variables with this index.
     Data(usize, u32),
     /// A function of the kernel.
@@ -73,30 +84,53 @@ impl Object {
     /// [`Error::Object`] if it has other parts than those of this workspace.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let file = object::File::parse(bytes).map_err(|error| Error::Object(error.to_string()))?;
-        let maps = maps(&file)?;
+        let section = |name: &str| {
+            let section = file.section_by_name(name).and_then(|section| section.data().ok());
+            section.map(<[u8]>::to_vec).ok_or_else(|| Error::Object(format!("it has no section {name}")))
+        };
+        let btf = Btf::parse(section(".BTF")?)?;
+        let mut maps = maps(&file)?;
+        maps.extend(arrays(&file, &btf)?);
         let data = DATA_SECTIONS.iter().filter_map(|name| data(&file, name)).collect::<Vec<_>>();
         let programs = file
             .sections()
             .filter(|section| is_program(section.name().unwrap_or_default()))
             .map(|section| program(&file, &section, &maps, &data))
             .collect::<Result<_>>()?;
-        let section = |name: &str| {
-            let section = file.section_by_name(name).and_then(|section| section.data().ok());
-            section.map(<[u8]>::to_vec).ok_or_else(|| Error::Object(format!("it has no section {name}")))
-        };
-        let btf = Btf::parse(section(".BTF")?)?;
-        Ok(Self {
-            programs,
-            maps: maps.into_iter().map(|(_, map)| map).collect(),
-            data,
-            btf,
-            btf_ext: section(".BTF.ext")?,
-        })
+        let maps = maps.into_iter().map(|(_, map)| map).collect();
+        Ok(Self { programs, maps, data, btf, btf_ext: section(".BTF.ext")? })
     }
 }
 
 fn is_program(section: &str) -> bool {
     PROGRAM_SECTIONS.iter().any(|kind| section.starts_with(kind))
+}
+
+/// Returns the arrays at fixed addresses, in the form of [`maps`]; each is at the start of its section.
+fn arrays(file: &object::File, btf: &Btf) -> Result<Vec<(u64, MapDeclaration)>> {
+    let names = file
+        .sections()
+        .filter_map(|section| Some(section.name().ok()?.strip_prefix(ARRAY_SECTION)?.to_owned()));
+    names
+        .map(|name| {
+            let (entry_bytes, entries) = btf
+                .array_variable(&name)
+                .ok_or_else(|| Error::Object(format!("{ARRAY_SECTION}{name} has no array {name}")))?;
+            if entry_bytes % 8 != 0 {
+                return Err(Error::Object(format!("the entries of {name} are not words of 64 bits")));
+            }
+            let map = MapDeclaration {
+                name,
+                kind: ARRAY,
+                key_bytes: 4,
+                value_bytes: entry_bytes,
+                entries,
+                flags: MAPPABLE,
+                is_fixed: true,
+            };
+            Ok((0, map))
+        })
+        .collect()
 }
 
 /// Returns the declared maps with their offsets in the section.
@@ -114,7 +148,11 @@ fn maps(file: &object::File) -> Result<Vec<(u64, MapDeclaration)>> {
             let &[kind, key_bytes, value_bytes, entries, flags] = &words[..] else {
                 return Err(Error::Object(format!("the map {name} is not declared by five words")));
             };
-            Ok((symbol.address(), MapDeclaration { name, kind, key_bytes, value_bytes, entries, flags }))
+            let is_fixed = false;
+            Ok((
+                symbol.address(),
+                MapDeclaration { name, kind, key_bytes, value_bytes, entries, flags, is_fixed },
+            ))
         })
         .collect::<Result<_>>()?;
     maps.sort_by_key(|(offset, _)| *offset);
@@ -162,23 +200,28 @@ fn program(
             None => Target::KernelFunction(symbol.name().unwrap_or_default().to_owned()),
             Some(MAP_SECTION) => Target::Map(
                 maps.iter()
-                    .position(|(offset, _)| *offset == symbol.address())
+                    .position(|(offset, map)| !map.is_fixed && *offset == symbol.address())
                     .ok_or_else(|| wrong(format!("{name} refers to an unknown map")))?,
             ),
             Some(other) => {
-                let known = data.iter().position(|known| known.name == other);
-                let index = known.ok_or_else(|| {
-                    wrong(format!(
-                        "{name} refers to {} in {other}: is a function not inlined?",
-                        symbol.name().unwrap_or_default()
-                    ))
-                })?;
                 // The addend is in the instruction.
                 let addend = code
                     .get(at + 4..at + 8)
                     .and_then(|word| word.try_into().ok())
                     .map_or(0, u32::from_ne_bytes);
-                Target::Data(index, symbol.address() as u32 + addend)
+                let offset = symbol.address() as u32 + addend;
+                let array = other.strip_prefix(ARRAY_SECTION);
+                let array = maps.iter().position(|(_, map)| map.is_fixed && array == Some(map.name.as_str()));
+                let variables = || data.iter().position(|known| known.name == other);
+                array
+                    .map(|index| Target::Array(index, offset))
+                    .or_else(|| variables().map(|index| Target::Data(index, offset)))
+                    .ok_or_else(|| {
+                        wrong(format!(
+                            "{name} refers to {} in {other}: is a function not inlined?",
+                            symbol.name().unwrap_or_default()
+                        ))
+                    })?
             }
         };
         references.push((at, target));

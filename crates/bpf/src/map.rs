@@ -15,7 +15,7 @@ use std::{
 };
 
 /// `BPF_MAP_TYPE_ARRAY`.
-const ARRAY: u32 = 2;
+pub(crate) const ARRAY: u32 = 2;
 /// `BPF_MAP_TYPE_TASK_STORAGE`, `BPF_MAP_TYPE_CGRP_STORAGE`: the kernel wants the types of their keys and values.
 const STORAGE: [u32; 2] = [29, 32];
 /// `BPF_F_RDONLY_PROG`.
@@ -31,17 +31,21 @@ pub struct Map {
     pub(crate) key_bytes: usize,
     pub(crate) value_bytes: usize,
     pub(crate) entries: usize,
+    /// Parts of a value: the entries of an array at a fixed address, otherwise 1.
+    parts: u32,
 }
 
 impl Map {
     pub(crate) fn create(declared: &MapDeclaration) -> Result<Self> {
         let types = STORAGE.contains(&declared.kind).then(|| storage_types(declared.value_bytes)).transpose();
+        let (entries, parts) = if declared.is_fixed { (1, declared.entries) } else { (declared.entries, 1) };
+        let value_bytes = declared.value_bytes.saturating_mul(parts);
         let create = |types: Option<OwnedFd>| {
             let attributes = Attributes::new()
                 .word(0, declared.kind)
                 .word(4, declared.key_bytes)
-                .word(8, declared.value_bytes)
-                .word(12, declared.entries)
+                .word(8, value_bytes)
+                .word(12, entries)
                 .word(16, declared.flags)
                 .name(28, &declared.name);
             let attributes = match &types {
@@ -61,8 +65,9 @@ impl Map {
             fd,
             name: declared.name.clone(),
             key_bytes: declared.key_bytes as usize,
-            value_bytes: declared.value_bytes as usize,
-            entries: declared.entries as usize,
+            value_bytes: value_bytes as usize,
+            entries: entries as usize,
+            parts,
         })
     }
 
@@ -77,6 +82,7 @@ impl Map {
             value_bytes: section.bytes.len() as u32,
             entries: 1,
             flags: if read_only { READ_ONLY | MAPPABLE } else { MAPPABLE },
+            is_fixed: false,
         })?;
         map.update(&0_u32.to_ne_bytes(), &section.bytes)?;
         if read_only {
@@ -152,12 +158,13 @@ impl Map {
         // Values begin at multiples of 8 bytes (`array_map_alloc` in the kernel).
         let stride = self.value_bytes.next_multiple_of(8);
         let length = (stride * self.entries).next_multiple_of(rustix::param::page_size());
+        let parts = self.parts as usize;
         // SAFETY: a new mapping, at an address that the kernel chooses.
         let start = unsafe {
             mmap(ptr::null_mut(), length, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &self.fd, 0)
         };
         let start = start.map_err(|error| self.failed("mapped", error.into()))?;
-        Ok(MappedArray { start: start.cast(), length, stride, entries: self.entries })
+        Ok(MappedArray { start: start.cast(), length, stride: stride / parts, entries: self.entries * parts })
     }
 }
 
@@ -246,6 +253,17 @@ impl MappedArray {
         if let Some(cell) = self.cell(entry, word) {
             cell.store(value, Ordering::Relaxed);
         }
+    }
+
+    /// Sets a bit of an array whose entries are words of 64 bits, without effect on the other bits; does nothing outside of
+    /// the array.
+    pub fn set_bit(&self, bit: usize, is_set: bool) {
+        let mask = 1 << (bit % 64);
+        match self.cell(bit / 64, 0) {
+            Some(cell) if is_set => cell.fetch_or(mask, Ordering::Relaxed),
+            Some(cell) => cell.fetch_and(!mask, Ordering::Relaxed),
+            None => 0,
+        };
     }
 }
 

@@ -101,13 +101,17 @@ impl Loader {
         self.values.get(name).copied().unwrap_or(0)
     }
 
-    /// Sets the number of entries of a map.
+    /// Sets the number of entries of a map. An array at a fixed address cannot have more than its declaration says.
     ///
     /// # Errors
-    /// [`Error::Object`] if there is no such map.
+    /// [`Error::Object`] if there is no such map, or it is such an array and too small.
     pub fn set_entries(&mut self, map: &str, entries: u32) -> Result<()> {
         let found = self.object.maps.iter_mut().find(|known| known.name == map);
-        found.ok_or_else(|| Error::Object(format!("it has no map {map}")))?.entries = entries;
+        let found = found.ok_or_else(|| Error::Object(format!("it has no map {map}")))?;
+        if found.is_fixed && entries > found.entries {
+            return Err(Error::Object(format!("{map} has {} entries, not {entries}", found.entries)));
+        }
+        found.entries = entries;
         Ok(())
     }
 
@@ -166,6 +170,9 @@ fn link(
     let fd = |index: usize| Some(maps.get(index)?.fd.as_raw_fd() as u32);
     match target {
         Target::Map(index) if instruction.is_load_64() => instruction.load_map(Meaning::Map, fd(*index)?, 0),
+        Target::Array(index, offset) if instruction.is_load_64() => {
+            instruction.load_map(Meaning::MapValue, fd(*index)?, *offset);
+        }
         Target::Data(index, offset) if instruction.is_load_64() => {
             instruction.load_map(Meaning::MapValue, fd(first_data + index)?, *offset);
         }
@@ -210,8 +217,10 @@ impl ProgramKind {
                 index.map(|index| Self { number: 27, flags, attach_type: index as u32, attach_id })
             }
             "tp_btf" => {
-                let id = kernel.find(&format!("btf_trace_{rest}"), &[kind::TYPEDEF]);
-                let attach_id = id.ok_or_else(|| lacks(format!("tracepoint {rest}")))?;
+                // After a dot: a name for one of several programs.
+                let tracepoint = rest.split('.').next().unwrap_or_default();
+                let id = kernel.find(&format!("btf_trace_{tracepoint}"), &[kind::TYPEDEF]);
+                let attach_id = id.ok_or_else(|| lacks(format!("tracepoint {tracepoint}")))?;
                 Some(Self { number: 26, flags: 0, attach_type: 23, attach_id })
             }
             "raw_tp" => Some(Self { number: 17, flags: 0, attach_type: 0, attach_id: 0 }),

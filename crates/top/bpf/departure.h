@@ -11,29 +11,29 @@
 struct departure {
 	/* The task to which the place belongs; 0 if to none. */
 	u64 owner;
-	/* When it left its CPU; 0 if it has not since counting began. */
+	/* When it left its CPU. */
 	u64 at;
 	/* All its waits until then. */
 	u64 run_delay;
-	/* One of the histograms. */
+	/* Why it did. */
 	u64 reason;
 };
 
-/* The size, a power of two, is set before loading. */
-MAP(departures) = { BPF_MAP_TYPE_ARRAY, 4, sizeof(struct departure), 0, 0 };
+/* A power of two, so that most tasks of a machine with 100,000 have a place. */
+#define PLACES (1 << 18)
+ARRAY(struct departure, departures, PLACES);
 MAP(further_departures) = { BPF_MAP_TYPE_TASK_STORAGE, 4, sizeof(struct departure), 0, BPF_F_NO_PREALLOC };
 
-const volatile u32 departure_mask SEC(".rodata");
+INLINE struct departure *place_of(u32 tid)
+{
+	return &departures[tid & (PLACES - 1)];
+}
 
 /* Returns what is known of a task; NULL if nothing is, or with `create` if there is no memory. */
-INLINE struct departure *departure_of(struct task_struct *task, bool create)
+INLINE struct departure *departure_of(struct task_struct *task, u32 tid, bool create)
 {
-	u64 tid = task->pid;
-	u32 place = tid & departure_mask;
-	struct departure *departure = bpf_map_lookup_elem(&departures, &place);
+	struct departure *departure = place_of(tid);
 
-	if (!departure)
-		return NULL;
 	if (departure->owner == tid)
 		return departure;
 	if (!departure->owner) {
@@ -46,14 +46,12 @@ INLINE struct departure *departure_of(struct task_struct *task, bool create)
 }
 
 /* Frees the place of a task that ends. */
-INLINE void forget(struct task_struct *task)
+INLINE void forget(u32 tid)
 {
-	u64 tid = task->pid;
-	u32 place = tid & departure_mask;
-	struct departure *departure = bpf_map_lookup_elem(&departures, &place);
+	struct departure *departure = place_of(tid);
 
-	if (departure && departure->owner == tid) {
+	if (departure->owner == tid) {
 		departure->at = 0;
-		__sync_fetch_and_sub(&departure->owner, tid);
+		__sync_fetch_and_sub(&departure->owner, (u64)tid);
 	}
 }

@@ -73,7 +73,7 @@ fn account() -> (u64, u64) {
 fn attach(machine: &Machine, is_filtered: bool) -> Counters {
     let counters = if is_filtered { Counters::attach_to_processes } else { Counters::attach };
     let counters = counters(machine).unwrap();
-    counters.watch(std::process::id(), true).unwrap();
+    counters.watch(std::process::id(), true);
     counters
 }
 

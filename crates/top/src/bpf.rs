@@ -10,7 +10,7 @@
 //! | conflicts | as defined in `manycore_sharing`: two watched tasks run in one unit while another is idle; of the level of clusters, otherwise of last-level caches, otherwise of cores |
 //!
 //! The programs run at each switch and each migration, and use the times that the scheduler has read itself: nothing runs
-//! at a wake-up. They need a kernel from 5.18 with `CONFIG_DEBUG_INFO_BTF` and `CONFIG_SCHED_INFO`.
+//! at a wake-up. They need a kernel from 6.4 with `CONFIG_DEBUG_INFO_BTF` and `CONFIG_SCHED_INFO`.
 //!
 //! The programs are removed when [`Counters`] is dropped, or this process ends in any way.
 
@@ -21,4 +21,4 @@ mod words;
 
 pub use counters::{Counters, Waits};
 pub use error::{Error, Result};
-pub(crate) use object::{TRACE, loader, possible_cpus, watch_process};
+pub(crate) use object::{TRACE, loader, possible_cpus};

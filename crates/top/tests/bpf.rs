@@ -3,7 +3,7 @@
 
 use manycore_top::{
     Sample, Sampler, SamplerOptions,
-    bpf::{Counters, Error},
+    bpf::{Counters, Error, Waits},
     trace::{Recorder, RecorderOptions, Summary, Timeline, write},
 };
 use manycore_topology::{Machine, SysTree, read, synthetic::MachineSpec};
@@ -106,7 +106,7 @@ fn two_on_one_cpu(machine: &Machine, steps: u32) -> Option<(Counters, [Counting;
     let mut two = [Counting::start(steps), Counting::start(steps)];
     for one in &mut two {
         one.pin(machine.online.last().unwrap());
-        counters.watch(one.child.id(), true).unwrap();
+        counters.watch(one.child.id(), true);
         one.begin();
         one.end();
     }
@@ -133,6 +133,23 @@ fn waits_are_those_of_schedstat_to_the_nanosecond() {
     assert!(after.wakeup.since(&before.wakeup).count() >= 2);
     let run: u64 = after.run_ns.iter().sum::<u64>() - before.run_ns.iter().sum::<u64>();
     assert!(run > 10_000_000, "{run}");
+}
+
+#[test]
+fn a_process_that_is_no_longer_watched_does_not_count() {
+    let Some((counters, mut both)) = two_on_one_cpu(&machine(), 20_000) else { return };
+    let ids = [0, 1].map(|at: usize| both[at].child.id());
+    let mut run = || {
+        both.iter_mut().for_each(Counting::begin);
+        both.iter_mut().for_each(Counting::end);
+        counters.waits()
+    };
+    let watched = run();
+    assert_ne!(watched, Waits::default());
+    for pid in ids {
+        counters.watch(pid, false);
+    }
+    assert_eq!(run(), watched);
 }
 
 #[test]
@@ -269,7 +286,7 @@ fn overlap(invented: &Machine) -> Option<Overlap> {
     let (mut first, mut second) = (recorder(), recorder());
     for (one, cpu) in two.iter_mut().zip(0..) {
         one.pin(cpu);
-        counters.watch(one.child.id(), true).unwrap();
+        counters.watch(one.child.id(), true);
         for recorder in [&first, &second] {
             recorder.watch(one.child.id(), true).unwrap();
         }

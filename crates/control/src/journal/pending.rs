@@ -60,8 +60,9 @@ pub fn pending(folder: &Path) -> io::Result<(Vec<Pending>, Vec<String>)> {
     Ok((found, problems))
 }
 
-/// Maximum time from the creation of a process to the start of its program.
-const MAX_START: Duration = Duration::from_secs(2);
+/// Maximum time from the creation of a process to the start of its program. On a machine that is short of CPU time, or a
+/// virtual one that was stopped meanwhile, some seconds are possible.
+const MAX_START: Duration = Duration::from_secs(30);
 
 impl Pending {
     /// Reads a journal. An incomplete last line was written by a process that was killed before it made the

@@ -2,7 +2,7 @@
 
 use super::{
     Result,
-    object::{LATENCY, loader, possible_cpus, watch_process},
+    object::{LATENCY, loader, possible_cpus},
     words::{cpu, histogram, machine},
 };
 use crate::{
@@ -24,6 +24,7 @@ pub struct Counters {
     cpus: MappedArray,
     machines: MappedArray,
     clocks: MappedArray,
+    watched: MappedArray,
     clusters: LevelUnits,
     /// Names of the reasons for which tasks are off the CPU, and their histograms.
     reasons: [(Arc<str>, usize); 4],
@@ -75,7 +76,8 @@ impl Counters {
         fill(&cpus, machine, conflicts.as_ref());
         let units = conflicts.map_or(0, |units| units.cpus().len() as u64);
         machines.set_word(0, machine::CLUSTERS, machine::BIAS + units);
-        let links = ["on_switch", "on_migrate"]
+        let on_switch = if is_filtered { "on_switch_filter" } else { "on_switch" };
+        let links = [on_switch, "on_migrate"]
             .into_iter()
             .map(|name| loaded.attach(name))
             .collect::<std::result::Result<_, _>>()?;
@@ -91,6 +93,7 @@ impl Counters {
             cpus,
             machines,
             clocks: loaded.map("clocks")?.mapped()?,
+            watched: loaded.map("watched")?.mapped()?,
             clusters: LevelUnits::new(machine, Level::Cluster),
             reasons: [
                 (Arc::from("sleep"), histogram::SLEEP),
@@ -116,13 +119,9 @@ impl Counters {
         Ok(())
     }
 
-    /// Counts for the tasks of a process from their next switch on, or no longer. There is place for 16,384 processes.
-    /// Without effect on counters of all tasks.
-    ///
-    /// # Errors
-    /// [`Error::Bpf`](super::Error::Bpf) if there is no place.
-    pub fn watch(&self, pid: u32, is_watched: bool) -> Result<()> {
-        watch_process(&self.loaded, pid, is_watched)
+    /// Counts for the tasks of a process from their next switch on, or no longer. Without effect on counters of all tasks.
+    pub fn watch(&self, pid: u32, is_watched: bool) {
+        self.watched.set_bit(pid as usize, is_watched);
     }
 
     /// Sets [`Sample::latency`], and the migrations of the sample's tasks: 0 for tasks that have not migrated since
@@ -206,28 +205,17 @@ fn conflict_units(machine: &Machine) -> Option<Units> {
 
 /// Sets sizes and constants.
 fn declare(object: &mut Loader, conflicts: Option<&Units>, is_filtered: bool) -> Result<()> {
-    let count = possible_cpus()?;
-    object.set_entries("cpus", count)?;
+    let cpus = possible_cpus()?.next_power_of_two();
+    object.set_entries("cpus", cpus)?;
     object.set_entries("clusters", conflicts.map_or(1, |units| units.cpus().len() as u32))?;
-    let places = departure_places();
-    object.set_entries("departures", places)?;
     for (variable, value) in [
-        ("cpu_count", count),
-        ("departure_mask", places - 1),
+        ("cpu_mask", cpus - 1),
         ("is_filtered", u32::from(is_filtered)),
         ("has_conflicts", u32::from(conflicts.is_some())),
     ] {
         object.set(variable, &value.to_ne_bytes())?;
     }
     Ok(())
-}
-
-/// Returns the places for tasks that are off the CPU, a power of two: several times as many as there are tasks now
-/// (`/proc/loadavg`), of 32 bytes each.
-fn departure_places() -> u32 {
-    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let tasks = load.split_ascii_whitespace().nth(3).and_then(|tasks| tasks.split_once('/')?.1.parse().ok());
-    tasks.unwrap_or(0_u32).clamp(1 << 13, 1 << 17).next_power_of_two() * 8
 }
 
 /// Writes the units of each CPU.

@@ -1,7 +1,7 @@
 //! The compiled programs.
 
 use super::{Error, Result};
-use manycore_bpf::{Loader, program::Loaded};
+use manycore_bpf::Loader;
 use manycore_topology::SysTree;
 use std::path::Path;
 
@@ -18,17 +18,6 @@ pub(crate) fn loader(object: &[u8]) -> Result<Loader> {
         return Err(Error::NotBuilt(MISSING));
     }
     Ok(Loader::new(object)?)
-}
-
-/// Adds a process to those that programs watch, or removes it.
-pub(crate) fn watch_process(loaded: &Loaded, pid: u32, is_watched: bool) -> Result<()> {
-    let processes = loaded.map("processes")?;
-    if is_watched {
-        processes.update(&pid.to_ne_bytes(), &1_u32.to_ne_bytes())?;
-    } else {
-        processes.remove(&pid.to_ne_bytes())?;
-    }
-    Ok(())
 }
 
 /// Returns the number of CPUs that can ever be online, by their largest number.

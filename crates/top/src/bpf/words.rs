@@ -21,13 +21,14 @@ pub mod cpu {
     }
 }
 
-/// Numbers of histograms.
+/// Numbers of histograms: two of waits, then those of times off the CPU by reason.
 pub mod histogram {
     pub const AFTER_WAKEUP: usize = 0;
     pub const DISPLACED: usize = 1;
-    pub const SLEEP: usize = 2;
-    pub const DISK: usize = 3;
-    pub const STOPPED: usize = 4;
+    const OFF: usize = 2;
+    pub const SLEEP: usize = OFF + 2;
+    pub const DISK: usize = OFF + 3;
+    pub const STOPPED: usize = OFF + 4;
 }
 
 /// Words of `struct machine`.

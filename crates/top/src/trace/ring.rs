@@ -2,7 +2,7 @@
 
 use super::{Departure, EventKind, Recording, TraceEvent, TracedTask};
 use crate::{
-    bpf::{Result, TRACE, loader, possible_cpus, watch_process},
+    bpf::{Result, TRACE, loader, possible_cpus},
     sample::TaskName,
 };
 use manycore_bpf::{map::MappedArray, program::Loaded, ring::Ring};
@@ -68,7 +68,13 @@ impl Recorder {
     /// # Errors
     /// [`Error::Bpf`](crate::bpf::Error::Bpf) if there are too many processes.
     pub fn watch(&self, pid: u32, is_watched: bool) -> Result<()> {
-        watch_process(&self.loaded, pid, is_watched)
+        let processes = self.loaded.map("processes")?;
+        if is_watched {
+            processes.update(&pid.to_ne_bytes(), &1_u32.to_ne_bytes())?;
+        } else {
+            processes.remove(&pid.to_ne_bytes())?;
+        }
+        Ok(())
     }
 
     /// Takes the events that have come, and returns whether there is room for more. To be called every few milliseconds.
