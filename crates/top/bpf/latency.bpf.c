@@ -74,8 +74,8 @@ INLINE struct cpu *cpu_of(u32 number)
 }
 
 /*
- * Returns 1 for a number that is not 0 and below 2^31. Without a branch, like the functions below: a switch takes 8 ns less
- * on an AMD EPYC than with branches.
+ * Returns 1 for a number that is not 0 and below 2^31. Without a branch, like the functions below: on an AMD EPYC, that saves
+ * some 8 ns per switch.
  */
 INLINE u32 is_set(u32 number)
 {

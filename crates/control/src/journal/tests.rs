@@ -233,7 +233,8 @@ fn undo_waits_for_a_child_that_has_not_executed_its_program() {
     assert_eq!(pending(folder.path()).unwrap().0[0].undo(), None);
     fs::write(&journal.path, text.replacen(&owner, ended, 1)).unwrap();
     let child = std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(50));
+        // Longer than undo waited before: then it changed nothing.
+        std::thread::sleep(Duration::from_millis(2100));
         drop(journal);
     });
     assert_eq!(pending(folder.path()).unwrap().0[0].undo().unwrap().settings, 1);
