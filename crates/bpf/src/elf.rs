@@ -47,10 +47,8 @@ pub struct DataSection {
 pub enum Target {
     /// The map with this index.
     Map(usize),
-    /// An offset in the array at a fixed address that is the map with this index.
-    Array(usize, u32),
-    /// An offset in the section of variables with this index.
-    Data(usize, u32),
+    /// An offset in the value of the map with this index. The sections of variables follow the declared maps.
+    Value(usize, u32),
     /// A function of the kernel.
     KernelFunction(String),
 }
@@ -212,16 +210,14 @@ fn program(
                 let offset = symbol.address() as u32 + addend;
                 let array = other.strip_prefix(ARRAY_SECTION);
                 let array = maps.iter().position(|(_, map)| map.is_fixed && array == Some(map.name.as_str()));
-                let variables = || data.iter().position(|known| known.name == other);
-                array
-                    .map(|index| Target::Array(index, offset))
-                    .or_else(|| variables().map(|index| Target::Data(index, offset)))
-                    .ok_or_else(|| {
-                        wrong(format!(
-                            "{name} refers to {} in {other}: is a function not inlined?",
-                            symbol.name().unwrap_or_default()
-                        ))
-                    })?
+                let variables = || Some(maps.len() + data.iter().position(|known| known.name == other)?);
+                let index = array.or_else(variables).ok_or_else(|| {
+                    wrong(format!(
+                        "{name} refers to {} in {other}: is a function not inlined?",
+                        symbol.name().unwrap_or_default()
+                    ))
+                })?;
+                Target::Value(index, offset)
             }
         };
         references.push((at, target));

@@ -138,7 +138,6 @@ impl Loader {
     pub fn load(self) -> Result<Loaded> {
         let Self { mut object, kernel, aliases, .. } = self;
         let mut maps = object.maps.iter().map(Map::create).collect::<Result<Vec<_>>>()?;
-        let first_data = maps.len();
         for section in &object.data {
             maps.push(Map::of_variables(section)?);
         }
@@ -148,7 +147,7 @@ impl Loader {
             core_relocation::relocate(program, &object.btf, &object.btf_ext, &kernel)?;
             for (at, target) in &program.references {
                 let code = program.code.get_mut(*at..).unwrap_or_default();
-                link(&mut Instruction(code), target, &maps, first_data, &kernel, &aliases)
+                link(&mut Instruction(code), target, &maps, &kernel, &aliases)
                     .ok_or_else(|| Error::Object(format!("a reference of {} at byte {at}", program.name)))?;
             }
             let fd = load(program, &kind)?;
@@ -163,18 +162,14 @@ fn link(
     instruction: &mut Instruction,
     target: &Target,
     maps: &[Map],
-    first_data: usize,
     kernel: &Btf,
     aliases: &[(String, String)],
 ) -> Option<()> {
     let fd = |index: usize| Some(maps.get(index)?.fd.as_raw_fd() as u32);
     match target {
         Target::Map(index) if instruction.is_load_64() => instruction.load_map(Meaning::Map, fd(*index)?, 0),
-        Target::Array(index, offset) if instruction.is_load_64() => {
+        Target::Value(index, offset) if instruction.is_load_64() => {
             instruction.load_map(Meaning::MapValue, fd(*index)?, *offset);
-        }
-        Target::Data(index, offset) if instruction.is_load_64() => {
-            instruction.load_map(Meaning::MapValue, fd(first_data + index)?, *offset);
         }
         Target::KernelFunction(name) if instruction.is_call() => {
             let older = || {

@@ -50,8 +50,6 @@ INLINE void forget(u32 tid)
 {
 	struct departure *departure = place_of(tid);
 
-	if (departure->owner == tid) {
-		departure->at = 0;
+	if (departure->owner == tid)
 		__sync_fetch_and_sub(&departure->owner, (u64)tid);
-	}
 }
