@@ -18,6 +18,7 @@ typedef _Bool bool;
 #define SEC(name) __attribute__((section(name), used))
 #define INLINE static inline __attribute__((always_inline))
 #define KERNEL_FUNCTION __attribute__((section(".ksyms")))
+#define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
 /* A map, as the loader reads it. Numbers of entries that are 0 are set before loading. */
@@ -34,6 +35,12 @@ struct map {
  * treats it as a map; its number of entries is `most` or less.
  */
 #define ARRAY(type, name, most) type name[most] SEC(".bss." #name)
+/*
+ * A constant of 64 bits, whose value the loader knows: the address of a symbol that is defined nowhere. So the verifier
+ * and the compiler of the kernel know it too, and no memory is read.
+ */
+#define CONSTANT(name) extern const u8 name[] __attribute__((weak))
+#define VALUE(name) ((u64)(name))
 #define BPF_MAP_TYPE_HASH 1
 #define BPF_MAP_TYPE_ARRAY 2
 #define BPF_MAP_TYPE_LRU_HASH 9

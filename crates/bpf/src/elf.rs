@@ -3,9 +3,11 @@
 use crate::{
     Error, Result,
     btf::Btf,
+    instruction::CALL,
     map::{ARRAY, MAPPABLE},
 };
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, RelocationTarget, SymbolKind};
+use std::fmt;
 
 /// Section of the declarations of maps. Each is a variable of five words of 32 bits: kind (`BPF_MAP_TYPE_*`), size of a
 /// key and of a value in bytes, number of entries (which the loading program may change), flags (`BPF_F_*`).
@@ -13,9 +15,6 @@ pub const MAP_SECTION: &str = "manycore_maps";
 
 /// Sections of programs, by the beginning of their name.
 const PROGRAM_SECTIONS: [&str; 5] = ["struct_ops/", "struct_ops.s/", "tp_btf/", "raw_tp", "syscall"];
-
-/// Sections of variables. The first cannot be changed once the programs are loaded.
-pub const DATA_SECTIONS: [&str; 3] = [".rodata", ".data", ".bss"];
 
 /// Sections of one array each, by the beginning of their name; the rest is the name of the array.
 const ARRAY_SECTION: &str = ".bss.";
@@ -33,24 +32,27 @@ pub struct MapDeclaration {
     pub is_fixed: bool,
 }
 
-/// Variables of one section.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DataSection {
-    pub name: String,
-    pub bytes: Vec<u8>,
-    /// Name, offset and size of each variable.
-    pub variables: Vec<(String, usize, usize)>,
-}
-
 /// What an instruction refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// The map with this index.
     Map(usize),
-    /// An offset in the value of the map with this index. The sections of variables follow the declared maps.
+    /// An offset in the value of the map with this index.
     Value(usize, u32),
+    /// A constant: the address of a symbol that the object does not define.
+    Constant(String),
     /// A function of the kernel.
     KernelFunction(String),
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Map(index) | Self::Value(index, _) => write!(to, "map {index}"),
+            Self::Constant(name) => write!(to, "the constant {name}"),
+            Self::KernelFunction(name) => write!(to, "the function {name}"),
+        }
+    }
 }
 
 /// One program.
@@ -69,7 +71,6 @@ pub struct ProgramText {
 pub struct Object {
     pub programs: Vec<ProgramText>,
     pub maps: Vec<MapDeclaration>,
-    pub data: Vec<DataSection>,
     pub btf: Btf,
     /// The section `.BTF.ext`.
     pub btf_ext: Vec<u8>,
@@ -89,14 +90,13 @@ impl Object {
         let btf = Btf::parse(section(".BTF")?)?;
         let mut maps = maps(&file)?;
         maps.extend(arrays(&file, &btf)?);
-        let data = DATA_SECTIONS.iter().filter_map(|name| data(&file, name)).collect::<Vec<_>>();
         let programs = file
             .sections()
             .filter(|section| is_program(section.name().unwrap_or_default()))
-            .map(|section| program(&file, &section, &maps, &data))
+            .map(|section| program(&file, &section, &maps))
             .collect::<Result<_>>()?;
         let maps = maps.into_iter().map(|(_, map)| map).collect();
-        Ok(Self { programs, maps, data, btf, btf_ext: section(".BTF.ext")? })
+        Ok(Self { programs, maps, btf, btf_ext: section(".BTF.ext")? })
     }
 }
 
@@ -157,28 +157,11 @@ fn maps(file: &object::File) -> Result<Vec<(u64, MapDeclaration)>> {
     Ok(maps)
 }
 
-/// Returns the variables of a section, if the object has it.
-fn data(file: &object::File, name: &str) -> Option<DataSection> {
-    let section = file.section_by_name(name)?;
-    let mut bytes = section.data().ok()?.to_vec();
-    // A section of zeros has no bytes in the file.
-    bytes.resize(section.size() as usize, 0);
-    let variables = file
-        .symbols()
-        .filter(|symbol| symbol.section_index() == Some(section.index()) && symbol.kind() == SymbolKind::Data)
-        .map(|symbol| {
-            (symbol.name().unwrap_or_default().to_owned(), symbol.address() as usize, symbol.size() as usize)
-        })
-        .collect();
-    Some(DataSection { name: name.to_owned(), bytes, variables })
-}
-
 /// Returns the program of a section.
 fn program(
     file: &object::File,
     section: &object::Section,
     maps: &[(u64, MapDeclaration)],
-    data: &[DataSection],
 ) -> Result<ProgramText> {
     let wrong = |problem: String| Error::Object(problem);
     let section_name = section.name().unwrap_or_default().to_owned();
@@ -195,7 +178,11 @@ fn program(
         let within = symbol.section_index().and_then(|index| file.section_by_index(index).ok());
         let at = at as usize;
         let target = match within.as_ref().and_then(|section| section.name().ok()) {
-            None => Target::KernelFunction(symbol.name().unwrap_or_default().to_owned()),
+            None => {
+                let name = symbol.name().unwrap_or_default().to_owned();
+                let is_call = code.get(at) == Some(&CALL);
+                if is_call { Target::KernelFunction(name) } else { Target::Constant(name) }
+            }
             Some(MAP_SECTION) => Target::Map(
                 maps.iter()
                     .position(|(offset, map)| !map.is_fixed && *offset == symbol.address())
@@ -210,8 +197,7 @@ fn program(
                 let offset = symbol.address() as u32 + addend;
                 let array = other.strip_prefix(ARRAY_SECTION);
                 let array = maps.iter().position(|(_, map)| map.is_fixed && array == Some(map.name.as_str()));
-                let variables = || Some(maps.len() + data.iter().position(|known| known.name == other)?);
-                let index = array.or_else(variables).ok_or_else(|| {
+                let index = array.ok_or_else(|| {
                     wrong(format!(
                         "{name} refers to {} in {other}: is a function not inlined?",
                         symbol.name().unwrap_or_default()

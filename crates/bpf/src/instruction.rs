@@ -7,8 +7,8 @@ pub const SIZE: usize = 8;
 
 /// `BPF_LD | BPF_IMM | BPF_DW`: loads 64 bits, and takes the place of two instructions.
 const LOAD_64: u8 = 0x18;
-/// `BPF_JMP | BPF_CALL`.
-const CALL: u8 = 0x85;
+/// `BPF_JMP | BPF_CALL`: the first byte of a call.
+pub const CALL: u8 = 0x85;
 const CLASS: u8 = 0x07;
 /// `BPF_LDX`, `BPF_ST`, `BPF_STX`: memory is accessed at an offset.
 const MEMORY: [u8; 3] = [1, 2, 3];
@@ -57,6 +57,11 @@ impl Instruction<'_> {
 
     fn set_source(&mut self, source: u8) {
         self.0[1] = self.0[1] & 0x0f | source << 4;
+    }
+
+    /// Makes a 64-bit load one of a constant. Returns false if something is added to it.
+    pub fn load_constant(&mut self, value: u64) -> bool {
+        self.0[4..8] == [0; 4] && self.patch(value)
     }
 
     /// Makes a 64-bit load one of the address of a map, or of `offset` in its first value.
@@ -122,5 +127,14 @@ mod tests {
         load[1] = 3;
         Instruction(&mut load).load_map(Meaning::MapValue, 5, 24);
         assert_eq!((load[1], load[4], load[12]), (0x23, 5, 24));
+    }
+
+    #[test]
+    fn a_load_of_64_bits_gets_a_constant() {
+        let mut load = [0; 16];
+        load[0] = LOAD_64;
+        assert!(Instruction(&mut load).load_constant(7 << 32 | 5));
+        assert_eq!((load[1], load[4], load[12]), (0, 5, 7));
+        assert!(!Instruction(&mut load).load_constant(5), "the sum of a constant and a number");
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::{
     Error, Result,
-    elf::{DataSection, MapDeclaration},
+    elf::MapDeclaration,
     syscall::{Attributes, Command},
 };
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
@@ -18,8 +18,6 @@ use std::{
 pub(crate) const ARRAY: u32 = 2;
 /// `BPF_MAP_TYPE_TASK_STORAGE`, `BPF_MAP_TYPE_CGRP_STORAGE`: the kernel wants the types of their keys and values.
 const STORAGE: [u32; 2] = [29, 32];
-/// `BPF_F_RDONLY_PROG`.
-const READ_ONLY: u32 = 1 << 7;
 /// `BPF_F_MMAPABLE`.
 pub(crate) const MAPPABLE: u32 = 1 << 10;
 
@@ -69,27 +67,6 @@ impl Map {
             entries: entries as usize,
             parts,
         })
-    }
-
-    /// Creates the map of a section of variables, with their initial values. Read-only ones are constants for the
-    /// verifier.
-    pub(crate) fn of_variables(section: &DataSection) -> Result<Self> {
-        let read_only = section.name == ".rodata";
-        let map = Self::create(&MapDeclaration {
-            name: section.name.clone(),
-            kind: ARRAY,
-            key_bytes: 4,
-            value_bytes: section.bytes.len() as u32,
-            entries: 1,
-            flags: if read_only { READ_ONLY | MAPPABLE } else { MAPPABLE },
-            is_fixed: false,
-        })?;
-        map.update(&0_u32.to_ne_bytes(), &section.bytes)?;
-        if read_only {
-            let frozen = Attributes::new().word(0, map.fd.as_raw_fd() as u32).call(Command::MapFreeze);
-            frozen.map_err(|source| map.failed("written", source))?;
-        }
-        Ok(map)
     }
 
     pub(crate) fn failed(&self, action: &'static str, source: io::Error) -> Error {

@@ -30,24 +30,26 @@ const ON_CPU: u32 = 1;
 
 /// An object that is about to be loaded.
 ///
-/// Two kinds of constants of a program (`const volatile` variables) get their values here, so that programs need no
-/// numbers of one kernel version: `SCX_ENQ_LAST` and others of `SCX_` the value of the kernel's enumerator of that name (0
-/// if there is none), and `has_NAME` whether the kernel has the function `NAME`.
+/// Two kinds of constants of a program get their values here, so that programs need no numbers of one kernel version:
+/// `SCX_ENQ_LAST` and others of `SCX_` the value of the kernel's enumerator of that name (0 if there is none), and
+/// `has_NAME` whether the kernel has the function `NAME`. All others are set by [`Loader::set`].
 pub struct Loader {
     object: Object,
     kernel: Btf,
     aliases: Vec<(String, String)>,
-    /// The kernel's enumerators whose names begin with [`ENUMERATORS`].
+    /// Constants that are known: at first, the kernel's enumerators whose names begin with [`ENUMERATORS`].
     values: HashMap<String, u64>,
 }
 
 /// How the names of enumerators begin that programs use as constants.
 const ENUMERATORS: &str = "SCX_";
+/// How the names of constants begin that say whether the kernel has a function.
+const FUNCTIONS: &str = "has_";
 
 /// Programs and maps in the kernel. They are removed when this value and all attachments are dropped.
 pub struct Loaded {
     pub(crate) programs: Vec<Program>,
-    /// The declared maps, in the order of the object, then those of its variables.
+    /// The declared maps, in the order of the object.
     maps: Vec<Map>,
     pub(crate) kernel: Btf,
 }
@@ -68,27 +70,7 @@ impl Loader {
     pub fn new(object: &[u8]) -> Result<Self> {
         let (object, kernel) = (Object::parse(object)?, Btf::of_kernel()?);
         let values = kernel.values(ENUMERATORS);
-        let mut loader = Self { object, kernel, aliases: Vec::new(), values };
-        loader.set_constants_of_kernel();
-        Ok(loader)
-    }
-
-    fn set_constants_of_kernel(&mut self) {
-        let Some(section) = self.object.data.iter_mut().find(|section| section.name == ".rodata") else {
-            return;
-        };
-        for (name, offset, size) in &section.variables {
-            let value = if let Some(function) = name.strip_prefix("has_") {
-                u64::from(self.kernel.function(function).is_some())
-            } else if name.starts_with(ENUMERATORS) {
-                self.values.get(name).copied().unwrap_or(0)
-            } else {
-                continue;
-            };
-            if let Some(place) = section.bytes.get_mut(*offset..offset + size) {
-                place.copy_from_slice(&value.to_le_bytes()[..*size.min(&8)]);
-            }
-        }
+        Ok(Self { object, kernel, aliases: Vec::new(), values })
     }
 
     /// Uses the kernel's function `older` where `name` is called and the kernel has no such function.
@@ -115,20 +97,9 @@ impl Loader {
         Ok(())
     }
 
-    /// Sets a variable, whose size must be that of `value`.
-    ///
-    /// # Errors
-    /// [`Error::Object`] if there is no such variable of that size.
-    pub fn set(&mut self, variable: &str, value: &[u8]) -> Result<()> {
-        for section in &mut self.object.data {
-            let found =
-                section.variables.iter().find(|(name, _, size)| name == variable && *size == value.len());
-            if let Some((_, offset, size)) = found {
-                section.bytes[*offset..offset + size].copy_from_slice(value);
-                return Ok(());
-            }
-        }
-        Err(Error::Object(format!("it has no variable {variable} of {} bytes", value.len())))
+    /// Sets a constant, also one that no program uses.
+    pub fn set(&mut self, constant: &str, value: u64) {
+        self.values.insert(constant.to_owned(), value);
     }
 
     /// Creates the maps and loads the programs. Programs for operations that the kernel does not have are left out.
@@ -136,19 +107,18 @@ impl Loader {
     /// # Errors
     /// [`Error::Map`], [`Error::Lacks`], or [`Error::Verifier`] with the last lines of the verifier's log.
     pub fn load(self) -> Result<Loaded> {
-        let Self { mut object, kernel, aliases, .. } = self;
-        let mut maps = object.maps.iter().map(Map::create).collect::<Result<Vec<_>>>()?;
-        for section in &object.data {
-            maps.push(Map::of_variables(section)?);
-        }
+        let Self { mut object, kernel, aliases, values } = self;
+        let maps = object.maps.iter().map(Map::create).collect::<Result<Vec<_>>>()?;
+        let linker = Linker { maps: &maps, kernel: &kernel, aliases: &aliases, values: &values };
         let mut programs = Vec::new();
         for program in &mut object.programs {
             let Some(kind) = ProgramKind::of(&program.section, &kernel)? else { continue };
             core_relocation::relocate(program, &object.btf, &object.btf_ext, &kernel)?;
             for (at, target) in &program.references {
                 let code = program.code.get_mut(*at..).unwrap_or_default();
-                link(&mut Instruction(code), target, &maps, &kernel, &aliases)
-                    .ok_or_else(|| Error::Object(format!("a reference of {} at byte {at}", program.name)))?;
+                linker.link(&mut Instruction(code), target).ok_or_else(|| {
+                    Error::Object(format!("{} refers to {target} at byte {at}", program.name))
+                })?;
             }
             let fd = load(program, &kind)?;
             programs.push(Program { section: program.section.clone(), name: program.name.clone(), fd });
@@ -157,33 +127,54 @@ impl Loader {
     }
 }
 
-/// Replaces what an instruction refers to by what the kernel knows; `None` if the instruction is of another kind.
-fn link(
-    instruction: &mut Instruction,
-    target: &Target,
-    maps: &[Map],
-    kernel: &Btf,
-    aliases: &[(String, String)],
-) -> Option<()> {
-    let fd = |index: usize| Some(maps.get(index)?.fd.as_raw_fd() as u32);
-    match target {
-        Target::Map(index) if instruction.is_load_64() => instruction.load_map(Meaning::Map, fd(*index)?, 0),
-        Target::Value(index, offset) if instruction.is_load_64() => {
-            instruction.load_map(Meaning::MapValue, fd(*index)?, *offset);
-        }
-        Target::KernelFunction(name) if instruction.is_call() => {
-            let older = || {
-                aliases
-                    .iter()
-                    .filter(|(newer, _)| newer == name)
-                    .find_map(|(_, older)| kernel.function(older))
-            };
+/// What programs can refer to.
+struct Linker<'a> {
+    maps: &'a [Map],
+    kernel: &'a Btf,
+    aliases: &'a [(String, String)],
+    values: &'a HashMap<String, u64>,
+}
+
+impl Linker<'_> {
+    /// Replaces what an instruction refers to by what is known; `None` if the instruction is of another kind, or a constant
+    /// has no value.
+    fn link(&self, instruction: &mut Instruction, target: &Target) -> Option<()> {
+        let fd = |index: usize| Some(self.maps.get(index)?.fd.as_raw_fd() as u32);
+        match target {
+            Target::Map(index) if instruction.is_load_64() => {
+                instruction.load_map(Meaning::Map, fd(*index)?, 0);
+            }
+            Target::Value(index, offset) if instruction.is_load_64() => {
+                instruction.load_map(Meaning::MapValue, fd(*index)?, *offset);
+            }
+            Target::Constant(name) if instruction.is_load_64() => {
+                return instruction.load_constant(self.constant(name)?).then_some(());
+            }
             // A call of a function that is missing is refused by the verifier, unless it is never reached.
-            instruction.call_kernel(kernel.function(name).or_else(older).unwrap_or(0));
+            Target::KernelFunction(name) if instruction.is_call() => {
+                instruction.call_kernel(self.function(name).unwrap_or(0));
+            }
+            _ => return None,
         }
-        _ => return None,
+        Some(())
     }
-    Some(())
+
+    /// Returns the id of a function of the kernel, or of the one that is used in its place.
+    fn function(&self, name: &str) -> Option<u32> {
+        let older = || {
+            let mut older = self.aliases.iter().filter(|(newer, _)| newer == name);
+            older.find_map(|(_, older)| self.kernel.function(older))
+        };
+        self.kernel.function(name).or_else(older)
+    }
+
+    fn constant(&self, name: &str) -> Option<u64> {
+        match name.strip_prefix(FUNCTIONS) {
+            Some(function) => Some(u64::from(self.kernel.function(function).is_some())),
+            None if name.starts_with(ENUMERATORS) => Some(self.values.get(name).copied().unwrap_or(0)),
+            None => self.values.get(name).copied(),
+        }
+    }
 }
 
 /// How a program is loaded.
@@ -253,7 +244,7 @@ fn load(program: &ProgramText, kind: &ProgramKind) -> Result<OwnedFd> {
 }
 
 impl Loaded {
-    /// Returns a map by its name; variables are in `.rodata`, `.data` and `.bss`.
+    /// Returns a map by its name.
     ///
     /// # Errors
     /// [`Error::Object`] if there is none.

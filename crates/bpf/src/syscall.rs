@@ -18,7 +18,6 @@ pub enum Command {
     ProgramTestRun = 10,
     RawTracepointOpen = 17,
     BtfLoad = 18,
-    MapFreeze = 22,
     MapLookupBatch = 24,
     LinkCreate = 28,
 }

@@ -5,9 +5,9 @@
  */
 #include "select.h"
 
-const volatile u32 choices SEC(".rodata");
-const volatile u32 busy SEC(".rodata");
-const volatile u32 pack SEC(".rodata");
+CONSTANT(choices);
+CONSTANT(busy);
+CONSTANT(pack);
 
 /* The CPUs on which tasks run, in the order in which they woke. */
 MAP(running) = { BPF_MAP_TYPE_ARRAY, 4, 8, 8192, BPF_F_MMAPABLE };
@@ -25,15 +25,15 @@ int measure(void *ctx)
 
 	if (!total || !found || !seed)
 		return 1;
-	FOR (i, 0, choices) {
-		struct wish wish = { .pack = pack, .home = NONE, .waker = NONE };
+	FOR (i, 0, VALUE(choices)) {
+		struct wish wish = { .pack = VALUE(pack), .home = NONE, .waker = NONE };
 		struct cpu *chosen;
 		u64 *place, begun;
 		s32 cpu;
 
 		/* Numerical Recipes' generator; its high bits are the random ones. */
 		*seed = (u32)(*seed * 1664525 + 1013904223);
-		wish.previous = (*seed * cpu_count) >> 32;
+		wish.previous = (*seed * VALUE(cpu_count)) >> 32;
 		begun = bpf_ktime_get_ns();
 		cpu = choose_idle(&wish);
 		*total += bpf_ktime_get_ns() - begun;
@@ -48,9 +48,9 @@ int measure(void *ctx)
 			if (chosen)
 				set_idle(chosen, false);
 		}
-		if (i < busy)
+		if (i < VALUE(busy))
 			continue;
-		slot = (i - busy) % 8192;
+		slot = (i - VALUE(busy)) % 8192;
 		place = bpf_map_lookup_elem(&running, &slot);
 		if (place && *place) {
 			chosen = cpu_at(*place - 1);

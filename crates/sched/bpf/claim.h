@@ -6,14 +6,14 @@
 #include "tasks.h"
 
 /* Number of possible CPUs: tasks that may use all of them are not restricted. Set by the loading program. */
-const volatile u32 possible_cpus SEC(".rodata");
+CONSTANT(possible_cpus);
 
 /* Chooses an idle CPU for a task and claims it; NONE if there is none. `stay` prefers its own cluster. */
 INLINE s32 choose(struct task_struct *p, struct task *task, u32 previous, u32 waker, bool stay)
 {
 	struct wish wish = {
 		.p = p,
-		.restricted = (u32)p->nr_cpus_allowed < possible_cpus,
+		.restricted = (u32)p->nr_cpus_allowed < VALUE(possible_cpus),
 		.previous = previous,
 		.home = NONE,
 		.waker = NONE,

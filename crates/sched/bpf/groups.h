@@ -29,7 +29,7 @@ struct group {
 };
 MAP(groups) = { BPF_MAP_TYPE_CGRP_STORAGE, 4, sizeof(struct group), 0, BPF_F_NO_PREALLOC };
 /* Whether this kernel keeps data for control groups with weights. */
-const volatile bool has_scx_bpf_task_cgroup SEC(".rodata");
+CONSTANT(has_scx_bpf_task_cgroup);
 
 INLINE u64 weight_of(struct group *group)
 {
@@ -43,7 +43,7 @@ INLINE void count_in_groups(struct task_struct *p, struct weight *own, bool add)
 	s64 weight;
 	int level, i, top;
 
-	if (!has_scx_bpf_task_cgroup)
+	if (!VALUE(has_scx_bpf_task_cgroup))
 		return;
 	if (add == !!own->counted)
 		return;
@@ -88,7 +88,7 @@ INLINE u64 weigh(struct task_struct *p, struct weight *own, u64 now)
 	struct cgroup *cgroup;
 	int i, top;
 
-	if (!has_scx_bpf_task_cgroup)
+	if (!VALUE(has_scx_bpf_task_cgroup))
 		return weight;
 	if (own->looked_up_ns && now - own->looked_up_ns < WEIGHT_LIFE_NS)
 		return own->share;

@@ -82,15 +82,15 @@ extern bool scx_bpf_task_set_dsq_vtime(struct task_struct *p, u64 vtime) KERNEL_
 #define PF_KTHREAD 0x00200000
 
 /* Of sched_ext's enums; the loader sets each to the running kernel's value. */
-const volatile u64 SCX_DSQ_LOCAL SEC(".rodata");
-const volatile u64 SCX_DSQ_LOCAL_ON SEC(".rodata");
-const volatile u64 SCX_ENQ_WAKEUP SEC(".rodata");
-const volatile u64 SCX_ENQ_PREEMPT SEC(".rodata");
-const volatile u64 SCX_KICK_IDLE SEC(".rodata");
-const volatile u64 SCX_KICK_PREEMPT SEC(".rodata");
-const volatile u64 SCX_WAKE_SYNC SEC(".rodata");
-const volatile u64 SCX_TASK_QUEUED SEC(".rodata");
+CONSTANT(SCX_DSQ_LOCAL);
+CONSTANT(SCX_DSQ_LOCAL_ON);
+CONSTANT(SCX_ENQ_WAKEUP);
+CONSTANT(SCX_ENQ_PREEMPT);
+CONSTANT(SCX_KICK_IDLE);
+CONSTANT(SCX_KICK_PREEMPT);
+CONSTANT(SCX_WAKE_SYNC);
+CONSTANT(SCX_TASK_QUEUED);
 
 /* Whether the kernel has these functions; set by the loader. Kernels without them let programs write the fields. */
-const volatile bool has_scx_bpf_task_set_slice SEC(".rodata");
-const volatile bool has_scx_bpf_task_set_dsq_vtime SEC(".rodata");
+CONSTANT(has_scx_bpf_task_set_slice);
+CONSTANT(has_scx_bpf_task_set_dsq_vtime);

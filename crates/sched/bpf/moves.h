@@ -17,14 +17,14 @@ INLINE void has_moved(struct task_struct *p, struct task *task, struct cpu *here
 	task->move = 0;
 	if (chosen && chosen->cluster != here->cluster)
 		__sync_fetch_and_add(&chosen->moved, 1);
-	else if ((u32)p->nr_cpus_allowed < possible_cpus)
+	else if ((u32)p->nr_cpus_allowed < VALUE(possible_cpus))
 		task->stays_ns = bpf_ktime_get_ns() + STAY_NS;
 }
 
 /* Whether a running task should be in another cluster, which has an idle CPU. */
 INLINE bool is_misplaced(struct task_struct *p, bool pack, struct cpu *cpu, struct cluster *cluster)
 {
-	u32 i, count = llc_count;
+	u32 i, count = VALUE(llc_count);
 	bool found = false;
 
 	if (pack) {

@@ -21,7 +21,7 @@
 #define PREEMPT_NS 3000000ULL
 
 /* The largest virtual time of all clusters, brought up to date from time to time. */
-u64 virtual_now SEC(".data");
+ARRAY(u64, virtual_now, 1);
 
 INLINE bool before(u64 a, u64 b)
 {
@@ -30,7 +30,7 @@ INLINE bool before(u64 a, u64 b)
 
 INLINE void set_slice(struct task_struct *p, u64 slice)
 {
-	if (has_scx_bpf_task_set_slice)
+	if (VALUE(has_scx_bpf_task_set_slice))
 		scx_bpf_task_set_slice(p, slice);
 	else
 		p->scx.slice = slice;
@@ -38,7 +38,7 @@ INLINE void set_slice(struct task_struct *p, u64 slice)
 
 INLINE void set_vtime(struct task_struct *p, u64 vtime)
 {
-	if (has_scx_bpf_task_set_dsq_vtime)
+	if (VALUE(has_scx_bpf_task_set_dsq_vtime))
 		scx_bpf_task_set_dsq_vtime(p, vtime);
 	else
 		p->scx.dsq_vtime = vtime;
@@ -70,8 +70,8 @@ INLINE u64 vtime_in(struct cluster *cluster, u64 waiting, u64 size, struct task_
 	u64 now = cluster->vtime, least, longest = LONGEST_WAIT_NS / (1 + waiting / size) * UNIT_WEIGHT / weight;
 
 	/* A cluster that was idle is not behind the others. One in which tasks wait may be. */
-	if (!waiting && before(now, virtual_now - LAG_NS))
-		now = virtual_now - LAG_NS;
+	if (!waiting && before(now, *virtual_now - LAG_NS))
+		now = *virtual_now - LAG_NS;
 	least = now - owed(p, slept, came);
 	/* `longest`: so much virtual time passes until the longest wait is over, the more, the less weight the others have. A
 	 * kernel thread that wakes does not wait for what it used before, and another queue may have been ahead of this one. */
@@ -105,7 +105,7 @@ INLINE void preempt_in(struct cluster *cluster, struct task_struct *p, u64 vtime
 		}
 	}
 	if (found != NONE)
-		scx_bpf_kick_cpu(found, SCX_KICK_PREEMPT);
+		scx_bpf_kick_cpu(found, VALUE(SCX_KICK_PREEMPT));
 }
 
 /* Queues a task in the cluster of the number `to`. */
@@ -113,19 +113,19 @@ INLINE void queue_in(u32 to, struct cluster *cluster, struct task_struct *p, str
 {
 	s32 queued = scx_bpf_dsq_nr_queued(to);
 	u64 waiting = queued > 0 ? queued : 0, size = cluster->size ? cluster->size : 1;
-	u64 vtime = vtime_in(cluster, waiting, size, p, flags & SCX_ENQ_WAKEUP, task->queue != to + 1);
+	u64 vtime = vtime_in(cluster, waiting, size, p, flags & VALUE(SCX_ENQ_WAKEUP), task->queue != to + 1);
 
 	task->queue = to + 1;
 	scx_bpf_dsq_insert_vtime(p, to, slice_in(waiting, size), vtime, flags);
 	/* Where many tasks wait, slices are short. */
-	if (flags & SCX_ENQ_WAKEUP && waiting < 2 * size)
+	if (flags & VALUE(SCX_ENQ_WAKEUP) && waiting < 2 * size)
 		preempt_in(cluster, p, vtime);
 }
 
 /* Returns the virtual time that a cluster has reached on a CPU. `prev`: the task that ran there, and may go on. */
 INLINE u64 reached(struct cluster *cluster, struct task_struct *prev)
 {
-	struct task *task = prev && prev->scx.flags & SCX_TASK_QUEUED ? task_of(prev) : NULL;
+	struct task *task = prev && prev->scx.flags & VALUE(SCX_TASK_QUEUED) ? task_of(prev) : NULL;
 	u64 now = bpf_ktime_get_ns(), weight, vtime;
 
 	if (!task || !task->since_ns)
@@ -141,13 +141,13 @@ INLINE u64 reached(struct cluster *cluster, struct task_struct *prev)
 INLINE bool steal(struct cpu *cpu, u32 own, bool any, u64 than)
 {
 	struct cluster *cluster = cluster_at(own);
-	u32 i, j, count = any ? llc_count : llc_count < 2 ? llc_count : 2;
+	u32 i, j, count = any ? VALUE(llc_count) : VALUE(llc_count) < 2 ? VALUE(llc_count) : 2;
 	bool done = false;
 
 	if (!cluster)
 		return false;
 	FOR (i, 0, count < LLCS_PER_CHOICE ? count : LLCS_PER_CHOICE) {
-		u32 place = any || !i ? i : 1 + (cpu->turns >> 2) % (llc_count - 1);
+		u32 place = any || !i ? i : 1 + (cpu->turns >> 2) % (VALUE(llc_count) - 1);
 		struct llc *llc = llc_at(near(cluster->llc, place));
 
 		if (!llc)

@@ -36,18 +36,18 @@ int select_cpu(u64 *ctx)
 
 		if (chosen)
 			__sync_fetch_and_add(&chosen->direct, 1);
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_NS, 0);
+		scx_bpf_dsq_insert(p, VALUE(SCX_DSQ_LOCAL), SLICE_NS, 0);
 		return cpu;
 	}
 	/* The waker is about to sleep: its CPU is free next. Tasks of other classes come before this one, and so do tasks that
 	 * wait: two that wake each other would keep the CPU from them. */
-	if (wake_flags & SCX_WAKE_SYNC) {
+	if (wake_flags & VALUE(SCX_WAKE_SYNC)) {
 		cpu_here = cpu_at(here);
 		cpu_previous = cpu_at(previous);
 		if (cpu_here && cpu_here->managed && cpu_here->tid && cpu_previous &&
 		    cpu_here->cluster == cpu_previous->cluster && !scx_bpf_dsq_nr_queued(cpu_here->cluster) &&
-		    bpf_cpumask_test_cpu(here, p->cpus_ptr) && !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | here)) {
-			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_NS, 0);
+		    bpf_cpumask_test_cpu(here, p->cpus_ptr) && !scx_bpf_dsq_nr_queued(VALUE(SCX_DSQ_LOCAL_ON) | here)) {
+			scx_bpf_dsq_insert(p, VALUE(SCX_DSQ_LOCAL), SLICE_NS, 0);
 			return here;
 		}
 	}
@@ -66,21 +66,21 @@ int enqueue(u64 *ctx)
 
 	/* Kernel threads of one CPU come first: others wait for them. */
 	if (p->flags & PF_KTHREAD && p->nr_cpus_allowed == 1) {
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_NS, flags | SCX_ENQ_PREEMPT);
+		scx_bpf_dsq_insert(p, VALUE(SCX_DSQ_LOCAL), SLICE_NS, flags | VALUE(SCX_ENQ_PREEMPT));
 		return 0;
 	}
 	if (!task || !here || !here->managed) {
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_NS, flags);
+		scx_bpf_dsq_insert(p, VALUE(SCX_DSQ_LOCAL), SLICE_NS, flags);
 		return 0;
 	}
 	/* A task that is to be moved, that was woken without a choice of its CPU, or that another one follows. */
 	if (p->nr_cpus_allowed > 1) {
-		cpu = choose(p, task, at, at, !task->move && !(flags & SCX_ENQ_WAKEUP));
+		cpu = choose(p, task, at, at, !task->move && !(flags & VALUE(SCX_ENQ_WAKEUP)));
 		chosen = cpu == NONE ? NULL : cpu_at(cpu);
 		if (task->move)
 			has_moved(p, task, here, chosen);
 		if (chosen) {
-			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | cpu, SLICE_NS, flags);
+			scx_bpf_dsq_insert(p, VALUE(SCX_DSQ_LOCAL_ON) | cpu, SLICE_NS, flags);
 			return 0;
 		}
 	}
@@ -118,7 +118,7 @@ int dispatch(u64 *ctx)
 		return 0;
 	}
 	/* The task that ran goes on, unless it is to be moved. */
-	if (prev && prev->scx.flags & SCX_TASK_QUEUED) {
+	if (prev && prev->scx.flags & VALUE(SCX_TASK_QUEUED)) {
 		task = task_of(prev);
 		if (!task || !task->move)
 			set_slice(prev, SLICE_NS);
@@ -140,7 +140,7 @@ int runnable(u64 *ctx)
 	if (!task)
 		return 0;
 	count_in_groups(p, &task->weight, true);
-	if (flags & SCX_ENQ_WAKEUP)
+	if (flags & VALUE(SCX_ENQ_WAKEUP))
 		task->woken_ns = bpf_ktime_get_ns();
 	return 0;
 }
@@ -214,8 +214,8 @@ int running(u64 *ctx)
 	if (before(cluster->vtime, vtime))
 		cluster->vtime = vtime;
 	/* Written only when it is late, so that CPUs do not fight for its cache line. */
-	if (before(virtual_now + LAG_NS / 4, vtime))
-		virtual_now = vtime;
+	if (before(*virtual_now + LAG_NS / 4, vtime))
+		*virtual_now = vtime;
 	return 0;
 }
 
@@ -298,7 +298,7 @@ int update_idle(u64 *ctx)
 	set_idle(cpu, idle);
 	/* A task that was queued while this CPU was about to become idle. */
 	if (idle && cpu->managed && scx_bpf_dsq_nr_queued(cpu->cluster) > 0)
-		scx_bpf_kick_cpu(number, SCX_KICK_IDLE);
+		scx_bpf_kick_cpu(number, VALUE(SCX_KICK_IDLE));
 	return 0;
 }
 
@@ -310,7 +310,7 @@ int enable(u64 *ctx)
 	struct cluster *cluster = cpu && cpu->managed ? cluster_at(cpu->cluster) : NULL;
 
 	/* In a cluster that is behind the others, a new task does not wait until it has caught up. */
-	set_vtime(p, cluster && cluster->vtime ? cluster->vtime : virtual_now);
+	set_vtime(p, cluster && cluster->vtime ? cluster->vtime : *virtual_now);
 	return 0;
 }
 
@@ -350,7 +350,7 @@ int cgroup_set_weight(u64 *ctx)
 SEC("struct_ops.s/sched_ext_ops.init")
 int init(u64 *ctx)
 {
-	u32 i, count = cluster_count;
+	u32 i, count = VALUE(cluster_count);
 	s32 error = 0;
 
 	FOR (i, 0, count) {

@@ -74,9 +74,9 @@ MAP(cpu_order) = { BPF_MAP_TYPE_ARRAY, 4, 8, 0, BPF_F_MMAPABLE };
 MAP(llc_order) = { BPF_MAP_TYPE_ARRAY, 4, 8, 0, BPF_F_MMAPABLE };
 
 /* Numbers of CPU ids, clusters and LLCs. Set by the loading program. */
-const volatile u32 cpu_count SEC(".rodata");
-const volatile u32 cluster_count SEC(".rodata");
-const volatile u32 llc_count SEC(".rodata");
+CONSTANT(cpu_count);
+CONSTANT(cluster_count);
+CONSTANT(llc_count);
 
 /* LLCs that one choice looks at. */
 #define LLCS_PER_CHOICE 64
@@ -242,7 +242,7 @@ INLINE s32 idle_cpu_of_llc(struct llc *llc, struct wish *wish, u32 least, u32 *m
 /* Returns the number of the LLC that is at `place` in the order of nearness to `llc`. */
 INLINE u32 near(u32 llc, u32 place)
 {
-	u32 at = llc * llc_count + place;
+	u32 at = llc * VALUE(llc_count) + place;
 	u64 *number = bpf_map_lookup_elem(&llc_order, &at);
 
 	return number ? *number : llc;
@@ -251,7 +251,7 @@ INLINE u32 near(u32 llc, u32 place)
 /* Returns an idle CPU, the nearest LLC first, in a first pass only of an idle cluster; NONE if there is none. */
 INLINE s32 idle_cpu_nearby(u32 own, struct wish *wish)
 {
-	u32 i, pass, merit, count = llc_count < LLCS_PER_CHOICE ? llc_count : LLCS_PER_CHOICE;
+	u32 i, pass, merit, count = VALUE(llc_count) < LLCS_PER_CHOICE ? VALUE(llc_count) : LLCS_PER_CHOICE;
 	s32 found = NONE;
 
 	FOR (pass, wish->pack ? 1 : 0, 2) {

@@ -36,11 +36,9 @@ pub fn measure(machine: &Machine, policy: FixedPolicy, busy: f64, choices: u32) 
     let possible: &CpuSet = &machine.online;
     maps::declare(&mut object, &layout, possible)?;
     let busy = ((possible.len() as f64 * busy).round() as u32).clamp(1, 8191);
-    for (variable, value) in
-        [("choices", choices), ("busy", busy), ("pack", u32::from(policy == FixedPolicy::Pack))]
-    {
-        object.set(variable, &value.to_ne_bytes())?;
-    }
+    object.set("choices", u64::from(choices));
+    object.set("busy", u64::from(busy));
+    object.set("pack", u64::from(policy == FixedPolicy::Pack));
     let loaded = object.load()?;
     maps::fill(&loaded, &layout)?;
     let results = loaded.map("results")?.mapped()?;

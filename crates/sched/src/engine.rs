@@ -210,7 +210,7 @@ fn load(mut object: Loader, layout: &Layout, possible: &CpuSet) -> Result<Loaded
         object.alias(newer, older);
     }
     maps::declare(&mut object, layout, possible)?;
-    object.set("possible_cpus", &(possible.len() as u32).to_ne_bytes())?;
+    object.set("possible_cpus", possible.len() as u64);
     let loaded = object.load()?;
     maps::fill(&loaded, layout)?;
     Ok(loaded)

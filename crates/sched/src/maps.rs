@@ -29,7 +29,7 @@ pub mod cluster {
     pub const IDLE: usize = 4;
 }
 
-/// Sets the sizes of the maps.
+/// Sets the sizes of the maps, as constants too.
 pub fn declare(object: &mut Loader, layout: &Layout, possible: &CpuSet) -> Result {
     let count = possible.last().map_or(1, |last| last + 1);
     let (clusters, llcs) = (layout.clusters.len() as u32, layout.llcs.len() as u32);
@@ -43,8 +43,8 @@ pub fn declare(object: &mut Loader, layout: &Layout, possible: &CpuSet) -> Resul
     ] {
         object.set_entries(map, entries)?;
     }
-    for (variable, value) in [("cpu_count", count), ("cluster_count", clusters), ("llc_count", llcs)] {
-        object.set(variable, &value.to_ne_bytes())?;
+    for (constant, value) in [("cpu_count", count), ("cluster_count", clusters), ("llc_count", llcs)] {
+        object.set(constant, u64::from(value));
     }
     Ok(())
 }

@@ -26,9 +26,11 @@ struct machine {
 	u64 conflict;
 };
 
-/* Sizes are those of the machine. */
-MAP(clusters) = { BPF_MAP_TYPE_ARRAY, 4, sizeof(struct cluster), 0, BPF_F_MMAPABLE };
-MAP(machines) = { BPF_MAP_TYPE_ARRAY, 4, sizeof(struct machine), 1, BPF_F_MMAPABLE };
+ARRAY(struct cluster, clusters, 8192);
+ARRAY(struct machine, machine, 1);
+
+/* The number of `clusters`. */
+CONSTANT(cluster_count);
 
 /* What a CPU does. */
 enum { IDLE, BUSY, WATCHED };
@@ -39,17 +41,14 @@ INLINE bool is_conflict(u64 clusters)
 }
 
 /* Counts that a CPU of a cluster did `old`, and does `new` from now on. */
-INLINE void change(u32 number, u64 old, u64 new, u64 now)
+INLINE void change(u64 number, u64 old, u64 new, u64 now)
 {
-	u32 zero = 0;
-	struct cluster *cluster = bpf_map_lookup_elem(&clusters, &number);
-	struct machine *machine = bpf_map_lookup_elem(&machines, &zero);
 	u64 difference = (u64)(new != IDLE) - (old != IDLE) + (((u64)(new == WATCHED) - (old == WATCHED)) << 32);
 	u64 before, after;
 
-	if (!cluster || !machine)
+	if (number >= VALUE(cluster_count))
 		return;
-	before = __sync_fetch_and_add(&cluster->running, difference);
+	before = __sync_fetch_and_add(&clusters[number].running, difference);
 	after = before + difference;
 	difference = (u64)!(u32)after - !(u32)before;
 	difference += ((u64)(after >> 32 >= 2) - (before >> 32 >= 2)) << 32;

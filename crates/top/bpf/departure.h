@@ -29,12 +29,17 @@ INLINE struct departure *place_of(u32 tid)
 	return &departures[tid & (PLACES - 1)];
 }
 
+INLINE bool has_place(u32 tid)
+{
+	return place_of(tid)->owner == tid;
+}
+
 /* Returns what is known of a task; NULL if nothing is, or with `create` if there is no memory. */
 INLINE struct departure *departure_of(struct task_struct *task, u32 tid, bool create)
 {
 	struct departure *departure = place_of(tid);
 
-	if (departure->owner == tid)
+	if (has_place(tid))
 		return departure;
 	if (!departure->owner) {
 		if (!create)
@@ -48,8 +53,6 @@ INLINE struct departure *departure_of(struct task_struct *task, u32 tid, bool cr
 /* Frees the place of a task that ends. */
 INLINE void forget(u32 tid)
 {
-	struct departure *departure = place_of(tid);
-
-	if (departure->owner == tid)
-		__sync_fetch_and_sub(&departure->owner, (u64)tid);
+	if (has_place(tid))
+		__sync_fetch_and_sub(&place_of(tid)->owner, (u64)tid);
 }

@@ -35,10 +35,5 @@ struct task_struct {
 	struct sched_info sched_info;
 } RELOCATED;
 
-/* States of a task that leaves its CPU (include/linux/sched.h); 0 is runnable. */
-#define TASK_UNINTERRUPTIBLE 0x0002
-#define TASK_STOPPED 0x0004
-#define TASK_TRACED 0x0008
+/* The state of a task that ends (include/linux/sched.h). */
 #define TASK_DEAD 0x0080
-#define TASK_NOLOAD 0x0400
-#define TASK_FROZEN 0x8000

@@ -9,8 +9,19 @@
 #include "conflict.h"
 #include "departure.h"
 
+/* Of tasks that were off the CPU for one reason: histograms of their waits and of the rest of that time. */
+struct times {
+	u64 waits[32];
+	u64 off[32];
+};
+
 /* Word by word as in src/bpf/words.rs. Only its CPU changes an entry, with interrupts off. */
 struct cpu {
+	/* Since when a watched task runs; 0 if none does. */
+	u64 since;
+	u64 run;
+	/* Sums of waits, by reason. */
+	u64 waits[8];
 	/* Units from 1; 0 is unknown. */
 	u64 cluster;
 	u64 llc;
@@ -19,23 +30,13 @@ struct cpu {
 	u64 shared;
 	/* One of IDLE, BUSY, WATCHED. */
 	u64 state;
-	/* Since when a watched task runs; 0 if none does. */
-	u64 since;
-	u64 run;
-	/* Sums of waits: after wake-ups, and after being displaced. */
-	u64 waits[2];
-	u64 migrations[4];
-	/* Histograms of these waits. */
-	u64 wait_times[2][32];
-	/* Histograms of times off the CPU, by reason. Those of NEW and DISPLACED are not read. */
-	u64 off_times[8][32];
 	/* Address of its queue; 0 is unknown. */
 	u64 queue;
-	u64 unused[2];
+	/* By reason; none is above 4. */
+	struct times times[8];
+	u64 migrations[4];
+	u64 unused[4];
 };
-
-/* Why a task is off its CPU: because it is new, or for what it left. */
-enum { NEW, DISPLACED, SLEEP, DISK, STOPPED };
 
 struct task_key {
 	u64 tid;
@@ -52,14 +53,23 @@ MAP(migrants) = { BPF_MAP_TYPE_LRU_HASH, sizeof(struct task_key), sizeof(struct 
 /* A bit for each process id that the kernel can give (PID_MAX_LIMIT): whether it is watched, if not all are. */
 ARRAY(u64, watched, 1 << 16);
 /* The time of the queues' clocks when `observe` ran. */
-MAP(clocks) = { BPF_MAP_TYPE_ARRAY, 4, 8, 1, BPF_F_MMAPABLE };
+ARRAY(u64, clock, 1);
+
+/* Filled by src/bpf/tables.rs. */
+struct tables {
+	/* Classes of times below 4096 microseconds, by whole microseconds. */
+	u8 classes[4096];
+	/* Why a task is off its CPU, by its state (include/linux/sched.h). 0 is for a new task. */
+	u8 reasons[1 << 16];
+};
+ARRAY(struct tables, tables, 1);
 
 /* The number of `cpus`, a power of two, less 1. */
-const volatile u32 cpu_mask SEC(".rodata");
+CONSTANT(cpu_mask);
 /* Whether only processes in `watched` are watched. */
-const volatile u32 is_filtered SEC(".rodata");
+CONSTANT(is_filtered);
 /* Whether conflicts are possible on this machine. */
-const volatile u32 has_conflicts SEC(".rodata");
+CONSTANT(counts_conflicts);
 
 INLINE bool is_watched(struct task_struct *task, bool filter)
 {
@@ -70,149 +80,129 @@ INLINE bool is_watched(struct task_struct *task, bool filter)
 
 INLINE struct cpu *cpu_of(u32 number)
 {
-	return &cpus[number & cpu_mask];
+	return &cpus[number & VALUE(cpu_mask)];
 }
-
-/*
- * Returns 1 for a number that is not 0 and below 2^31. Without a branch, like the functions below: on an AMD EPYC, that saves
- * some 8 ns per switch.
- */
-INLINE u32 is_set(u32 number)
-{
-	asm volatile("" : "+r"(number));
-	number = -number >> 31;
-	asm volatile("" : "+r"(number));
-	return number;
-}
-
-/* Returns the number, or 0 if it is negative. */
-INLINE u64 from_0(s64 number)
-{
-	s64 sign = number;
-
-	asm volatile("" : "+r"(sign));
-	return number & ~(sign >> 63);
-}
-
-/* Classes of times below 4096 microseconds, by whole microseconds. */
-#define TWICE(x) x, x
-#define TIMES4(x) TWICE(x), TWICE(x)
-#define TIMES16(x) TIMES4(x), TIMES4(x), TIMES4(x), TIMES4(x)
-#define TIMES64(x) TIMES16(x), TIMES16(x), TIMES16(x), TIMES16(x)
-#define TIMES256(x) TIMES64(x), TIMES64(x), TIMES64(x), TIMES64(x)
-#define TIMES1024(x) TIMES256(x), TIMES256(x), TIMES256(x), TIMES256(x)
-const u8 classes[4096] SEC(".rodata") = {
-	0, 1, TWICE(2), TIMES4(3), TIMES4(4), TIMES4(4), TIMES16(5), TIMES16(6), TIMES16(6), TIMES64(7), TIMES64(8), TIMES64(8),
-	TIMES256(9), TIMES256(10), TIMES256(10), TIMES1024(11), TIMES1024(12), TIMES1024(12),
-};
 
 /* Class 0 is below 1 microsecond, class i from 2^(i-1) to below 2^i microseconds, class 31 all above. */
-INLINE u32 class_of(u64 ns)
+INLINE u32 class_of(s64 ns)
 {
-	/* Classes from 4.3 s on begin at multiples of 4096 ns. */
-	u32 is_above = is_set(ns >> 40), large = is_set(ns >> 32) * 12, us, larger;
+	u32 below = 12;
+	u64 us;
 
 	/* The quotient by 1000: exact for 32 bits. */
-	us = (ns >> large) * 274877907 >> 38;
-	larger = is_set(us >> 12) * 12;
-	return ((large + larger + classes[us >> larger & 4095]) | -is_above) & 31;
+	if (likely((u64)ns < 4096 * 1000))
+		return tables->classes[(u64)ns * 274877907 >> 38];
+	/* The clocks of two CPUs may differ. */
+	if (ns < 0)
+		return 0;
+	us = (u64)ns / 1000 >> 12;
+	if (us >= 4096) {
+		us >>= 12;
+		below = 24;
+	}
+	if (us >= 4096)
+		return 31;
+	below += tables->classes[us];
+	return below < 31 ? below : 31;
 }
 
-/*
- * By the bits that decide: 1 if a state of a task is not 0, 2 uninterruptible, 4 stopped, 8 traced, 0x10 without load, 0x20
- * frozen.
- */
-#define REASON(state) (!((state) & 1) ? DISPLACED : (state) & 0x2c ? STOPPED : ((state) & 0x12) == 2 ? DISK : SLEEP)
-#define REASONS4(state) REASON(state), REASON(state + 1), REASON(state + 2), REASON(state + 3)
-#define REASONS16(state) REASONS4(state), REASONS4(state + 4), REASONS4(state + 8), REASONS4(state + 12)
-const u8 reasons[64] SEC(".rodata") = { REASONS16(0), REASONS16(16), REASONS16(32), REASONS16(48) };
-
-/* Kernel threads without work are uninterruptible, but do not count as load. */
-INLINE u32 reason_of(u32 state)
+INLINE void leave(struct departure *departure, struct task_struct *task, u64 now, bool preempt, u32 state)
 {
-	u32 bits = state & (TASK_UNINTERRUPTIBLE | TASK_STOPPED | TASK_TRACED);
-
-	bits |= (state & TASK_NOLOAD) >> 6 | (state & TASK_FROZEN) >> 10;
-	return reasons[is_set(state) | bits];
-}
-
-INLINE void leave(struct task_struct *task, u32 tid, u64 now, bool preempt, u32 state)
-{
-	struct departure *departure = departure_of(task, tid, true);
-
-	if (!departure)
-		return;
 	departure->at = now;
 	departure->run_delay = task->sched_info.run_delay;
 	/* A task that is preempted stays runnable, whatever its state. */
-	departure->reason = reason_of(state & ((u32)preempt - 1));
+	departure->reason = tables->reasons[preempt ? 0 : state & 0xffff];
+}
+
+/* As `leave`, for a task that may have no place or ends. */
+INLINE void leave_slowly(struct task_struct *task, u32 tid, u64 now, bool preempt, u32 state)
+{
+	struct departure *departure = departure_of(task, tid, true);
+
+	if (departure)
+		leave(departure, task, now, preempt, state);
 	if (state & TASK_DEAD)
 		forget(tid);
 }
 
-INLINE void arrive(struct cpu *cpu, struct task_struct *task, u32 tid, u64 now)
+/* `departure` is NULL if nothing is known. */
+INLINE void arrive(struct cpu *cpu, struct departure *departure, struct task_struct *task, u64 now)
 {
-	struct departure *departure = departure_of(task, tid, false);
-	u64 queued = task->sched_info.last_queued;
-	u64 wait = task->sched_info.run_delay + from_0(now - (queued ? queued : now));
-	u32 reason = NEW, is_displaced;
+	u64 queued = task->sched_info.last_queued, wait = task->sched_info.run_delay, reason = 0;
+	struct times *times;
 	s64 off = 0;
 
+	if (likely(queued))
+		wait += now - queued;
 	if (departure) {
 		wait -= departure->run_delay;
-		reason = departure->reason;
+		reason = departure->reason & 7;
 		off = now - departure->at - wait;
 	} else if (task->sched_info.pcount) {
 		/* It left its CPU before counting began. */
 		return;
 	}
-	is_displaced = is_set(reason ^ DISPLACED) ^ 1;
-	cpu->waits[is_displaced & 1] += wait;
-	cpu->wait_times[is_displaced & 1][class_of(wait)] += 1;
-	cpu->off_times[reason & 7][class_of(from_0(off))] += 1;
+	times = &cpu->times[reason];
+	cpu->waits[reason] += wait;
+	times->waits[class_of(wait) & 31] += 1;
+	times->off[class_of(off) & 31] += 1;
 }
 
-INLINE int switched(u64 *ctx, bool filter)
+/* `have_places`: both tasks have their places, and none ends. */
+INLINE int switched(u64 *ctx, u32 from, u32 to, bool filter, bool have_places)
 {
 	struct task_struct *prev = (struct task_struct *)ctx[1], *next = (struct task_struct *)ctx[2];
 	struct cpu *cpu = cpu_of(prev->thread_info.cpu);
 	/* The one way to its queue that needs no name of a variable: kernels without CONFIG_KALLSYMS_ALL have none. */
-	u64 now = prev->se.cfs_rq->rq->clock, new = IDLE;
-	u32 tid = prev->pid;
+	u64 now = prev->se.cfs_rq->rq->clock, new = IDLE, since = cpu->since;
 
-	if (tid && is_watched(prev, filter))
-		leave(prev, tid, now, ctx[0], ctx[3]);
-	if (cpu->since) {
-		cpu->run += now - cpu->since;
-		cpu->since = 0;
+	if (from && is_watched(prev, filter)) {
+		if (have_places)
+			leave(place_of(from), prev, now, ctx[0], ctx[3]);
+		else
+			leave_slowly(prev, from, now, ctx[0], ctx[3]);
 	}
-	tid = next->pid;
-	if (tid) {
+	if (since)
+		cpu->run += now - since;
+	since = 0;
+	if (to) {
 		new = BUSY;
 		if (is_watched(next, filter)) {
 			new = WATCHED;
-			cpu->since = now;
-			arrive(cpu, next, tid, now);
+			since = now;
+			arrive(cpu, have_places ? place_of(to) : departure_of(next, to, false), next, now);
 		}
 	}
-	if (has_conflicts && new != cpu->state) {
+	cpu->since = since;
+	if (VALUE(counts_conflicts) && new != cpu->state) {
 		change(cpu->shared, cpu->state, new, now);
 		cpu->state = new;
 	}
 	return 0;
 }
 
+/* Most switches are between tasks that have places and do not end: their code calls nothing, and is shorter. */
+INLINE int on_switch_of(u64 *ctx, bool filter)
+{
+	struct task_struct *prev = (struct task_struct *)ctx[1], *next = (struct task_struct *)ctx[2];
+	u32 from = prev->pid, to = next->pid;
+
+	if (likely(has_place(from) && has_place(to) && !(ctx[3] & TASK_DEAD)))
+		return switched(ctx, from, to, filter, true);
+	return switched(ctx, prev->pid, next->pid, filter, false);
+}
+
 SEC("tp_btf/sched_switch")
 int on_switch(u64 *ctx)
 {
-	return switched(ctx, false);
+	return on_switch_of(ctx, false);
 }
 
 /* In place of on_switch if only some processes are watched. */
 SEC("tp_btf/sched_switch.filter")
 int on_switch_filter(u64 *ctx)
 {
-	return switched(ctx, true);
+	return on_switch_of(ctx, true);
 }
 
 SEC("tp_btf/sched_migrate_task")
@@ -224,7 +214,7 @@ int on_migrate(u64 *ctx)
 	struct task_key key = { .tid = task->pid, .start = task->start_boottime };
 	struct task_migrations *known, none = {};
 
-	if (!is_watched(task, is_filtered))
+	if (!is_watched(task, VALUE(is_filtered)))
 		return 0;
 	if (old->node && new->node && old->node != new->node)
 		distance = 3;
@@ -247,13 +237,10 @@ int on_migrate(u64 *ctx)
 SEC("syscall")
 int observe(void *ctx)
 {
-	u32 i, zero = 0;
-	u64 *clock = bpf_map_lookup_elem(&clocks, &zero), latest, read;
+	u64 latest = *clock, read;
+	u32 i;
 
-	if (!clock)
-		return 1;
-	latest = *clock;
-	FOR (i, 0, cpu_mask + 1) {
+	FOR (i, 0, VALUE(cpu_mask) + 1) {
 		struct cpu *cpu = cpu_of(i);
 		struct rq *rq;
 
@@ -282,12 +269,12 @@ int begin(void *ctx)
 	cpu->queue = (u64)rq;
 	if (!task->pid)
 		return 0;
-	if (is_watched(task, is_filtered)) {
+	if (is_watched(task, VALUE(is_filtered))) {
 		new = WATCHED;
 		if (!cpu->since)
 			cpu->since = now;
 	}
-	if (has_conflicts && cpu->state == IDLE) {
+	if (VALUE(counts_conflicts) && cpu->state == IDLE) {
 		cpu->state = new;
 		change(cpu->shared, IDLE, new, now);
 	}

@@ -35,13 +35,13 @@ MAP(used) = { BPF_MAP_TYPE_ARRAY, 4, 8, 0, BPF_F_MMAPABLE };
 MAP(losses) = { BPF_MAP_TYPE_ARRAY, 4, 8, 2, BPF_F_MMAPABLE };
 
 /* Whether all processes are watched. */
-const volatile u32 is_unfiltered SEC(".rodata");
+CONSTANT(is_unfiltered);
 
 INLINE bool is_watched(struct task_struct *task)
 {
 	u32 tgid = task->tgid;
 
-	return is_unfiltered || (task->pid && bpf_map_lookup_elem(&processes, &tgid));
+	return VALUE(is_unfiltered) || (task->pid && bpf_map_lookup_elem(&processes, &tgid));
 }
 
 INLINE void lose(u32 what)
@@ -148,7 +148,7 @@ int on_fork(u64 *ctx)
 	struct task_struct *parent = (struct task_struct *)ctx[0], *child = (struct task_struct *)ctx[1];
 	u32 tgid = child->tgid, one = 1;
 
-	if (is_unfiltered || tgid == (u32)parent->tgid || !is_watched(parent))
+	if (VALUE(is_unfiltered) || tgid == (u32)parent->tgid || !is_watched(parent))
 		return 0;
 	if (bpf_map_update_elem(&processes, &tgid, &one, 0))
 		lose(1);

@@ -17,6 +17,7 @@
 mod counters;
 mod error;
 mod object;
+mod tables;
 mod words;
 
 pub use counters::{Counters, Waits};

@@ -8,7 +8,7 @@ use manycore_top::{
 };
 use manycore_topology::{Machine, SysTree, read, synthetic::MachineSpec};
 use rustix::{
-    process::Pid,
+    process::{Pid, Signal, kill_process},
     thread::{CpuSet, sched_setaffinity},
 };
 use std::{
@@ -16,6 +16,7 @@ use std::{
     io::{BufRead, BufReader, Write},
     path::Path,
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    time::Duration,
 };
 
 fn machine() -> Machine {
@@ -150,6 +151,36 @@ fn a_process_that_is_no_longer_watched_does_not_count() {
         counters.watch(pid, false);
     }
     assert_eq!(run(), watched);
+}
+
+#[test]
+fn times_off_the_cpu_are_counted_by_reason_and_length() {
+    let Some((mut counters, [mut one, _other])) = two_on_one_cpu(&machine(), 1) else { return };
+    let mut long = || {
+        let mut sample = Sample::default();
+        counters.read(&mut sample).unwrap();
+        let off_cpu = sample.latency.unwrap().off_cpu;
+        // Classes from 2^14 microseconds on.
+        ["sleep", "stopped"].map(|reason| off_cpu[reason].0[15..].iter().sum::<u64>())
+    };
+    let pid = Pid::from_raw(one.child.id() as i32).unwrap();
+    let pause = || std::thread::sleep(Duration::from_millis(20));
+    let before = long();
+    pause();
+    one.begin();
+    one.end();
+    let slept = long();
+    assert_eq!([slept[0] - before[0], slept[1] - before[1]], [1, 0]);
+    kill_process(pid, Signal::STOP).unwrap();
+    while !one.file("stat").rsplit_once(')').unwrap().1.starts_with(" T") {
+        std::thread::yield_now();
+    }
+    pause();
+    kill_process(pid, Signal::CONT).unwrap();
+    one.begin();
+    one.end();
+    let stopped = long();
+    assert_eq!(stopped[1] - slept[1], 1, "{stopped:?} {slept:?}");
 }
 
 #[test]

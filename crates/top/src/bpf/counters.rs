@@ -3,7 +3,8 @@
 use super::{
     Result,
     object::{LATENCY, loader, possible_cpus},
-    words::{cpu, histogram, machine},
+    tables,
+    words::{cpu, machine, reason},
 };
 use crate::{
     resources::{LATENCY_CLASSES, LatencyHistogram, LatencySample},
@@ -22,11 +23,11 @@ const OFFLINE: i32 = 6;
 /// Programs in the kernel that count.
 pub struct Counters {
     cpus: MappedArray,
-    machines: MappedArray,
-    clocks: MappedArray,
+    machine: MappedArray,
+    clock: MappedArray,
     watched: MappedArray,
     clusters: LevelUnits,
-    /// Names of the reasons for which tasks are off the CPU, and their histograms.
+    /// Names of the reasons for which tasks are off the CPU, and the first words of their histograms.
     reasons: [(Arc<str>, usize); 4],
     conflict: Conflict,
     // The programs run no more once these are closed.
@@ -72,10 +73,11 @@ impl Counters {
         let mut object = loader(LATENCY)?;
         declare(&mut object, conflicts.as_ref(), is_filtered)?;
         let loaded = object.load()?;
-        let (cpus, machines) = (loaded.map("cpus")?.mapped()?, loaded.map("machines")?.mapped()?);
+        let (cpus, counts) = (loaded.map("cpus")?.mapped()?, loaded.map("machine")?.mapped()?);
         fill(&cpus, machine, conflicts.as_ref());
+        tables::fill(&loaded.map("tables")?.mapped()?);
         let units = conflicts.map_or(0, |units| units.cpus().len() as u64);
-        machines.set_word(0, machine::CLUSTERS, machine::BIAS + units);
+        counts.set_word(0, machine::CLUSTERS, machine::BIAS + units);
         let on_switch = if is_filtered { "on_switch_filter" } else { "on_switch" };
         let links = [on_switch, "on_migrate"]
             .into_iter()
@@ -91,15 +93,15 @@ impl Counters {
         }
         Ok(Self {
             cpus,
-            machines,
-            clocks: loaded.map("clocks")?.mapped()?,
+            machine: counts,
+            clock: loaded.map("clock")?.mapped()?,
             watched: loaded.map("watched")?.mapped()?,
             clusters: LevelUnits::new(machine, Level::Cluster),
             reasons: [
-                (Arc::from("sleep"), histogram::SLEEP),
-                (Arc::from("disk"), histogram::DISK),
-                (Arc::from("displaced"), histogram::DISPLACED),
-                (Arc::from("stopped"), histogram::STOPPED),
+                (Arc::from("sleep"), cpu::off_times(reason::SLEEP)),
+                (Arc::from("disk"), cpu::off_times(reason::DISK)),
+                (Arc::from("displaced"), cpu::wait_times(reason::DISPLACED)),
+                (Arc::from("stopped"), cpu::off_times(reason::STOPPED)),
             ],
             conflict: Conflict::default(),
             _links: links,
@@ -132,18 +134,18 @@ impl Counters {
     pub fn read(&mut self, sample: &mut Sample) -> Result<()> {
         let now = self.now()?;
         let mut latency = LatencySample {
-            wakeup: self.histogram(histogram::AFTER_WAKEUP),
-            displaced: self.histogram(histogram::DISPLACED),
+            wakeup: self.histogram(&reason::WAKEUP.map(cpu::wait_times)),
+            displaced: self.histogram(&[cpu::wait_times(reason::DISPLACED)]),
             off_cpu: self
                 .reasons
                 .iter()
-                .map(|(reason, number)| (Arc::clone(reason), self.histogram(*number)))
+                .map(|(reason, first)| (Arc::clone(reason), self.histogram(&[*first])))
                 .collect(),
             migrations: std::array::from_fn(|at| self.sum(cpu::MIGRATIONS + at)),
             conflict_ns: 0,
             run_ns: self.clusters.cpus.iter().map(|cpus| self.run_ns(cpus.iter(), now)).collect(),
         };
-        let state = (self.machines.word(0, machine::CLUSTERS), self.machines.word(0, machine::CONFLICT));
+        let state = (self.machine.word(0, machine::CLUSTERS), self.machine.word(0, machine::CONFLICT));
         latency.conflict_ns = self.conflict.at(now, state);
         sample.latency = Some(latency);
         self.read_migrations(sample)
@@ -151,21 +153,26 @@ impl Counters {
 
     /// Returns the sums of all waits.
     pub fn waits(&self) -> Waits {
-        Waits { wakeup_ns: self.sum(cpu::WAKEUP), displaced_ns: self.sum(cpu::DISPLACED) }
+        let sum = |reason| self.sum(cpu::waits(reason));
+        Waits {
+            wakeup_ns: reason::WAKEUP.map(sum).into_iter().fold(0, u64::wrapping_add),
+            displaced_ns: sum(reason::DISPLACED),
+        }
     }
 
     /// Returns the time of the scheduler's clocks, up to one tick late.
     fn now(&self) -> Result<u64> {
         self.loaded.run("observe")?;
-        Ok(self.clocks.word(0, 0))
+        Ok(self.clock.word(0, 0))
     }
 
     fn sum(&self, word: usize) -> u64 {
         (0..self.cpus.len()).fold(0, |sum, number| sum.wrapping_add(self.cpus.word(number, word)))
     }
 
-    fn histogram(&self, number: usize) -> LatencyHistogram {
-        LatencyHistogram(std::array::from_fn(|class| self.sum(cpu::histogram(number) + class)))
+    /// Returns the sum of the histograms that begin at some words.
+    fn histogram(&self, first: &[usize]) -> LatencyHistogram {
+        LatencyHistogram(std::array::from_fn(|class| first.iter().map(|word| self.sum(word + class)).sum()))
     }
 
     /// Returns the time that tasks ran on some CPUs. A task that runs has not been counted yet, however long it runs.
@@ -207,14 +214,12 @@ fn conflict_units(machine: &Machine) -> Option<Units> {
 fn declare(object: &mut Loader, conflicts: Option<&Units>, is_filtered: bool) -> Result<()> {
     let cpus = possible_cpus()?.next_power_of_two();
     object.set_entries("cpus", cpus)?;
-    object.set_entries("clusters", conflicts.map_or(1, |units| units.cpus().len() as u32))?;
-    for (variable, value) in [
-        ("cpu_mask", cpus - 1),
-        ("is_filtered", u32::from(is_filtered)),
-        ("has_conflicts", u32::from(conflicts.is_some())),
-    ] {
-        object.set(variable, &value.to_ne_bytes())?;
-    }
+    let clusters = conflicts.map_or(1, |units| units.cpus().len() as u32);
+    object.set_entries("clusters", clusters)?;
+    object.set("cluster_count", u64::from(clusters));
+    object.set("cpu_mask", u64::from(cpus - 1));
+    object.set("is_filtered", u64::from(is_filtered));
+    object.set("counts_conflicts", u64::from(conflicts.is_some()));
     Ok(())
 }
 
@@ -229,7 +234,7 @@ fn fill(cpus: &MappedArray, machine: &Machine, conflicts: Option<&Units>) {
         }
     }
     for number in (0..cpus.len() as u32).filter(|_| conflicts.is_some()) {
-        // CPUs that come online later belong to no unit: the map has no such entry.
+        // CPUs that come online later belong to no unit: there is no such cluster.
         let unit = conflicts.and_then(|units| units.of(number));
         cpus.set_word(number as usize, cpu::SHARED, unit.map_or(u64::from(u32::MAX), |unit| unit as u64));
     }

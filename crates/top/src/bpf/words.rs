@@ -4,31 +4,45 @@ use crate::resources::LATENCY_CLASSES;
 
 /// Words of `struct cpu`.
 pub mod cpu {
-    pub const CLUSTER: usize = 0;
-    pub const LLC: usize = 1;
-    pub const NODE: usize = 2;
-    pub const SHARED: usize = 3;
-    pub const SINCE: usize = 5;
-    pub const RUN: usize = 6;
-    pub const WAKEUP: usize = 7;
-    pub const DISPLACED: usize = 8;
-    pub const MIGRATIONS: usize = 9;
-    const HISTOGRAMS: usize = 13;
+    use super::{LATENCY_CLASSES, reason};
 
-    /// Returns the first word of a histogram.
-    pub const fn histogram(number: usize) -> usize {
-        HISTOGRAMS + number * super::LATENCY_CLASSES
+    pub const SINCE: usize = 0;
+    pub const RUN: usize = 1;
+    const WAITS: usize = 2;
+    pub const CLUSTER: usize = 10;
+    pub const LLC: usize = 11;
+    pub const NODE: usize = 12;
+    pub const SHARED: usize = 13;
+    const TIMES: usize = 16;
+    pub const MIGRATIONS: usize = TIMES + reason::PLACES * 2 * LATENCY_CLASSES;
+
+    /// Returns the word of the sum of the waits for a reason.
+    pub const fn waits(reason: usize) -> usize {
+        WAITS + reason
+    }
+
+    /// Returns the first word of the histogram of the waits for a reason.
+    pub const fn wait_times(reason: usize) -> usize {
+        TIMES + reason * 2 * LATENCY_CLASSES
+    }
+
+    /// Returns the first word of the histogram of times off the CPU for a reason.
+    pub const fn off_times(reason: usize) -> usize {
+        wait_times(reason) + LATENCY_CLASSES
     }
 }
 
-/// Numbers of histograms: two of waits, then those of times off the CPU by reason.
-pub mod histogram {
-    pub const AFTER_WAKEUP: usize = 0;
+/// Why a task is off its CPU.
+pub mod reason {
+    pub const NEW: usize = 0;
     pub const DISPLACED: usize = 1;
-    const OFF: usize = 2;
-    pub const SLEEP: usize = OFF + 2;
-    pub const DISK: usize = OFF + 3;
-    pub const STOPPED: usize = OFF + 4;
+    pub const SLEEP: usize = 2;
+    pub const DISK: usize = 3;
+    pub const STOPPED: usize = 4;
+    /// Number of reasons for which there is memory.
+    pub const PLACES: usize = 8;
+    /// Those of waits after a wake-up; a new task is woken too.
+    pub const WAKEUP: [usize; 4] = [NEW, SLEEP, DISK, STOPPED];
 }
 
 /// Words of `struct machine`.

@@ -50,7 +50,7 @@ impl Recorder {
         let mut object = loader(TRACE)?;
         object.set_entries("used", possible_cpus()?)?;
         object.set_entries("events", BUFFER)?;
-        object.set("is_unfiltered", &u32::from(options.all).to_ne_bytes())?;
+        object.set("is_unfiltered", u64::from(options.all));
         let loaded = object.load()?;
         let ring = loaded.map("events")?.ring()?;
         let losses = loaded.map("losses")?.mapped()?;
