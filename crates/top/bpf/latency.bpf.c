@@ -181,7 +181,11 @@ INLINE int switched(u64 *ctx, u32 from, u32 to, bool filter, bool have_places)
 	return 0;
 }
 
-/* Most switches are between tasks that have places and do not end: their code calls nothing, and is shorter. */
+/*
+ * Most switches are between tasks that have places and do not end: their code calls nothing, and is shorter. The other code
+ * reads the ids again, so that less than 64 bytes are on the stack: with more, the kernel (from 6.13) gives the program a
+ * stack of its own, at some cost.
+ */
 INLINE int on_switch_of(u64 *ctx, bool filter)
 {
 	struct task_struct *prev = (struct task_struct *)ctx[1], *next = (struct task_struct *)ctx[2];
