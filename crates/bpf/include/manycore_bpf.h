@@ -19,7 +19,6 @@ typedef _Bool bool;
 #define INLINE static inline __attribute__((always_inline))
 #define KERNEL_FUNCTION __attribute__((section(".ksyms")))
 #define likely(x) __builtin_expect(!!(x), 1)
-#define unlikely(x) __builtin_expect(!!(x), 0)
 
 /* A map, as the loader reads it. Numbers of entries that are 0 are set before loading. */
 struct map {
@@ -37,7 +36,8 @@ struct map {
 #define ARRAY(type, name, most) type name[most] SEC(".bss." #name)
 /*
  * A constant of 64 bits, whose value the loader knows: the address of a symbol that is defined nowhere. So the verifier
- * and the compiler of the kernel know it too, and no memory is read.
+ * and the compiler of the kernel know it too, and no memory is read. The symbol is weak, since clang takes any other
+ * address for one that is not 0, and has bytes, since it takes the address of larger elements for a multiple of their size.
  */
 #define CONSTANT(name) extern const u8 name[] __attribute__((weak))
 #define VALUE(name) ((u64)(name))

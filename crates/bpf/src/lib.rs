@@ -1,8 +1,9 @@
 //! Loads the BPF programs of this workspace into the kernel, without libraries in C.
 //!
 //! It loads objects that the build scripts of this workspace compile with clang, and not any object: programs of a
-//! section are complete (all functions inlined), maps are declared with [`MAP_SECTION`]'s layout, and types of the
-//! kernel are accessed with relocations (CO-RE) by name. A general loader, libbpf, needs libelf and zlib for the target,
+//! section are complete (all functions inlined), maps are declared with [`MAP_SECTION`]'s layout, arrays at fixed
+//! addresses and constants by macros of `include/manycore_bpf.h`, and types of the kernel are accessed with relocations
+//! (CO-RE) by name. A general loader, libbpf, needs libelf and zlib for the target,
 //! which a static program for several architectures would have to bring along;
 //! `docs/decisions/0017-own-loader-of-bpf.md` has the comparison.
 //!

@@ -78,7 +78,8 @@ impl Loader {
         self.aliases.push((name.to_owned(), older.to_owned()));
     }
 
-    /// Returns the value of an enumerator of the kernel whose name begins with `SCX_`; 0 if it has none.
+    /// Returns the value of an enumerator of the kernel whose name begins with `SCX_`, or of a constant that was set; 0 if
+    /// there is none.
     pub fn value(&self, name: &str) -> u64 {
         self.values.get(name).copied().unwrap_or(0)
     }
@@ -97,8 +98,9 @@ impl Loader {
         Ok(())
     }
 
-    /// Sets a constant, also one that no program uses.
+    /// Sets a constant, also one that no program uses. Its name does not begin with `has_`.
     pub fn set(&mut self, constant: &str, value: u64) {
+        debug_assert!(!constant.starts_with(FUNCTIONS), "{constant} is set by the kernel's functions");
         self.values.insert(constant.to_owned(), value);
     }
 
@@ -117,7 +119,8 @@ impl Loader {
             for (at, target) in &program.references {
                 let code = program.code.get_mut(*at..).unwrap_or_default();
                 linker.link(&mut Instruction(code), target).ok_or_else(|| {
-                    Error::Object(format!("{} refers to {target} at byte {at}", program.name))
+                    let name = &program.name;
+                    Error::Object(format!("{name} refers to {target} at byte {at}, which has no value there"))
                 })?;
             }
             let fd = load(program, &kind)?;

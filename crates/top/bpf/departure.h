@@ -29,6 +29,7 @@ INLINE struct departure *place_of(u32 tid)
 	return &departures[tid & (PLACES - 1)];
 }
 
+/* Returns true also for the idle tasks, whose id is 0: place 0 is nobody's. */
 INLINE bool has_place(u32 tid)
 {
 	return place_of(tid)->owner == tid;
@@ -41,7 +42,7 @@ INLINE struct departure *departure_of(struct task_struct *task, u32 tid, bool cr
 
 	if (has_place(tid))
 		return departure;
-	if (!departure->owner) {
+	if (!departure->owner && departure != departures) {
 		if (!create)
 			return NULL;
 		if (!__sync_val_compare_and_swap(&departure->owner, 0, tid))

@@ -32,7 +32,7 @@ struct cpu {
 	u64 state;
 	/* Address of its queue; 0 is unknown. */
 	u64 queue;
-	/* By reason; none is above 4. */
+	/* By reason, of which there are 5. */
 	struct times times[8];
 	u64 migrations[4];
 	u64 unused[4];
@@ -55,11 +55,14 @@ ARRAY(u64, watched, 1 << 16);
 /* The time of the queues' clocks when `observe` ran. */
 ARRAY(u64, clock, 1);
 
+/* The reason of a task that has not run yet. */
+#define NEW 0
+
 /* Filled by src/bpf/tables.rs. */
 struct tables {
 	/* Classes of times below 4096 microseconds, by whole microseconds. */
 	u8 classes[4096];
-	/* Why a task is off its CPU, by its state (include/linux/sched.h). 0 is for a new task. */
+	/* Why a task is off its CPU, by its state (include/linux/sched.h): numbers of `reason` in src/bpf/words.rs, from 1. */
 	u8 reasons[1 << 16];
 };
 ARRAY(struct tables, tables, 1);
@@ -125,10 +128,16 @@ INLINE void leave_slowly(struct task_struct *task, u32 tid, u64 now, bool preemp
 		forget(tid);
 }
 
-/* `departure` is NULL if nothing is known. */
+/* Returns what is known of a task that arrives. The place of a new one may still be that of an older task with its id. */
+INLINE struct departure *departure_of_next(struct task_struct *task, u32 tid)
+{
+	return task->sched_info.pcount ? departure_of(task, tid, false) : NULL;
+}
+
+/* `departure` is NULL if nothing is known: of a new task, and of one that left its CPU before counting began. */
 INLINE void arrive(struct cpu *cpu, struct departure *departure, struct task_struct *task, u64 now)
 {
-	u64 queued = task->sched_info.last_queued, wait = task->sched_info.run_delay, reason = 0;
+	u64 queued = task->sched_info.last_queued, wait = task->sched_info.run_delay, reason = NEW;
 	struct times *times;
 	s64 off = 0;
 
@@ -139,7 +148,6 @@ INLINE void arrive(struct cpu *cpu, struct departure *departure, struct task_str
 		reason = departure->reason & 7;
 		off = now - departure->at - wait;
 	} else if (task->sched_info.pcount) {
-		/* It left its CPU before counting began. */
 		return;
 	}
 	times = &cpu->times[reason];
@@ -148,7 +156,7 @@ INLINE void arrive(struct cpu *cpu, struct departure *departure, struct task_str
 	times->off[class_of(off) & 31] += 1;
 }
 
-/* `have_places`: both tasks have their places, and none ends. */
+/* `have_places`: both tasks have their places, neither ends, and the next one is not new. */
 INLINE int switched(u64 *ctx, u32 from, u32 to, bool filter, bool have_places)
 {
 	struct task_struct *prev = (struct task_struct *)ctx[1], *next = (struct task_struct *)ctx[2];
@@ -170,10 +178,11 @@ INLINE int switched(u64 *ctx, u32 from, u32 to, bool filter, bool have_places)
 		if (is_watched(next, filter)) {
 			new = WATCHED;
 			since = now;
-			arrive(cpu, have_places ? place_of(to) : departure_of(next, to, false), next, now);
 		}
 	}
 	cpu->since = since;
+	if (since)
+		arrive(cpu, have_places ? place_of(to) : departure_of_next(next, to), next, now);
 	if (VALUE(counts_conflicts) && new != cpu->state) {
 		change(cpu->shared, cpu->state, new, now);
 		cpu->state = new;
@@ -183,15 +192,15 @@ INLINE int switched(u64 *ctx, u32 from, u32 to, bool filter, bool have_places)
 
 /*
  * Most switches are between tasks that have places and do not end: their code calls nothing, and is shorter. The other code
- * reads the ids again, so that less than 64 bytes are on the stack: with more, the kernel (from 6.13) gives the program a
- * stack of its own, at some cost.
+ * reads the ids again, so that no more than 48 bytes are on the stack: with more, the kernel (from 6.13) gives the program
+ * a stack of its own, at some cost.
  */
 INLINE int on_switch_of(u64 *ctx, bool filter)
 {
 	struct task_struct *prev = (struct task_struct *)ctx[1], *next = (struct task_struct *)ctx[2];
 	u32 from = prev->pid, to = next->pid;
 
-	if (likely(has_place(from) && has_place(to) && !(ctx[3] & TASK_DEAD)))
+	if (likely(has_place(from) && has_place(to) && !(ctx[3] & TASK_DEAD) && (!to || next->sched_info.pcount)))
 		return switched(ctx, from, to, filter, true);
 	return switched(ctx, prev->pid, next->pid, filter, false);
 }

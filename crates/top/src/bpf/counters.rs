@@ -23,7 +23,7 @@ const OFFLINE: i32 = 6;
 /// Programs in the kernel that count.
 pub struct Counters {
     cpus: MappedArray,
-    machine: MappedArray,
+    counts: MappedArray,
     clock: MappedArray,
     watched: MappedArray,
     clusters: LevelUnits,
@@ -59,8 +59,7 @@ impl Counters {
         Self::load(machine, false)
     }
 
-    /// Begins to count for the tasks of processes only, which [`Counters::watch`] sets; for none at first. Switches cost
-    /// more than without a selection.
+    /// Begins to count for the tasks of processes only, which [`Counters::watch`] sets; for none at first.
     ///
     /// # Errors
     /// Those of [`Counters::attach`].
@@ -93,7 +92,7 @@ impl Counters {
         }
         Ok(Self {
             cpus,
-            machine: counts,
+            counts,
             clock: loaded.map("clock")?.mapped()?,
             watched: loaded.map("watched")?.mapped()?,
             clusters: LevelUnits::new(machine, Level::Cluster),
@@ -145,7 +144,7 @@ impl Counters {
             conflict_ns: 0,
             run_ns: self.clusters.cpus.iter().map(|cpus| self.run_ns(cpus.iter(), now)).collect(),
         };
-        let state = (self.machine.word(0, machine::CLUSTERS), self.machine.word(0, machine::CONFLICT));
+        let state = (self.counts.word(0, machine::CLUSTERS), self.counts.word(0, machine::CONFLICT));
         latency.conflict_ns = self.conflict.at(now, state);
         sample.latency = Some(latency);
         self.read_migrations(sample)
