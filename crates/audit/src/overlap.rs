@@ -131,7 +131,7 @@ fn fix(facts: &AuditFacts, claims: &[Claim], free: &CpuSet) -> String {
         Some(_) => free,
         None => free.iter().take(claim.busy_threads.max(1)).collect(),
     };
-    let unclaimed = if place.len() == 1 { "no pinning on this CPU" } else { "no pinning on these CPUs" };
+    let unclaimed = format!("CPU{} {place}", if place.len() == 1 { "" } else { "s" });
     let command = match &claim.group {
         Some(name) if name.contains("docker") => format!(
             "docker update --cpuset-cpus {place} {}",
@@ -144,5 +144,5 @@ fn fix(facts: &AuditFacts, claims: &[Claim], free: &CpuSet) -> String {
         Some(name) => format!("give group {name} other CPUs in its cpuset.cpus, such as {place}"),
         None => words::pin(facts, &claim.processes, &place),
     };
-    format!("separate them ({unclaimed}): {command}")
+    format!("separate them (no pins on {unclaimed}): {command}")
 }

@@ -87,6 +87,22 @@ fn a_page_has_what_was_recorded() {
     assert!((shares.iter().sum::<f64>() / 4.0 - busy * 100.0 / 16.0).abs() < 1.0, "{shares:?} {busy}");
 }
 
+/// Regression: moments in which no interval had its middle were empty.
+#[test]
+fn intervals_of_other_lengths_leave_no_gap_in_the_map() {
+    let number = Cell::new(0);
+    let (_folder, path) = recorded("a", 12, |sample| {
+        // The first interval is one of 0.2 s.
+        sample.at_ns += if number.replace(number.get() + 1) == 0 { 800_000_000 } else { 0 };
+    });
+    let text = shown(&path, &[]);
+    let map = text.split_once("<svg id=\"chart-cpus\"").unwrap().1.split_once("</svg>").unwrap().0;
+    // `M`, column and row, `h` and the number of cells of one colour.
+    let runs = map.split("d=\"M").skip(1).map(|rest| rest.split_once('"').unwrap().0);
+    let cells = runs.flat_map(|path| path.split('M')).map(|run| run.split_once('h').unwrap().1);
+    assert_eq!(cells.map(|cells| cells.parse::<u32>().unwrap()).sum::<u32>(), 11 * 16);
+}
+
 #[test]
 fn names_of_processes_are_text() {
     let name = TaskName::new(b"<b>\"&\x1b[2J");

@@ -15,10 +15,7 @@ fn two_processes_on_one_cpu_are_named() {
         finding.evidence[1],
         "nginx (pid 20) is pinned to CPU 3: 1 pinned thread; used 0.40 CPUs during the audit, 4.0 s in total"
     );
-    assert_eq!(
-        finding.fix,
-        "separate them (no pinning on this CPU): manycore pin --pid 20 --place cpus=0 --once"
-    );
+    assert_eq!(finding.fix, "separate them (no pins on CPU 0): manycore pin --pid 20 --place cpus=0 --once");
     let FindingKind::OverlappingPins { cpus, claims } = finding.subject else { panic!("{finding:?}") };
     assert_eq!((cpus, claims.len()), (set("3"), 2));
 }
@@ -189,7 +186,7 @@ fn the_fix_names_all_processes_of_the_tenant_that_moves() {
     );
     assert_eq!(
         finding.fix,
-        "separate them (no pinning on these CPUs): manycore pin --pid 10 --place cpus=1-2 --once"
+        "separate them (no pins on CPUs 1-2): manycore pin --pid 10 --place cpus=1-2 --once"
     );
     assert!(finding.evidence[0].starts_with("stress-ng (pid 10 and 2 more) are pinned to CPU 0"));
     // The parent is elsewhere: each worker is named.

@@ -247,8 +247,14 @@ impl Courses {
         let span = self.ends.1.saturating_sub(self.ends.0).max(1);
         // The middle of the interval, as its end may be just behind that of a moment.
         let middle = at_ns.saturating_sub(self.ends.0) as f64 - picture.seconds * 5e8;
-        let moment = ((middle / span as f64 * self.moments as f64) as usize).min(self.moments - 1);
-        self.add_cpus(picture, moment);
+        let place = |ns: f64| ns / span as f64 * self.moments as f64;
+        let moment = (place(middle) as usize).min(self.moments - 1);
+        // Intervals differ in length: a moment in which none has its middle has the one that covers its own middle.
+        let half = picture.seconds * 5e8;
+        let [from, to] = [middle - half, middle + half].map(|ns| (place(ns) + 0.5).max(0.0) as usize);
+        let covered = (from.min(moment)..to.max(moment + 1).min(self.moments))
+            .filter(|&at| at == moment || (from..to).contains(&at));
+        self.add_cpus(picture, moment, covered);
         self.waits.add(picture);
         let seconds = picture.seconds;
         for (unit, courses) in &mut self.units {
@@ -304,7 +310,8 @@ impl Courses {
         }
     }
 
-    fn add_cpus(&mut self, picture: &Picture, moment: usize) {
+    /// `covered`: the moments of the heat map.
+    fn add_cpus(&mut self, picture: &Picture, moment: usize, covered: impl Iterator<Item = usize> + Clone) {
         let seconds = picture.seconds;
         let mut sums = vec![(0.0, 0.0); self.rows.len()];
         let mut all = [0.0; 4];
@@ -317,7 +324,7 @@ impl Courses {
             }
         }
         for ((_, course), (sum, known)) in self.rows.iter_mut().zip(sums).filter(|(_, sum)| sum.1 > 0.0) {
-            course.add(moment, sum / known, seconds);
+            covered.clone().for_each(|moment| course.add(moment, sum / known, seconds));
         }
         let totals = &mut self.totals;
         let courses = [&mut totals.busy, &mut totals.stolen, &mut totals.interrupts, &mut totals.disk];

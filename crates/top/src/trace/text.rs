@@ -16,7 +16,7 @@ pub fn text(summary: &Summary, recording: &Recording, path: &Path) -> String {
     );
     for unit in &summary.units {
         let other =
-            if unit.other_ns > 0 { format!(", others {}", span(unit.other_ns)) } else { String::new() };
+            if unit.other_ns > 0 { format!(", other tasks {}", span(unit.other_ns)) } else { String::new() };
         let _ = writeln!(text, "  ran {} on {}{other}", span(unit.watched_ns), unit.name);
     }
     for (name, waits) in [("after a wake-up", summary.wakeup), ("after being displaced", summary.displaced)] {
@@ -86,7 +86,7 @@ mod tests {
         let recording = Recording { lost: 5, unwatched: 2, is_full: true, ..Recording::default() };
         let expected = "\
 2 threads in 2.00 s, 0 events
-  ran 1.50 s on node 0: CPUs 0-3, others 20.0 us
+  ran 1.50 s on node 0: CPUs 0-3, other tasks 20.0 us
   waits for a CPU after a wake-up: 3, 6.5 ms in total, p50 0.9 us, p99 2.0 ms, longest 2.0 ms
   waits for a CPU after being displaced: none
   migrations: 1 within clusters, 2 across clusters, 0 across nodes

@@ -37,13 +37,14 @@ impl View {
     pub(super) fn draw_foot(&mut self, pen: &mut Pen<'_>) {
         let mut keys = vec![QUIT, HELP];
         match self.screen {
+            _ if self.help.is_some() => keys.push(SCROLL),
             ViewScreen::Cpus => keys.extend(TASKS),
             ViewScreen::Tasks => keys.extend(TASKS.iter().filter(|key| key.0 != "m")),
             ViewScreen::Latency | ViewScreen::Findings => keys.push(SCROLL),
             _ => keys.extend(SHEETS),
         }
         keys.extend([PAUSE, NEXT]);
-        keys.extend(Some(COLUMNS).filter(|_| self.screen.has_tasks()));
+        keys.extend(Some(COLUMNS).filter(|_| self.screen.has_tasks() && self.help.is_none()));
         keys.push(BACK);
         let (bar, label) = (pen.theme.bar(), pen.theme.strong());
         let mut x = 0;

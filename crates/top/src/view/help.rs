@@ -11,7 +11,7 @@ const HELP: [(&str, &str); 53] = [
         "CPUs and tasks, tasks, nodes, interrupts, control groups, virtual machines, latency, findings",
     ),
     ("q, F10, Ctrl-C", "quit"),
-    ("?, F1, h", "this help; any other key closes it"),
+    ("?, F1, h", "this help: Down and Up scroll it, q ends the program, any other key closes it"),
     ("Esc", "undo the last restriction, search or selection"),
     ("", "Time"),
     ("Space", "pause, go on"),

@@ -16,7 +16,9 @@ use manycore_linux::{
 };
 use manycore_text::{command_line::format_command, names::printable};
 use manycore_top::{Picture, TaskId, serve::NamedUnit};
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, getpgid, kill_process, kill_process_group, waitid,
+};
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
     env,
@@ -222,30 +224,45 @@ impl Drop for Work {
     }
 }
 
-/// Asks the command and what it has started to end, and waits: it may have to tidy up. Another signal ends it at once. This program
-/// (`is_own`) is asked alone, and what is left of its processes after it: `density` takes the end of an instance for a failure.
+/// Asks the command and what it has started to end, and waits: it may have to tidy up. Another signal ends it at once.
+///
+/// This program (`is_own`) gets what Ctrl-C at a terminal sends: an interrupt to its process group. Its other processes are left
+/// to it, as `density` takes the end of an instance for a failure, and ended after it. Another signal ends these at once, so that it
+/// can undo what it changed; only the one after that ends it, too.
 fn stop(command: &mut Child, name: &str, is_own: bool) -> Outcome<ExitStatus> {
     let signals = Signals::catch(&ENDS)?;
     let mut tree = ProcessTree::new(command.id());
     tree.look();
-    // This program does what it does after Ctrl-C without the view. It inherits whether that is ignored.
-    let takes_interrupts = is_own && !is_ignored(Signal::INT.as_raw());
-    tree.signal(if takes_interrupts { Signal::INT } else { Signal::TERM }, is_own);
+    let id = command.id();
+    let is_first = |pid| pid == id;
+    match Pid::from_raw(id as i32) {
+        // It inherits whether interrupts are ignored.
+        _ if is_own && is_ignored(Signal::INT.as_raw()) => tree.signal(Signal::TERM, is_first),
+        // The id is not that of another process: this one has not been waited for.
+        Some(group) if is_own && getpgid(Some(group)) == Ok(group) => {
+            let _ = kill_process_group(group, Signal::INT);
+        }
+        _ if is_own => tree.signal(Signal::INT, is_first),
+        _ => tree.signal(Signal::TERM, |_| true),
+    }
     let mut tell_at = Some(Instant::now() + TELL_AFTER);
+    let mut is_spared = is_own;
     loop {
         if let Some(status) = command.try_wait().map_err(Failure::missing)? {
             if is_own {
-                tree.signal(Signal::TERM, false);
+                tree.signal(Signal::TERM, |_| true);
             }
             return Ok(status);
         }
         signals.wait(PAUSE)?;
         if !signals.take().is_empty() {
             tree.look();
-            tree.signal(Signal::KILL, false);
+            tree.signal(Signal::KILL, |pid| !(is_spared && is_first(pid)));
+            is_spared = false;
         }
         if tell_at.take_if(|at| *at <= Instant::now()).is_some() {
-            output::note(&format!("Waiting for {name} to end. Ctrl-C ends it at once."));
+            let what = if is_own { "its processes at once; a second one ends it, too" } else { "it at once" };
+            output::note(&format!("Waiting for {name} to end. Ctrl-C ends {what}."));
         }
     }
 }
@@ -282,9 +299,8 @@ impl ProcessTree {
         }
     }
 
-    /// Sends a signal to the processes that were found, or to the first only.
-    fn signal(&mut self, signal: Signal, is_first_only: bool) {
-        let is_meant = |pid: u32| !is_first_only || pid == self.first;
+    /// Sends a signal to those of the processes that were found that are meant.
+    fn signal(&mut self, signal: Signal, is_meant: impl Fn(u32) -> bool) {
         // They may have ended.
         for (_, process) in self.known.iter().filter(|(pid, _)| is_meant(**pid)) {
             let _ = process.signal(signal);
@@ -350,6 +366,7 @@ fn stderr() -> io::Result<Stdio> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::{io::Read, os::unix::process::ExitStatusExt};
 
     #[test]
     fn a_subcommand_with_live_is_named() {
@@ -378,6 +395,16 @@ mod tests {
         while is_left(child().unwrap()) {
             std::thread::yield_now();
         }
+    }
+
+    /// Regression: `run` was asked alone, and a shell ends only after the program that it waits for.
+    #[test]
+    fn a_subcommand_and_its_process_group_get_an_interrupt() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo; sh -c 'sleep 1000'; exit 7"]).stdout(Stdio::piped());
+        let mut command = child::spawn_in_session(&mut command).unwrap();
+        command.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        assert_eq!(stop(&mut command, "run", true).unwrap().signal(), Some(Signal::INT.as_raw()));
     }
 
     #[test]

@@ -124,7 +124,7 @@ fn exact(title: &str, histogram: &LatencyHistogram) -> Histogram {
     };
     let count = histogram.count();
     Histogram {
-        title: format!("{title}: {count} times"),
+        title: format!("{title}: {count} {}", if count == 1 { "time" } else { "times" }),
         summary: format!("p50 {}, p99 {}, p99.9 {}", quantile(0.5), quantile(0.99), quantile(0.999)),
         bars: if count == 0 { Vec::new() } else { (first..=last).map(|at| (name(at), counts[at])).collect() },
     }
@@ -156,9 +156,15 @@ fn run_by_cluster(picture: &Picture, run_ns: &[u64]) -> Option<Histogram> {
 fn duration(us: f64) -> String {
     match us {
         short if short < 1_000.0 => format!("{short:.0} us"),
-        middle if middle < 1e6 => format!("{:.0} ms", middle / 1.024e3),
-        long => format!("{:.0} s", long / 1.048_576e6),
+        middle if middle < 1e6 => three_digits(middle / 1e3, "ms"),
+        long => three_digits(long / 1e6, "s"),
     }
+}
+
+/// Formats a number with three digits, or more before the point.
+fn three_digits(value: f64, unit: &str) -> String {
+    let digits = if value < 9.995 { 2 } else { usize::from(value < 99.95) };
+    format!("{value:.digits$} {unit}")
 }
 
 /// Upper limits of the classes of shares.
