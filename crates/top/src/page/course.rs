@@ -245,16 +245,16 @@ impl Courses {
 
     fn add(&mut self, picture: &Picture, at_ns: u64) {
         let span = self.ends.1.saturating_sub(self.ends.0).max(1);
+        let moments = self.moments as f64;
         // The middle of the interval, as its end may be just behind that of a moment.
-        let middle = at_ns.saturating_sub(self.ends.0) as f64 - picture.seconds * 5e8;
-        let place = |ns: f64| ns / span as f64 * self.moments as f64;
-        let moment = (place(middle) as usize).min(self.moments - 1);
+        let [from, middle, to] = [1.0, 0.5, 0.0].map(|part| {
+            (at_ns.saturating_sub(self.ends.0) as f64 - part * picture.seconds * 1e9) / span as f64 * moments
+        });
+        let moment = (middle as usize).min(self.moments - 1);
         // Intervals differ in length: a moment in which none has its middle has the one that covers its own middle.
-        let half = picture.seconds * 5e8;
-        let [from, to] = [middle - half, middle + half].map(|ns| (place(ns) + 0.5).max(0.0) as usize);
-        let covered = (from.min(moment)..to.max(moment + 1).min(self.moments))
-            .filter(|&at| at == moment || (from..to).contains(&at));
-        self.add_cpus(picture, moment, covered);
+        let is_covered = |at: &usize| *at == moment || (from..to).contains(&(*at as f64 + 0.5));
+        let covered: Vec<usize> = (0..self.moments).filter(is_covered).collect();
+        self.add_cpus(picture, moment, &covered);
         self.waits.add(picture);
         let seconds = picture.seconds;
         for (unit, courses) in &mut self.units {
@@ -311,7 +311,7 @@ impl Courses {
     }
 
     /// `covered`: the moments of the heat map.
-    fn add_cpus(&mut self, picture: &Picture, moment: usize, covered: impl Iterator<Item = usize> + Clone) {
+    fn add_cpus(&mut self, picture: &Picture, moment: usize, covered: &[usize]) {
         let seconds = picture.seconds;
         let mut sums = vec![(0.0, 0.0); self.rows.len()];
         let mut all = [0.0; 4];
@@ -324,7 +324,9 @@ impl Courses {
             }
         }
         for ((_, course), (sum, known)) in self.rows.iter_mut().zip(sums).filter(|(_, sum)| sum.1 > 0.0) {
-            covered.clone().for_each(|moment| course.add(moment, sum / known, seconds));
+            for &moment in covered {
+                course.add(moment, sum / known, seconds);
+            }
         }
         let totals = &mut self.totals;
         let courses = [&mut totals.busy, &mut totals.stolen, &mut totals.interrupts, &mut totals.disk];
