@@ -2,6 +2,7 @@
 
 pub mod around;
 mod checks;
+mod ending;
 mod live;
 mod outputs;
 mod plain;
