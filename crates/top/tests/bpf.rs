@@ -1,22 +1,19 @@
 //! Programs in the kernel beside the kernel's own figures. Needs root and a kernel with BTF.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
+mod counting;
+
+use counting::Counting;
 use manycore_top::{
     LatencyHistogram, Sample, Sampler, SamplerOptions,
     bpf::{Counters, Error, Waits},
     trace::{Recorder, RecorderOptions, Summary, Timeline, write},
 };
 use manycore_topology::{Machine, SysTree, read, synthetic::MachineSpec};
-use rustix::{
-    process::{Pid, Signal, kill_process},
-    thread::{CpuSet, sched_setaffinity},
-};
+use rustix::process::{Pid, Signal, kill_process};
 use std::{
     collections::BTreeMap,
-    fs,
-    io::{BufRead, BufReader, Write},
     path::Path,
-    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -43,72 +40,6 @@ fn usable<T>(result: Result<T, Error>) -> Option<T> {
             None
         }
         Err(error) => panic!("{error}"),
-    }
-}
-
-/// A shell that counts to `steps` at each line that it reads, and then answers.
-struct Counting {
-    child: Child,
-    to: ChildStdin,
-    from: BufReader<ChildStdout>,
-}
-
-impl Counting {
-    fn start(steps: u32) -> Self {
-        let script =
-            format!("while read line; do i=0; while [ $i -lt {steps} ]; do i=$((i+1)); done; echo; done");
-        let mut child = Command::new("sh")
-            .args(["-c", &script])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let (to, from) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
-        Self { child, to, from }
-    }
-
-    fn pin(&self, cpu: u32) {
-        let mut set = CpuSet::new();
-        set.set(cpu as usize);
-        sched_setaffinity(Pid::from_raw(self.child.id() as i32), &set).unwrap();
-    }
-
-    fn begin(&mut self) {
-        self.to.write_all(b"\n").unwrap();
-    }
-
-    /// Waits until it has counted and sleeps again.
-    fn end(&mut self) {
-        self.from.read_line(&mut String::new()).unwrap();
-        while !self.file("stat").rsplit_once(')').unwrap().1.starts_with(" S") {
-            std::thread::yield_now();
-        }
-    }
-
-    fn file(&self, name: &str) -> String {
-        fs::read_to_string(format!("/proc/{}/{name}", self.child.id())).unwrap()
-    }
-
-    fn run_delay(&self) -> u64 {
-        self.file("schedstat").split_ascii_whitespace().nth(1).unwrap().parse().unwrap()
-    }
-
-    fn switches(&self) -> u64 {
-        let text = self.file("status");
-        let counts = text.lines().filter_map(|line| line.split_once("_ctxt_switches:"));
-        counts.map(|(_, count)| count.trim().parse::<u64>().unwrap()).sum()
-    }
-
-    fn migrations(&self) -> Option<u64> {
-        let text = self.file("sched");
-        text.lines().find(|line| line.contains("nr_migrations"))?.rsplit_once(':')?.1.trim().parse().ok()
-    }
-}
-
-impl Drop for Counting {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -225,9 +156,7 @@ fn check_times_off(machine: &Machine, which: Counted) {
     assert!(asleep == 1 || which == Counted::All && asleep > 1, "{asleep}");
     let (pid, begun) = (Pid::from_raw(one.child.id() as i32).unwrap(), Instant::now());
     kill_process(pid, Signal::STOP).unwrap();
-    while !one.file("stat").rsplit_once(')').unwrap().1.starts_with(" T") {
-        std::thread::yield_now();
-    }
+    one.await_state('T');
     std::thread::sleep(pause);
     kill_process(pid, Signal::CONT).unwrap();
     one.begin();

@@ -28,9 +28,9 @@ const TELL_AFTER: Duration = Duration::from_millis(500);
 /// can undo what it changed; only the one after that ends it, too.
 pub(super) fn end(command: &mut Child, name: &str, is_own: bool) -> Outcome<ExitStatus> {
     let signals = Signals::catch(&ENDS)?;
-    let mut tree = ProcessTree::new(command.id());
-    tree.look();
     let id = command.id();
+    let mut tree = ProcessTree::new(id);
+    tree.look();
     let is_first = |pid| pid == id;
     match Pid::from_raw(id as i32) {
         // It inherits whether interrupts are ignored.
@@ -122,11 +122,7 @@ pub(super) fn is_this_program(pid: u32) -> bool {
 mod tests {
     use super::*;
     use manycore_linux::child;
-    use std::{
-        io::Read,
-        os::unix::process::ExitStatusExt,
-        process::{Command, Stdio},
-    };
+    use std::{os::unix::process::ExitStatusExt, process::Command};
 
     /// Regression: the instances of `density` were asked to end with it, and it reported that as their failure.
     #[test]
@@ -153,9 +149,14 @@ mod tests {
     #[test]
     fn a_subcommand_and_its_process_group_get_an_interrupt() {
         let mut command = Command::new("sh");
-        command.args(["-c", "echo; sh -c 'sleep 1000'; exit 7"]).stdout(Stdio::piped());
+        command.args(["-c", "sh -c 'sleep 1000'; exit 7"]);
         let mut command = child::spawn_in_session(&mut command).unwrap();
-        command.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        // A shell that has not become the program yet catches the interrupt.
+        let is_sleep =
+            |pid| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "sleep\n");
+        while !tasks::with_descendants(&[command.id()]).into_iter().any(is_sleep) {
+            std::thread::yield_now();
+        }
         assert_eq!(end(&mut command, "run", true).unwrap().signal(), Some(Signal::INT.as_raw()));
     }
 }

@@ -7,6 +7,7 @@ use crate::{
     view::pen::Pen,
 };
 use manycore_sharing::level::{levels, main_level};
+use manycore_text::units::counted;
 use manycore_topology::{CpuSet, Level, Machine};
 use ratatui::{buffer::Buffer, layout::Rect};
 use std::cmp::Reverse;
@@ -124,7 +125,7 @@ fn exact(title: &str, histogram: &LatencyHistogram) -> Histogram {
     };
     let count = histogram.count();
     Histogram {
-        title: format!("{title}: {count} {}", if count == 1 { "time" } else { "times" }),
+        title: format!("{title}: {}", counted(count as usize, "time")),
         summary: format!("p50 {}, p99 {}, p99.9 {}", quantile(0.5), quantile(0.99), quantile(0.999)),
         bars: if count == 0 { Vec::new() } else { (first..=last).map(|at| (name(at), counts[at])).collect() },
     }
