@@ -1,9 +1,7 @@
 //! Tests of `manycore audit` on processes that the tests pin.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
-mod common;
-
-use common::{
+use crate::common::{
     audit::{Running, alone, asleep, audit, kinds, kinds_of_its_own, two_cpus},
     manycore,
     study::{has, signal, unique, until},

@@ -1,18 +1,16 @@
 //! README and book: every page is listed, every link leads somewhere, the pages of subcommands are what `--help`
 //! prints, and the Chinese pages have the structure of the English ones.
 //!
-//! `UPDATE_DOCS=1 cargo test -p manycore --test book` rewrites the pages of subcommands.
+//! `UPDATE_DOCS=1 cargo test -p manycore book::` rewrites the pages of subcommands.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
-mod common;
-
+use crate::common::markdown::{anchors, code_blocks, documents, headings, links, markdown_files, repository};
 use clap::CommandFactory;
-use common::markdown::{anchors, code_blocks, documents, headings, links, markdown_files, repository};
 use manycore::cli::Cli;
 use std::{fs, path::Path};
 
 /// First line of a page that is not written by hand.
-const GENERATED: &str = "<!-- Written by UPDATE_DOCS=1 cargo test -p manycore --test book. Do not edit. -->";
+const GENERATED: &str = "<!-- Written by UPDATE_DOCS=1 cargo test -p manycore book::. Do not edit. -->";
 
 fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| format!("{}: {error}", path.display()))
@@ -131,7 +129,7 @@ fn pages_of_subcommands_are_what_help_prints() {
     let unexpected: Vec<_> =
         markdown_files(&directory).into_iter().filter(|file| !names.contains(file)).collect();
     assert!(unexpected.is_empty(), "pages without a subcommand: {unexpected:?}");
-    let update = "UPDATE_DOCS=1 cargo test -p manycore --test book";
+    let update = "UPDATE_DOCS=1 cargo test -p manycore book::";
     for (path, page) in pages {
         assert_eq!(read(&path), page, "{} is not what --help prints; {update}", path.display());
     }

@@ -2,9 +2,7 @@
 //! a command, and the lines below it are what it prints. CONTRIBUTING.md describes what is compared.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
-mod common;
-
-use common::markdown::{CodeBlock, code_blocks, documents, repository};
+use crate::common::markdown::{CodeBlock, code_blocks, documents, repository};
 use std::{
     fs,
     path::{Path, PathBuf},

@@ -1,9 +1,7 @@
 //! `manycore compare` with more than two variants, on real commands.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
-mod common;
-
-use common::study::{WorkFolder, words};
+use crate::common::study::{WorkFolder, words};
 
 fn with<'a>(start: &[&'a str], rest: &[&'a str]) -> Vec<&'a str> {
     [start, rest].concat()

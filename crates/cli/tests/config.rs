@@ -1,9 +1,7 @@
 //! A user's defaults on the real binary: the file, the variables, and `manycore config`.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
-mod common;
-
-use common::{schema, text, write};
+use crate::common::{schema, text, write};
 use serde_json::Value;
 use std::{
     fs,

@@ -1,9 +1,7 @@
 //! Tests of `density` with the real binary and real servers.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
-mod common;
-
-use common::place::TestHome;
+use crate::common::place::TestHome;
 use manycore_linux::{port as tcp_port, tasks};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;

@@ -1,9 +1,8 @@
 //! Tests of `density --load-host` with the real binary, over a server of ssh on this machine.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
-mod common;
-
-use common::{
+use crate::common;
+use crate::common::{
     place::{TestHome, soon},
     slurm::Cluster,
     text,

@@ -1,9 +1,8 @@
 //! Tests of `manycore doctor` on this machine.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
-mod common;
-
-use common::{manycore, schema::parse, text};
+use crate::common;
+use crate::common::{manycore, schema::parse, text};
 use serde_json::Value;
 use std::{
     fs,

@@ -3,10 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 #![allow(clippy::panic, reason = "a test may stop anywhere")]
 
-mod common;
-
+use crate::common::markdown::documents;
 use clap::{CommandFactory, Parser, error::ErrorKind};
-use common::markdown::documents;
 use manycore::cli::{Cli, help};
 use std::fs;
 

@@ -1,9 +1,10 @@
 //! Tests of `manycore falseshare` on programs with known sharing.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
-mod common;
-
-use common::sharing::{assert_clean, build, c, falseshare, findings_of, lines, marked, only, plain, source};
+use crate::common;
+use crate::common::sharing::{
+    assert_clean, build, c, falseshare, findings_of, lines, marked, only, plain, source,
+};
 use serde_json::Value;
 
 #[test]

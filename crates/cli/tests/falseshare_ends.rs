@@ -1,9 +1,7 @@
 //! Tests of `manycore falseshare` with invalid commands, failing programs, missing emulators, and time limits.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
-mod common;
-
-use common::{
+use crate::common::{
     manycore,
     sharing::{build, can_emulate, falseshare, findings_of, only, plain, source},
     text, write,

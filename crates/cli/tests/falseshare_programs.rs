@@ -2,9 +2,7 @@
 //! architecture, or are truncated.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
-mod common;
-
-use common::{
+use crate::common::{
     manycore,
     sharing::{build, c, can_emulate, findings_of, only, plain, source},
     text,

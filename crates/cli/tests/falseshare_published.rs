@@ -1,9 +1,7 @@
 //! Test of `manycore falseshare` on a published library that had false sharing until a later version padded it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
-mod common;
-
-use common::sharing::{assert_clean, can_emulate, findings_of, only, source};
+use crate::common::sharing::{assert_clean, can_emulate, findings_of, only, source};
 use std::process::Command;
 
 /// dashmap 5 stores its shards, which contain their locks, next to each other; version 6 pads them

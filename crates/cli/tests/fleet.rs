@@ -1,14 +1,12 @@
 //! Tests of `fleet` with the real binary, over a server of ssh on this machine.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
-mod common;
-
-use assert_cmd::cargo::cargo_bin;
-use common::{
+use crate::common::{
     fleet::{Fleet, MEASURE, alone, with},
     place::{TestHome, soon},
     text,
 };
+use assert_cmd::cargo::cargo_bin;
 use manycore_fleet::evaluation::{FLEET_SCHEMA, FleetEvaluation};
 use manycore_testkit::SyntheticMachine;
 use rustix::process::{Pid, Signal, kill_process};

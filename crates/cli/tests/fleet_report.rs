@@ -1,9 +1,7 @@
 //! `fleet report` with the real binary, over directories of records.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
-mod common;
-
-use common::{place::TestHome, text};
+use crate::common::{place::TestHome, text};
 use manycore_experiment::Record;
 use manycore_fleet::evaluation::{FLEET_SCHEMA, FleetEvaluation, Verdict};
 use manycore_testkit::SyntheticMachine;

@@ -1,9 +1,7 @@
 //! Tests of `fleet` with the real binary, over nodes of Slurm on this machine.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
-mod common;
-
-use common::{
+use crate::common::{
     fleet::{Fleet, MEASURE, cluster, copies, with},
     place::soon,
     program, text,

@@ -1,9 +1,8 @@
 //! Tests of `manycore guard` on real processes, in control groups with limits of their own.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
-mod common;
-
-use common::{
+use crate::common;
+use crate::common::{
     memory_group::{AllocationPattern, Group, eat},
     running_guard::Guard,
 };

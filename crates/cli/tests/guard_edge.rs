@@ -1,9 +1,7 @@
 //! Tests of `manycore guard` where other users try to influence it: by names, files, queries and output.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
-mod common;
-
-use common::memory_group::Group;
+use crate::common::memory_group::Group;
 use std::{
     fs,
     io::{BufRead, BufReader, Read},

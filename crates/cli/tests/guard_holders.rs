@@ -2,9 +2,7 @@
 //! control groups with limits of their own. If no process is shown to hold it, the guard reports that.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
-mod common;
-
-use common::memory_group::Group;
+use crate::common::memory_group::Group;
 use std::{
     fs,
     io::{BufRead, BufReader},

@@ -2,9 +2,7 @@
 //! counted.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
-mod common;
-
-use common::memory_group::{AllocationPattern, Group};
+use crate::common::memory_group::{AllocationPattern, Group};
 use manycore_guard::{
     event::{EventDetail, MonitorEvent, SlowPathMessage},
     groups::Groups,

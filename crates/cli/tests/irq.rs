@@ -2,8 +2,7 @@
 //! interrupts are restored afterwards.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
-mod common;
-
+use crate::common;
 use manycore_control::journal;
 use manycore_linux::interrupts::counts::{self, InterruptCounts};
 use manycore_topology::{

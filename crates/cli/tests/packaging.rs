@@ -1,10 +1,8 @@
 //! `make install` and `make uninstall`, and the lists of files of the deb and the rpm.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
-mod common;
-
+use crate::common::text;
 use assert_cmd::cargo::cargo_bin;
-use common::text;
 use std::{
     collections::BTreeSet,
     fs,

@@ -1,9 +1,7 @@
 //! Tests of `pin` and `undo` with the real binary on real processes.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
-mod common;
-
-use common::place::{KillOnDrop, TestHome, is_on, last, soon, two_cpus};
+use crate::common::place::{KillOnDrop, TestHome, is_on, last, soon, two_cpus};
 use manycore_linux::tasks;
 use rustix::process::Signal;
 use serde_json::Value;

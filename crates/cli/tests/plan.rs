@@ -1,9 +1,7 @@
 //! Tests of `manycore plan` as users and scripts run it: its output, and each error.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod common;
-
-use common::manycore;
+use crate::common::manycore;
 use manycore_placement::PlacementPlan;
 use manycore_topology::synthetic::MachineSpec;
 use std::{fs, process::Command};

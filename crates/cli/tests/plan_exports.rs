@@ -1,9 +1,7 @@
 //! Tests of each output format of `manycore plan --as` against the program that reads it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
-mod common;
-
-use common::{manycore, sh, slurm::Cluster, text, write};
+use crate::common::{manycore, sh, slurm::Cluster, text, write};
 use manycore_placement::PlacementPlan;
 use manycore_topology::CpuSet;
 use std::{collections::BTreeMap, fs, process::Command};

@@ -1,9 +1,7 @@
 //! Tests of `manycore qos watch` on an imitation of resctrl in a directory, whose counters the tests change.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod common;
-
-use common::{
+use crate::common::{
     manycore, text,
     watching::{Watching, resctrl, set},
 };

@@ -1,9 +1,7 @@
 //! `manycore report` on the real binary: its output, its files, and how it rejects bad input.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-mod common;
-
-use common::{interrupted, manycore, save, stolen_guest, write};
+use crate::common::{interrupted, manycore, save, stolen_guest, write};
 use manycore_experiment::{record::Record, spawning::Work};
 use manycore_testkit::SyntheticMachine;
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};

@@ -1,9 +1,7 @@
 //! The HTML page in a real browser: an empty console, and every chart present with its size.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-mod common;
-
-use common::{interrupted, manycore, save, stolen_guest};
+use crate::common::{interrupted, manycore, save, stolen_guest};
 use manycore_experiment::{record::Record, spawning::Work};
 use manycore_testkit::SyntheticMachine;
 use std::{

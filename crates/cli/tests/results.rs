@@ -1,9 +1,8 @@
 //! Where results are written, and `manycore report` without arguments, on the real binary.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
-mod common;
-
-use common::{manycore, save, text, write};
+use crate::common;
+use crate::common::{manycore, save, text, write};
 use manycore_experiment::Record;
 use manycore_testkit::{SyntheticMachine, files::names_in};
 use std::fs;

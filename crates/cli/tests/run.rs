@@ -1,9 +1,7 @@
 //! Tests of `run` with the real binary on real processes.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
-mod common;
-
-use common::place::{KillOnDrop, TestHome, is_on, last, two_cpus};
+use crate::common::place::{KillOnDrop, TestHome, is_on, last, two_cpus};
 use manycore_linux::{affinity, tasks};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{fs, os::unix::process::CommandExt, process::Command};

@@ -2,9 +2,7 @@
 //! observed.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
-mod common;
-
-use common::place::{KillOnDrop, TestHome, is_on, last, soon, two_cpus};
+use crate::common::place::{KillOnDrop, TestHome, is_on, last, soon, two_cpus};
 use manycore_linux::{affinity, tasks};
 use manycore_topology::CpuSet;
 use rustix::process::{Pid, Signal, kill_process};

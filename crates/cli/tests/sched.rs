@@ -1,9 +1,7 @@
 //! Tests of `manycore sched` with the real binary: on saved machines, and on this one.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
-mod common;
-
-use common::{manycore, schema, text};
+use crate::common::{manycore, schema, text};
 use std::fs;
 
 fn fixture(name: &str) -> String {

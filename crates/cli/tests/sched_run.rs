@@ -2,9 +2,8 @@
 //! every machine with two cores has two of them.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
-mod common;
-
-use common::place::{KillOnDrop, TestHome, is_on, soon};
+use crate::common;
+use crate::common::place::{KillOnDrop, TestHome, is_on, soon};
 use manycore_linux::{affinity, tasks};
 use manycore_topology::{CpuSet, SysTree};
 use rustix::process::Signal;

@@ -1,11 +1,9 @@
 //! The schemas in `docs/schema`: they are those of the types, and `manycore schema` prints them.
 //!
-//! The files are written from the types by `UPDATE_SCHEMAS=1 cargo test -p manycore --test schema`.
+//! The files are written from the types by `UPDATE_SCHEMAS=1 cargo test -p manycore schema::`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
-mod common;
-
-use common::{manycore, schema::folder, text};
+use crate::common::{manycore, schema::folder, text};
 use manycore::schemas::KINDS;
 use manycore_audit::Audit;
 use manycore_control::journal::{
@@ -145,7 +143,7 @@ fn schemas_are_those_of_the_types() {
         }
         assert!(
             fs::read_to_string(&path).unwrap_or_default() == file,
-            "docs/schema/{kind}.json differs from the types: UPDATE_SCHEMAS=1 cargo test -p manycore --test schema"
+            "docs/schema/{kind}.json differs from the types: UPDATE_SCHEMAS=1 cargo test -p manycore schema::"
         );
     }
     assert_eq!(fs::read_dir(folder()).unwrap().count(), KINDS.len(), "one file for each kind");

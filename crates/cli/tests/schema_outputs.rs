@@ -2,9 +2,8 @@
 //! write by the same function, `common::schema::parse`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
-mod common;
-
-use common::{
+use crate::common;
+use crate::common::{
     interrupted, manycore,
     place::{KillOnDrop, TestHome, last, two_cpus},
     save,

@@ -2,9 +2,7 @@
 //! tests.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
-mod common;
-
-use common::text;
+use crate::common::text;
 use std::{
     fs,
     os::unix::fs::PermissionsExt,

@@ -1,9 +1,7 @@
 //! Services that `manycore compare --service` starts, moves and stops.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
-mod common;
-
-use common::{
+use crate::common::{
     first_cpu, last_cpu,
     study::{WorkFolder, end_of, findings, has, running, signal, unique, until, words},
 };

@@ -1,9 +1,7 @@
 //! Frequent slips on the command line, on the real binary: each is answered with the line to type, and nothing runs.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
-mod common;
-
-use common::{manycore, text, write};
+use crate::common::{manycore, text, write};
 use std::os::unix::fs::PermissionsExt;
 
 /// Runs a wrong command line in an empty directory, with what a shell would make of it as words.

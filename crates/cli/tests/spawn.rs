@@ -1,9 +1,7 @@
 //! Tests of `manycore spawn` in the installed runtimes: its records, and its refusals.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
-mod common;
-
-use common::study::{WorkFolder, has, words};
+use crate::common::study::{WorkFolder, has, words};
 use serde_json::Value;
 use std::{
     fs,

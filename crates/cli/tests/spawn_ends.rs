@@ -2,9 +2,7 @@
 //! journal.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
-mod common;
-
-use common::study::{WorkFolder, has, signal, unique, until};
+use crate::common::study::{WorkFolder, has, signal, unique, until};
 use std::{
     fs,
     os::unix::fs::PermissionsExt,

@@ -1,9 +1,7 @@
 //! `manycore compare` and `report` of stored records, gates and exports, on the real binary.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
-mod common;
-
-use common::{manycore, schema, text, write};
+use crate::common::{manycore, schema, text, write};
 use manycore_experiment::Record;
 use manycore_testkit::SyntheticMachine;
 use std::{fs, process::Output};

@@ -1,9 +1,7 @@
 //! `manycore compare`, `scale` and `tune` on real commands: where they run, and what they report.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
-mod common;
-
-use common::{
+use crate::common::{
     allowed, first_cpu, last_cpu,
     study::{WorkFolder, findings, has, words},
 };

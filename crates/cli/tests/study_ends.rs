@@ -1,9 +1,7 @@
 //! `manycore compare`, `scale` and `tune` on real commands: how they end after errors and signals.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
-mod common;
-
-use common::study::{WorkFolder, end_of, findings, running, signal, unique, until, words};
+use crate::common::study::{WorkFolder, end_of, findings, running, signal, unique, until, words};
 use manycore_linux::affinity;
 use manycore_topology::CpuSet;
 use std::process::Command;

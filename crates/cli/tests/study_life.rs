@@ -1,9 +1,7 @@
 //! What surrounds the runs of `compare`, `scale` and `tune`: hooks, standard input, shell, caches, ignored failures.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
-mod common;
-
-use common::study::{WorkFolder, end_of, findings, running, signal, unique, until, words};
+use crate::common::study::{WorkFolder, end_of, findings, running, signal, unique, until, words};
 use std::fs;
 
 /// Two pairs of a command against itself.

@@ -2,9 +2,7 @@
 //! the rest.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
-mod common;
-
-use common::study::WorkFolder;
+use crate::common::study::WorkFolder;
 use std::path::Path;
 
 #[test]

@@ -2,9 +2,8 @@
 //! changes other files than those beside it, and restores them; those that need the same file are one test.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
-mod common;
-
-use common::study::{WorkFolder, end_of, running, signal, unique, until, words};
+use crate::common;
+use crate::common::study::{WorkFolder, end_of, running, signal, unique, until, words};
 use manycore_control::journal;
 use std::{
     fs::{self, OpenOptions},

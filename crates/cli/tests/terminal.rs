@@ -1,9 +1,8 @@
 //! How results look in terminals of several widths, with and without colours, and in other formats.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod common;
-
-use common::{manycore, save, stolen_guest};
+use crate::common;
+use crate::common::{manycore, save, stolen_guest};
 use manycore_experiment::Record;
 use manycore_render::wrap::columns_of;
 use manycore_testkit::SyntheticMachine;

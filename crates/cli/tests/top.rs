@@ -1,9 +1,8 @@
 //! Tests of `manycore top` with the real binary: what is printed without a terminal.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
-mod common;
-
-use common::{
+use crate::common;
+use crate::common::{
     manycore,
     place::{KillOnDrop, soon},
     schema, sh, text,

@@ -1,8 +1,6 @@
 //! Tests of the view of `manycore top` on a terminal: it appears, answers keys, and leaves the terminal as it was.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
-mod common;
-
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::{Pid, Signal, kill_process},

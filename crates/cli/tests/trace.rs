@@ -1,9 +1,8 @@
 //! `manycore trace`. Recording needs root and a kernel with BTF.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
-mod common;
-
-use common::{manycore, text};
+use crate::common;
+use crate::common::{manycore, text};
 use serde_json::Value;
 use std::{
     fs::{self, Permissions},

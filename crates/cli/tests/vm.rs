@@ -1,9 +1,7 @@
 //! End-to-end tests of `manycore vm plan` and `vm check`: plans, findings, and every kind of error.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod common;
-
-use common::{
+use crate::common::{
     manycore, text,
     vm::{VmResult, vm},
     write,

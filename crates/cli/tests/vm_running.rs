@@ -1,9 +1,7 @@
 //! Tests of `manycore vm check` on running domains, with processes that imitate emulators.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod common;
-
-use common::{manycore, vm::vm, write};
+use crate::common::{manycore, vm::vm, write};
 use std::{
     fs,
     os::unix::process::CommandExt,

@@ -2,9 +2,7 @@
 //! error.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod common;
-
-use common::{
+use crate::common::{
     manycore, schema, text,
     watching::{Watching, put, resctrl, set},
 };

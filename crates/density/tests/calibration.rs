@@ -1,7 +1,7 @@
 //! The honesty of the search, on invented hosts of known density: how often its interval holds the truth, its error, and its
 //! cost, beside the ways in which a density is usually found.
 //!
-//! `cargo test -p manycore-density --test calibration -- --nocapture` prints the tables.
+//! `cargo test -p manycore-density calibration:: -- --nocapture` prints the tables.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use manycore_stats::largest_count::{LargestCount, Search, SearchOptions};

@@ -1,9 +1,7 @@
 //! CPU time and waits of threads beside those that `perf sched` counts over the same interval.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
-mod enclosed;
-
-use enclosed::{Enclosed, Spinners, check, last_cpu, sample, sampler, start};
+use crate::enclosed::{Enclosed, Spinners, check, last_cpu, sample, sampler, start};
 use manycore_top::{Sample, TaskSample};
 use std::{collections::BTreeMap, process::Command};
 

@@ -1,9 +1,7 @@
 //! Programs in the kernel beside the kernel's own figures. Needs root and a kernel with BTF.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
-mod counting;
-
-use counting::Counting;
+use crate::counting::Counting;
 use manycore_top::{
     LatencyHistogram, Sample, Sampler, SamplerOptions,
     bpf::{Counters, Error, Waits},

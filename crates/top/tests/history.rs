@@ -1,13 +1,9 @@
 //! Samples as differences, in memory and in files.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
-mod compared;
-mod disturbed;
-mod invented;
-
-use compared::assert_same;
-use disturbed::disturbed;
-use invented::{Invented, Load, SERVER};
+use crate::compared::assert_same;
+use crate::disturbed::disturbed;
+use crate::invented::{Invented, Load, SERVER};
 use manycore_top::{
     BandwidthSample, CpuTimes, CpuUse, GuestSample, Picture, Sample, TaskName, TaskSample,
     history::{

@@ -1,9 +1,7 @@
 //! A process that records is killed.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
-mod invented;
-
-use invented::{Invented, Load, SERVER};
+use crate::invented::{Invented, Load, SERVER};
 use manycore_top::{
     Sample,
     history::{Error, Recorder, RecordingEnd, RecordingHead, Replay},

@@ -1,9 +1,7 @@
 //! The page of a recording.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
-mod invented;
-
-use invented::{Invented, Load};
+use crate::invented::{Invented, Load};
 use manycore_top::{
     BandwidthSample, GuestSample, InterruptSample, Picture, ProcessSample, Sample, TaskId, TaskName,
     TaskSample,

@@ -1,9 +1,7 @@
 //! Metrics, rules and dashboard against the real Prometheus, where it is installed.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
-#[path = "../examples/serve/invented.rs"]
-mod invented;
-
+use crate::served;
 use manycore_top::{
     Picture, Sample,
     serve::{Access, ServeOptions, Server, Token},
@@ -96,13 +94,13 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 
 /// Publishes pictures of an invented machine at the speed of the clock, until the sender of `stop` is dropped.
 fn publish(mut server: Server, stop: &Receiver<()>) {
-    let machine = invented::machine(64);
+    let machine = served::machine(64);
     let began = Instant::now();
     let mut before: Option<Sample> = None;
     while stop.recv_timeout(Duration::from_millis(100)) == Err(RecvTimeoutError::Timeout) {
-        let now = invented::sample(&machine, Duration::from_mins(1) + began.elapsed());
+        let now = served::sample(&machine, Duration::from_mins(1) + began.elapsed());
         if let Some(picture) = before.as_ref().and_then(|before| Picture::new(&machine, before, &now)) {
-            server.publish(&picture, &now, &[invented::named()], &[]);
+            server.publish(&picture, &now, &[served::named()], &[]);
         }
         before = Some(now);
     }

@@ -1,11 +1,8 @@
 //! Recordings in files.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
-mod compared;
-mod invented;
-
-use compared::assert_same;
-use invented::{Invented, Load, SERVER};
+use crate::compared::assert_same;
+use crate::invented::{Invented, Load, SERVER};
 use manycore_top::{
     CpuTimes, GroupSample, ProcessDetails, ProcessSample, Sample, TaskId, TaskSample,
     history::{Error, Recorder, RecordingEnd, RecordingHead, Replay},

@@ -1,9 +1,8 @@
 //! The view drawn into buffers: what is on the screen.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
-mod pictures;
-mod shown;
-
+use crate::pictures;
+use crate::shown::{buffer, key, press, screen, server, task_lines, view_of};
 use manycore_top::{
     BandwidthUse, Picture, TaskUse, Wanted,
     findings::{Finding, FindingKind},
@@ -12,7 +11,6 @@ use manycore_top::{
 };
 use manycore_topology::{Machine, synthetic::MachineSpec};
 use ratatui::style::Color;
-use shown::{buffer, key, press, screen, server, task_lines, view_of};
 use unicode_width::UnicodeWidthStr;
 
 #[test]

@@ -1,15 +1,13 @@
 //! What keys and the mouse change in the view.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
-mod pictures;
-mod shown;
-
+use crate::pictures;
+use crate::shown::{buffer, key, place_of, press, screen, server, task_lines, view_of};
 use manycore_top::{
     Picture, ProcessDetails, TaskId, TaskName, TaskUse, Wanted,
     view::{ShownMoment, View, ViewCommand, ViewEvent, ViewKey, ViewOptions},
 };
 use proptest::prelude::*;
-use shown::{buffer, key, place_of, press, screen, server, task_lines, view_of};
 use std::{collections::BTreeMap, time::Duration};
 use unicode_width::UnicodeWidthStr;
 

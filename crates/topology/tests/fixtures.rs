@@ -1,7 +1,7 @@
 //! Checks that the machines in `fixtures/machines` are read exactly, and that the builder still produces the
 //! same files.
 //!
-//! `MANYCORE_BLESS=1 cargo test -p manycore-topology --test fixtures` rewrites the built ones.
+//! `MANYCORE_BLESS=1 cargo test -p manycore-topology fixtures::` rewrites the built ones.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use manycore_topology::{

@@ -1,6 +1,7 @@
 //! Tests of `manycore qos prove` on hardware that enforces limits, and on hardware that does not.
 
-use super::{TestMount, kernel::Kernel, limit_enforcer::LimitEnforcer, schema};
+use super::{TestMount, kernel::Kernel, limit_enforcer::LimitEnforcer};
+use crate::common::schema;
 use serde_json::Value;
 use std::{thread::available_parallelism, time::Duration};
 

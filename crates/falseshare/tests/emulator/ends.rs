@@ -1,6 +1,6 @@
 //! How programs exit, which programs they start, and what cannot be observed.
 
-use crate::{ProgramFolder, emulator_lock, false_transfers, process, request, run};
+use super::{ProgramFolder, emulator_lock, false_transfers, process, request, run};
 use manycore_falseshare::{Error, emulator::observe, sharing::CommandEnd};
 use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
 

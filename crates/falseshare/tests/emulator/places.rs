@@ -1,6 +1,6 @@
 //! Which memory a shared line is attributed to.
 
-use crate::{ProgramFolder, emulator_lock, false_transfers, process};
+use super::{ProgramFolder, emulator_lock, false_transfers, process};
 use manycore_falseshare::sharing::MemoryKind;
 
 #[test]

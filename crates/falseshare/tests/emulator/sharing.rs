@@ -1,6 +1,6 @@
 //! Which shared lines are reported.
 
-use crate::{ProgramFolder, emulator_lock, false_transfers, hot, process, request};
+use super::{ProgramFolder, emulator_lock, false_transfers, hot, process, request};
 use manycore_falseshare::{
     emulator::observe,
     sharing::{CommandEnd, Engine, LineLayout, MemoryKind},

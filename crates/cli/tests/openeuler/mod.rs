@@ -6,10 +6,9 @@ mod kernel;
 mod limit_enforcer;
 mod mount;
 mod prove;
-#[path = "../common/schema.rs"]
-mod schema;
 mod targets;
 
+use crate::common::schema;
 use kernel::Kernel;
 use manycore_control::journal;
 use std::{
