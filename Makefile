@@ -6,7 +6,7 @@ PREFIX ?= /usr/local
 # Version of mdBook that `make book` installs if there is none.
 MDBOOK := 0.5.4
 
-.PHONY: all build guard eval test test-fast fresh percpu lab domains memory arm bench calibrate man doc book install \
+.PHONY: all build guard eval test test-all test-fast fresh percpu lab domains memory arm bench calibrate man doc book install \
 	uninstall dist dist-check clean
 
 all: build guard
@@ -24,11 +24,20 @@ eval: build
 	@scripts/need eval
 	$(MANYCORE) eval $(EVAL)
 
+# All Rust tests, pages in Chromium, packages and scripts: about ten minutes on two CPUs, build included.
 test:
 	@scripts/need build
 	@scripts/need test
 	@lab/domains fetch
 	scripts/test
+
+# Also the emulated machines, domains of libvirt, Miri and AArch64; see CONTRIBUTING.md.
+test-all:
+	@scripts/need build
+	@scripts/need test
+	@scripts/need lab
+	@lab/domains fetch
+	scripts/test all
 
 # Unit tests of all crates: under two minutes after a build.
 test-fast:
@@ -43,30 +52,30 @@ fresh:
 	scripts/fresh
 
 # Tests the counters of percpu/ under Miri, with musl and for AArch64, as far as the tools are installed.
-# Part of `make test`.
+# Part of `make test-all`.
 percpu:
 	@scripts/need test
 	scripts/percpu
 
-# Sets up the emulated many-core machines of `lab/run`, which `make test` runs.
+# Sets up the emulated many-core machines of `lab/run`, which `make test-all` runs.
 lab:
 	@scripts/need lab
 	lab/vm setup
 
-# Plans and defines all domains of libvirt's own tests. Takes two minutes; `make test` uses every sixteenth
+# Plans and defines all domains of libvirt's own tests. Takes two minutes; `make test-all` uses every sixteenth
 # domain.
 domains:
 	@scripts/need test
 	lab/domains
 
 # Compares programs that act when memory runs out, in small emulated machines. Takes half an hour, not part
-# of `make test`.
+# of `make test-all`.
 memory:
 	@scripts/need lab
 	lab/memory
 
-# Tests the counters of percpu/ on an emulated AArch64 kernel with restartable sequences. Not part of `make
-# test`.
+# Tests the counters of percpu/ on an emulated AArch64 kernel with restartable sequences. Not part of
+# `make test-all`.
 arm:
 	@scripts/need test
 	@scripts/need lab

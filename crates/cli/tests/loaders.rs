@@ -15,18 +15,35 @@ use std::{fs, process::ExitCode, rc::Rc, time::Duration};
 
 const BYTES: u64 = 8 << 20;
 
+/// The tests by name, for cargo and for cargo-nextest, which runs each of them in a process of its own.
+const TESTS: [(&str, fn()); 2] = [
+    ("every_process_has_its_cpu_and_its_memory", every_process_has_its_cpu_and_its_memory),
+    ("a_node_that_is_not_there_is_reported", a_node_that_is_not_there_is_told),
+];
+
 fn main() -> ExitCode {
-    if std::env::args().nth(1).is_some_and(|subcommand| subcommand == "worker") {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.first().is_some_and(|subcommand| subcommand == "worker") {
         return manycore::cmd::run(manycore::cli::Cli::parse())
             .map_or_else(|failure| failure.report(), |()| ExitCode::SUCCESS);
     }
-    // The filters of `cargo test -- NAME` and `--list` are not supported.
-    if std::env::args().any(|argument| argument == "--list") {
+    let has = |option: &str| arguments.iter().any(|argument| argument == option);
+    let filters: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
+    let selects =
+        |filter: &str, name: &str| if has("--exact") { filter == name } else { name.contains(filter) };
+    if has("--list") {
+        // None of them is ignored.
+        TESTS.iter().filter(|_| !has("--ignored")).for_each(|(name, _)| println!("{name}: test"));
         return ExitCode::SUCCESS;
     }
-    every_process_has_its_cpu_and_its_memory();
-    a_node_that_is_not_there_is_told();
-    println!("test result: ok. 2 passed");
+    let mut passed = 0;
+    for (name, test) in TESTS {
+        if filters.is_empty() || filters.iter().any(|filter| selects(filter, name)) {
+            test();
+            passed += 1;
+        }
+    }
+    println!("test result: ok. {passed} passed");
     ExitCode::SUCCESS
 }
 
@@ -89,7 +106,7 @@ fn every_process_has_its_cpu_and_its_memory() {
     assert_eq!(team.worker_ids(), ids);
 }
 
-fn a_node_that_is_not_there_is_told() {
+fn a_node_that_is_not_there_is_reported() {
     let cpu = source::live().unwrap().usable().first().unwrap();
     let task = Task { work: Work::READ, node: Some(1023), bytes: BYTES };
     match live(&[cpu], task).prepare() {

@@ -1,5 +1,4 @@
-//! `scripts/need` with fake installers that only record what they should install, and the time limit of
-//! tests.
+//! `scripts/need` with fake installers that only record what they should install, and what `scripts/test` says of results.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use crate::common::text;
@@ -86,35 +85,64 @@ fn a_target_that_cannot_be_added_is_named_and_stops_nothing() {
     assert!(said.contains("could not add aarch64-unknown-linux-gnu (error: no way to the server)"), "{said}");
 }
 
-/// Runs `deps/tests`, a shell script, as cargo runs tests, with a time limit of one second.
-fn limited(script: &str, words: &[&str]) -> Output {
-    let folder = tempfile::tempdir().unwrap();
-    let program = folder.path().join("deps/tests");
-    fs::create_dir(folder.path().join("deps")).unwrap();
-    fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-    let runner = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/limited");
-    Command::new(runner).arg(program).args(words).env("TEST_LIMIT", "1").output().unwrap()
+/// Results of four tests, as cargo-nextest writes them.
+const RESULTS: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
+<testsuites name="nextest-run" tests="4" failures="1" errors="0">
+  <testsuite name="one::integration" tests="3">
+    <testcase name="quick" classname="one::integration" time="0.25"><system-out>fine</system-out></testcase>
+    <testcase name="rules::broken" classname="one::integration" time="1.5">
+      <failure message="it broke" type="test failure">panicked</failure>
+    </testcase>
+    <testcase name="lucky" classname="one::integration" time="2">
+      <flakyFailure message="late" type="test failure"/>
+    </testcase>
+  </testsuite>
+  <testsuite name="two" tests="1">
+    <testcase name="absent" classname="two" time="0.5"><system-err>SKIPPED: no such program</system-err></testcase>
+  </testsuite>
+</testsuites>
+"#;
+
+/// Runs `scripts/test-results` on a folder with these results and logs of other parts.
+fn results(command: &str, xml: Option<&str>) -> Output {
+    let target = tempfile::tempdir().unwrap();
+    let folders = ["nextest/default", "test"].map(|name| target.path().join(name));
+    folders.iter().for_each(|folder| fs::create_dir_all(folder).unwrap());
+    if let Some(xml) = xml {
+        fs::write(folders[0].join("results.xml"), xml).unwrap();
+    }
+    fs::write(folders[1].join("rust.log"), "").unwrap();
+    fs::write(folders[1].join("page.log"), "== page\nSKIPPED: chromium is not installed\n").unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/test-results");
+    Command::new(script).arg(command).arg(target.path()).output().unwrap()
 }
 
 #[test]
-fn a_program_that_a_test_starts_is_ended_after_its_time_with_all_below_it() {
-    let run = limited("sh -c 'sleep 1000 & wait' >/dev/null; echo $?", &[]);
-    let said = text(&run.stderr);
-    assert_eq!((run.status.code(), text(&run.stdout).trim()), (Some(0), "137"), "{said}");
-    assert!(said.contains("ended after 1 s: sh -c sleep 1000 & wait"), "{said}");
+fn failed_tests_are_named_for_the_next_run() {
+    let run = results("failed", Some(RESULTS));
+    assert_eq!(
+        (run.status.code(), text(&run.stdout).trim()),
+        (Some(0), "rust one::integration rules::broken")
+    );
+    // Nothing was run, since building failed.
+    let run = results("failed", None);
+    assert_eq!((run.status.code(), text(&run.stdout).trim()), (Some(1), ""));
 }
 
 #[test]
-fn tests_that_hang_themselves_are_ended() {
-    // No process that it starts runs for long.
-    let run = limited("while :; do sleep 0.2; done", &[]);
-    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&run.status), Some(9));
-    assert!(text(&run.stderr).contains("the tests are not done after 6 s"), "{}", text(&run.stderr));
+fn the_summary_of_tests_has_the_slowest_the_repeated_and_the_skipped() {
+    let run = results("summary", Some(RESULTS));
+    let said = text(&run.stdout);
+    let expected = "Rust tests: 4, 4 s in all. The slowest:\n    2.0 s  one::integration lucky\n    1.5 s  one::integration rules::broken\n";
+    assert!(said.starts_with(expected), "{said}");
+    assert!(said.contains("Passed only when repeated:\n  one::integration lucky\n"), "{said}");
+    let skipped = "Skipped:\n  page: chromium is not installed\n  two absent: no such program\n";
+    assert!(said.ends_with(skipped), "{said}");
 }
 
 #[test]
-fn benchmarks_have_no_limit() {
-    let run = limited("sleep 4; echo done", &["--bench"]);
-    assert_eq!((text(&run.stdout).trim(), text(&run.stderr).trim()), ("done", ""));
+fn the_table_of_tests_has_a_row_for_each_binary() {
+    let run = results("table", Some(RESULTS));
+    let rows = "| one::integration | 3 | 3.8 | lucky (2.0 s) |\n| two | 1 | 0.5 | absent (0.5 s) |\n";
+    assert!(text(&run.stdout).ends_with(rows), "{}", text(&run.stdout));
 }

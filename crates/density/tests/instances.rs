@@ -1,7 +1,7 @@
 //! Instances as real processes, containers and virtual machines.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
-use crate::common;
+mod common;
 mod container;
 mod domain;
 mod groups;
