@@ -18,7 +18,7 @@ const BYTES: u64 = 8 << 20;
 /// The tests by name, for cargo and for cargo-nextest, which runs each of them in a process of its own.
 const TESTS: [(&str, fn()); 2] = [
     ("every_process_has_its_cpu_and_its_memory", every_process_has_its_cpu_and_its_memory),
-    ("a_node_that_is_not_there_is_reported", a_node_that_is_not_there_is_told),
+    ("a_node_that_is_not_there_is_reported", a_node_that_is_not_there_is_reported),
 ];
 
 fn main() -> ExitCode {

@@ -157,7 +157,7 @@ fn plan_all(
         planned.push((name, input));
     }
     let names: Vec<String> = planned.iter().map(|(name, _)| name.clone()).collect();
-    let schemas = folder().join("schemas");
+    let schemas = self::folder().join("schemas");
     for ((_, input), valid) in planned.iter().zip(valid(&schemas, folder.path(), &names)) {
         if !valid {
             wrong.push(format!("{} ({policy}): the plan is not valid by the schema", input.name));
