@@ -100,6 +100,9 @@ impl From<manycore_falseshare::Error> for Failure {
         match error {
             Error::OtherArchitecture { .. } | Error::Request(_) => Self::input(error),
             Error::NoEvents(_) => Self::missing(format!("{error}; --engine emulation needs no such events")),
+            Error::NoEmulator(_) | Error::NoPlugins(_) => Self::missing(format!(
+                "{error}; --engine sampling needs no emulator, but a CPU with Intel PEBS or AMD IBS"
+            )),
             _ => Self::missing(error),
         }
     }

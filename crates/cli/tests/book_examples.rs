@@ -211,26 +211,29 @@ fn wrong_examples(page: &Path, text: &str) -> Vec<String> {
     wrong
 }
 
-/// Returns the programs that the examples of a page need and this machine has not got.
+/// Returns why this machine cannot run the examples of a page: the programs that it has not got.
 fn missing_programs(text: &str) -> Vec<String> {
     let run = code_blocks(text).into_iter().filter(|block| block.language() == "console");
     let commands =
         run.filter(|block| Comparison::of(block) != Comparison::NotRun).flat_map(|block| steps(&block));
     let text: String = commands.map(|step| step.command + "\n").collect();
     let words: Vec<&str> = text.split_whitespace().collect();
-    ["sysbench", "gcc", "python3", "gzip", "redis-server", "nginx", "wrk", "qemu-x86_64", "xz", "jq"]
-        .into_iter()
-        .filter(|program| {
-            words.contains(program) || *program == "qemu-x86_64" && words.contains(&"falseshare")
-        })
-        .filter(|program| {
-            Command::new("sh")
-                .args(["-c", &format!("command -v {program}")])
-                .output()
-                .is_ok_and(|found| !found.status.success())
-        })
-        .map(str::to_owned)
-        .collect()
+    let is_missing = |program: &str| {
+        Command::new("sh")
+            .args(["-c", &format!("command -v {program}")])
+            .output()
+            .is_ok_and(|found| !found.status.success())
+    };
+    let mut missing: Vec<String> =
+        ["sysbench", "gcc", "python3", "gzip", "redis-server", "nginx", "wrk", "xz", "jq"]
+            .into_iter()
+            .filter(|program| words.contains(program) && is_missing(program))
+            .map(|program| format!("{program} is not installed"))
+            .collect();
+    if words.contains(&"falseshare") {
+        missing.extend(manycore_falseshare::emulator::find().err().map(|error| error.to_string()));
+    }
+    missing
 }
 
 #[test]
@@ -244,7 +247,7 @@ fn examples_print_what_the_pages_show() {
             if missing.is_empty() {
                 return wrong_examples(&page, &text);
             }
-            println!("SKIPPED: examples of {}: {} not installed", page.display(), missing.join(", "));
+            println!("SKIPPED: examples of {}: {}", page.display(), missing.join("; "));
             Vec::new()
         })
         .collect();

@@ -83,6 +83,31 @@ fn a_missing_emulator_is_named_with_its_package() {
     assert!(run.status.code() == Some(3) && said.contains("qemu-user"), "{said}");
 }
 
+/// Regression test: with the qemu-user of Debian 13, the advice was to install qemu-user.
+#[test]
+fn an_emulator_without_plugins_is_not_to_be_installed_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let emulator = folder.path().join(format!("qemu-{}", std::env::consts::ARCH));
+    fs::write(&emulator, "#!/bin/sh\necho usage: no such option\n").unwrap();
+    fs::set_permissions(&emulator, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:/usr/bin:/bin", folder.path().display());
+    let ran = |arguments: &[&str]| {
+        let run = manycore().args(arguments).env("PATH", &path).output().unwrap();
+        (run.status.code(), text(&run.stderr), text(&run.stdout))
+    };
+    let (code, said, _) = ran(&["falseshare", "--engine", "emulation", "--", "/bin/true"]);
+    if said.contains("built without its QEMU plugin") {
+        return println!("SKIPPED: {said}");
+    }
+    assert_eq!(code, Some(3), "{said}");
+    for words in ["was built without plugins", "--enable-plugins", "PATH", "--engine sampling"] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    let (_, _, doctor) = ran(&["doctor", "--verbose"]);
+    let doctor = doctor.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(doctor.contains("was built without plugins") && doctor.contains("--enable-plugins"), "{doctor}");
+}
+
 #[test]
 fn sampling_without_hardware_names_the_files() {
     if fs::exists("/sys/bus/event_source/devices/cpu/events/mem-loads").unwrap()

@@ -261,13 +261,36 @@ fn root_without_capabilities_is_partial_and_they_are_named() {
 }
 
 #[test]
-fn an_emulator_without_plugins_is_replaced_and_one_that_was_not_built_in_is_built() {
+fn an_emulator_without_plugins_is_replaced_by_one_with_and_a_plugin_that_was_not_built_in_is_built() {
     let mut facts = server();
     facts.features.emulator = EmulatorFacts::WithoutPlugins("/usr/bin/qemu-x86_64".to_owned());
-    assert_eq!(fix(&facts, "qemu-user"), Some(command("dnf install qemu-user")));
+    let Some(Fix::Advice(words)) = fix(&facts, "qemu-user") else { panic!() };
+    assert!(words.contains("--target-list=x86_64-linux-user --enable-plugins"), "{words}");
     facts.features.emulator = EmulatorFacts::NotBuiltIn;
     let Some(Fix::Advice(words)) = fix(&facts, "qemu-user") else { panic!() };
     assert!(words.contains("x86_64-unknown-linux-gnu"), "{words}");
+}
+
+/// Regression test: on Debian 13, whose qemu-user has no plugins, the fix was to install it.
+#[test]
+fn qemu_user_of_debian_is_not_recommended_where_it_has_no_plugins() {
+    let mut facts = container();
+    for (os, is_usable) in [
+        ("Debian GNU/Linux 12 (bookworm)", true),
+        ("Debian GNU/Linux 13 (trixie)", false),
+        ("Debian GNU/Linux forky/sid", false),
+        ("Ubuntu 24.04.2 LTS", true),
+        ("Ubuntu 25.04", false),
+        ("Ubuntu 26.04 LTS", false),
+        // Not known: the advice names the versions.
+        ("Linux Mint 22", false),
+    ] {
+        facts.system.os = Some(os.to_owned());
+        let fix = fix(&facts, "qemu-user");
+        assert_eq!(fix == Some(command("sudo apt-get install qemu-user")), is_usable, "{os}: {fix:?}");
+        let packages = diagnose(&facts).install_all.unwrap_or_default();
+        assert_eq!(packages.contains("qemu-user"), is_usable, "{os}: {packages}");
+    }
 }
 
 #[test]

@@ -44,12 +44,14 @@ pub enum Error {
     },
     /// The emulator is not installed.
     #[error(
-        "{0} is not installed: install the package qemu-user (apt-get install qemu-user, or dnf install qemu-user)"
+        "{0} is not installed: install the package qemu-user, or a QEMU that was built with --enable-plugins where that \
+         package has no plugins (Debian 13, Ubuntu 25.04 and later)"
     )]
     NoEmulator(String),
-    /// The emulator does not support plugins.
+    /// The emulator does not support plugins, as no static build does. Debian's is static since its version 1:9.1.0.
     #[error(
-        "{0} has no support for plugins, as is usual for static builds: install qemu-user instead of qemu-user-static"
+        "{0} was built without plugins, as the package qemu-user of Debian 13, Ubuntu 25.04 and later is: put a QEMU \
+         that was built with --enable-plugins first in PATH"
     )]
     NoPlugins(String),
     /// This binary was built without the plugin.

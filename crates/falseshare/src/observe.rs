@@ -15,7 +15,7 @@ const DEFAULT_LINE_BYTES: u32 = 64;
 /// How memory accesses are observed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EngineChoice {
-    /// Emulation, or sampling where no emulator is installed.
+    /// Emulation, or sampling where there is no emulator with plugins.
     #[default]
     Auto,
     /// Every access, in an emulator.

@@ -48,8 +48,13 @@ AMD IBS), at nearly full speed. It needs that hardware, and \
 kernel.perf_event_paranoid at 1 or less, or root. It was tested on \
 synthetic records only. Arm CPUs are not supported.
   auto       uses emulation, which misses nothing and needs no privileges, and sampling \
-only where qemu-user is not installed. Where both are possible, a note \
-says so.
+only where there is no qemu-user with plugins. Where both are possible, a \
+note says so.
+
+The emulator is the first qemu-x86_64 (or of your architecture) in PATH. It needs plugins, which no \
+static build has. The package qemu-user has them on Debian up to 12 and Ubuntu up to 24.10, and \
+not on Debian 13, Ubuntu 25.04 and later. There, build QEMU (./configure \
+--target-list=x86_64-linux-user --enable-plugins) and put its directory first in PATH.
 
 Code that is generated at run time (by the compilers of Java, JavaScript, .NET) gets its \
 names from the map /tmp/perf-PID.map or the dump jit-PID.dump that the runtime writes \
@@ -61,7 +66,7 @@ the code concerned was generated at run time and has no name; 4 if the program f
 130 after Ctrl-C; 0 in all other cases. Latent sharing, sharing in libraries and true \
 sharing are reported and do not change the exit code; with --latent, latent findings do.")]
 pub struct Falseshare {
-    /// How accesses are observed; auto uses emulation, or sampling if qemu-user is not installed
+    /// How accesses are observed; auto uses emulation, or sampling if there is no qemu-user with plugins
     #[arg(long, value_enum, default_value_t = EngineChoice::Auto)]
     pub engine: EngineChoice,
     /// Least number of false-sharing transfers of a line that is reported [default: 50, with sampling 5]
@@ -102,7 +107,7 @@ pub struct Falseshare {
 /// The engine that observes memory accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum EngineChoice {
-    /// Emulation, or sampling where no emulator is installed.
+    /// Emulation, or sampling where there is no emulator with plugins.
     Auto,
     /// Every access, in an emulator.
     Emulation,

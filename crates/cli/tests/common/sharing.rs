@@ -29,12 +29,11 @@ pub fn marked(name: &str, marker: &str) -> u64 {
 
 /// Whether programs can be observed here; reports it if not.
 pub fn can_emulate() -> bool {
-    let arch = std::env::consts::ARCH;
-    let there = Command::new(format!("qemu-{arch}")).arg("--version").output().is_ok();
-    if !there {
-        eprintln!("SKIPPED: qemu-{arch} is not installed (qemu-user)");
+    let found = manycore_falseshare::emulator::find();
+    if let Err(error) = &found {
+        println!("SKIPPED: {error}");
     }
-    there
+    found.is_ok()
 }
 
 /// A directory for programs that exists as long as the tests.

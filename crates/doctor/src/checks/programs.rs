@@ -3,8 +3,8 @@
 use super::Maker;
 use crate::{
     Check, Facts, Fix, State, Topic,
-    facts::{EmulatorFacts, FeatureFacts, ProgramFacts, RuntimeFacts},
-    install::Wanted,
+    facts::{EmulatorFacts, FeatureFacts, ProgramFacts, RuntimeFacts, SystemFacts},
+    install::{PackageManager, Wanted},
 };
 
 const MAKER: Maker = Maker(Topic::Programs);
@@ -87,11 +87,18 @@ fn emulator(facts: &Facts) -> Check {
     match &facts.features.emulator {
         EmulatorFacts::Usable(version) => check(version.clone()),
         EmulatorFacts::Missing(name) => {
-            check(format!("no {name} in PATH")).not_installed(facts, Wanted::QemuUser, cost)
+            let check = check(format!("no {name} in PATH"));
+            if package_has_plugins(&facts.system) {
+                check.not_installed(facts, Wanted::QemuUser, cost)
+            } else {
+                check.lacking(State::Missing, cost, emulator_with_plugins(&facts.system))
+            }
         }
-        EmulatorFacts::WithoutPlugins(path) => {
-            check(format!("{path} has no plugins")).not_installed(facts, Wanted::QemuUser, cost)
-        }
+        EmulatorFacts::WithoutPlugins(path) => check(format!("{path} was built without plugins")).lacking(
+            State::Missing,
+            cost,
+            emulator_with_plugins(&facts.system),
+        ),
         EmulatorFacts::NotBuiltIn => check("this manycore has no plugin for it".to_owned()).lacking(
             State::Missing,
             cost,
@@ -104,6 +111,32 @@ fn emulator(facts: &Facts) -> Check {
             check(why.clone()).lacking(State::Missing, cost, Fix::Advice("repair or reinstall it".to_owned()))
         }
     }
+}
+
+/// Whether the emulator in the distribution's package has plugins. Debian builds it statically, and so without, since
+/// version 1:9.1.0 (Debian 13, Ubuntu 25.04).
+fn package_has_plugins(system: &SystemFacts) -> bool {
+    let version = |name: &str| -> Option<f64> {
+        let version = system.os.as_deref()?.strip_prefix(name)?;
+        // `12 (bookworm)`, `24.04.2 LTS`; testing has none: `trixie/sid`.
+        let digits = version.split(|other: char| !other.is_ascii_digit() && other != '.').next()?;
+        digits.split('.').take(2).collect::<Vec<_>>().join(".").parse().ok()
+    };
+    match system.packages {
+        Some(PackageManager::Apt) => {
+            version("Debian GNU/Linux ").is_some_and(|version| version < 13.0)
+                || version("Ubuntu ").is_some_and(|version| version < 25.0)
+        }
+        Some(PackageManager::Dnf) | None => true,
+    }
+}
+
+fn emulator_with_plugins(system: &SystemFacts) -> Fix {
+    Fix::Advice(format!(
+        "put a QEMU that was built with --enable-plugins first in PATH (the qemu-user of Debian 13, Ubuntu 25.04 and \
+         later has no plugins): in QEMU's source, ./configure --target-list={}-linux-user --enable-plugins",
+        system.architecture
+    ))
 }
 
 fn runtime_check(facts: &Facts, runtime: &RuntimeFacts) -> Check {
