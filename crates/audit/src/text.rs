@@ -96,7 +96,7 @@ fn unexamined_text(unexamined: &Unexamined) -> String {
         UnexaminedKind::Environment => format!("environment of {count} {one}: run the audit as root"),
         UnexaminedKind::Program => format!("program and libraries of {count} {one}: run the audit as root"),
         UnexaminedKind::Hidden => {
-            "processes of other users: /proc is mounted with hidepid; run the audit as root".to_owned()
+            "processes of other users: /proc is mounted with hidepid; run the audit as root with CAP_SYS_PTRACE".to_owned()
         }
         UnexaminedKind::Memory => format!("memory of {count} {one}: run the audit as root"),
     }

@@ -6,7 +6,7 @@ use crate::{
     terminal,
 };
 use manycore_experiment::session::Event;
-use manycore_linux::whole_file;
+use manycore_linux::{absent_process::hidden_others, whole_file};
 use manycore_render::{document::Document, terminal::Terminal, wrap::wrap_message};
 use manycore_report::NamedEvaluation;
 use manycore_text::names::{printable_json, printable_text};
@@ -114,6 +114,13 @@ pub fn note(message: &str) {
     match terminal::stderr_columns() {
         Some(columns) => layout_note(&wrap_message(&message, columns.min(Terminal::MAX_SENTENCE))),
         None => layout_note(&message),
+    }
+}
+
+/// Prints a note if `/proc` hides processes of other users.
+pub fn note_hidden() {
+    if let Some(message) = hidden_others() {
+        note(&format!("manycore: {message}"));
     }
 }
 

@@ -142,8 +142,12 @@ fn any_user_can_query_the_guard_of_root() {
     let path = rules(&folder, "[protect]\nnames = [{ name = \"sleep\", user = 65534 }]\n");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
     let guard = Guard::start(&["--dry-run", "--rules", path.to_str().unwrap()]);
-    let of = |user| Running(Command::new("sleep").arg("600").uid(user).gid(user).spawn().unwrap());
-    let (spared, other) = (of(UNPRIVILEGED_USER), of(UNPRIVILEGED_USER - 1));
+    let of = |words: &[&str]| {
+        let mut command = Command::new(words[0]);
+        Running(command.args(&words[1..]).uid(UNPRIVILEGED_USER).gid(UNPRIVILEGED_USER).spawn().unwrap())
+    };
+    // With hidepid, a user sees only processes of its own.
+    let (spared, other) = (of(&["sleep", "600"]), of(&["tail", "-f", "/dev/null"]));
     let why = |pid: u32| {
         let output =
             manycore(&["guard", "why", &pid.to_string()], guard.state.path(), Some(UNPRIVILEGED_USER));
@@ -169,7 +173,11 @@ fn unreachable_guard_is_an_error() {
     }
     let state = tempfile::tempdir().unwrap();
     fs::set_permissions(state.path(), fs::Permissions::from_mode(0o700)).unwrap();
-    let output = manycore(&["guard", "why", "1"], state.path(), Some(UNPRIVILEGED_USER));
+    let mut sleeper = Command::new("sleep");
+    let sleeper = sleeper.arg("600").uid(UNPRIVILEGED_USER).gid(UNPRIVILEGED_USER).spawn().unwrap();
+    let pid = sleeper.id().to_string();
+    let _running = Running(sleeper);
+    let output = manycore(&["guard", "why", &pid], state.path(), Some(UNPRIVILEGED_USER));
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.contains("cannot query the guard at") && said.contains("try as root"), "{said}");

@@ -28,6 +28,7 @@ mod guard_edge;
 mod guard_holders;
 mod guard_path;
 mod health_check;
+mod hidden_processes;
 mod irq;
 mod kubernetes;
 mod latency;

@@ -143,14 +143,15 @@ fn plans_are_for_the_machine_that_they_name() {
 #[test]
 fn impossible_requests_are_reported_and_change_nothing() {
     let home = TestHome::new();
+    let own = std::process::id().to_string();
     for (arguments, code, problem) in [
         (&["run", "--place", "near=nosuch0", "--", "true"][..], 2, "nosuch0"),
         (&["run", "--place", "cpus=4094", "--", "true"], 2, "4094"),
         (&["run", "--exclusive", "--workers", "5000", "--", "true"], 2, "5000 workers"),
         (&["run", "--memory", "bind=99", "--", "true"], 2, "no memory on node 99"),
         (&["pin", "--pid", "2147483647"], 2, "there is no process 2147483647"),
-        (&["pin", "--pid", "1", "--memory", "local"], 2, "keeps its memory policy"),
-        (&["pin", "--pid", "1", "--once", "--check"], 2, "with --once, pin exits"),
+        (&["pin", "--pid", &own, "--memory", "local"], 2, "keeps its memory policy"),
+        (&["pin", "--pid", &own, "--once", "--check"], 2, "with --once, pin exits"),
         (&["run", "--trace", "no/such/file", "--", "true"], 2, "there is no directory no/such"),
     ] {
         let said = home.stderr_of(code, arguments);

@@ -1,5 +1,6 @@
 //! Why a change of the system can fail.
 
+use manycore_linux::absent_process::AbsentProcess;
 use manycore_placement::PlacementError;
 use manycore_topology::Error as TopologyError;
 use std::{io, path::PathBuf};
@@ -24,12 +25,9 @@ pub enum Error {
         /// The policy requested.
         policy: String,
     },
-    /// There is no process with this id.
-    #[error("there is no process {pid}")]
-    NoProcess {
-        /// The id.
-        pid: u32,
-    },
+    /// There is no process with this id, or it is hidden.
+    #[error(transparent)]
+    NoProcess(AbsentProcess),
     /// The process with this id has ended.
     #[error("process {pid} has ended")]
     ProcessEnded {
@@ -117,7 +115,7 @@ impl Error {
             Self::Placement(_)
                 | Self::NoMemoryNodes { .. }
                 | Self::KeepsMemoryPolicy { .. }
-                | Self::NoProcess { .. }
+                | Self::NoProcess(_)
                 | Self::ProcessEnded { .. }
                 | Self::IsThread { .. }
                 | Self::KernelThread { .. }

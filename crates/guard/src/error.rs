@@ -1,6 +1,7 @@
 //! Why the guard can fail.
 
 use manycore_control::journal::FOLDER_VARIABLE;
+use manycore_linux::absent_process::AbsentProcess;
 use std::{io, path::PathBuf};
 
 /// Why the guard failed.
@@ -23,9 +24,9 @@ pub enum Error {
     /// Metrics can be neither served at nor written to this place.
     #[error("{0:?} is not an address: write 127.0.0.1:9101, or ./{0} for a file")]
     InvalidMetricsPlace(String),
-    /// There is no process with this id.
-    #[error("there is no process {0}")]
-    NoSuchProcess(u32),
+    /// There is no process with this id, or it is hidden.
+    #[error(transparent)]
+    NoSuchProcess(AbsentProcess),
     /// An Erlang node cannot be queried.
     #[error(transparent)]
     Erlang(#[from] manycore_erlang::Error),

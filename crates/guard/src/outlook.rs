@@ -12,8 +12,8 @@ use crate::{
     slow_path,
 };
 use manycore_erlang::LargestErlangProcess;
-use manycore_linux::tasks;
 use manycore_linux::wake_channel::{Sender, WakeUp, channel};
+use manycore_linux::{absent_process::AbsentProcess, tasks};
 use serde::Serialize;
 use std::{
     path::PathBuf,
@@ -81,7 +81,7 @@ pub struct Observation {
 /// [`Error::NoSuchProcess`]; [`Error::Unanswered`] if a guard runs but cannot be queried.
 pub fn query(pid: u32) -> Result<Option<Answer>> {
     if tasks::process_of(pid) != Some(pid) {
-        return Err(Error::NoSuchProcess(pid));
+        return Err(Error::NoSuchProcess(AbsentProcess::of(pid)));
     }
     Ok(query::query(pid)?.map(|(outlooks, is_dry)| Answer { outlooks, is_dry }))
 }

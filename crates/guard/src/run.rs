@@ -10,6 +10,7 @@ use crate::{
     rules::Rules,
     slow_path::{EventLog, SlowPath},
 };
+use manycore_linux::absent_process::hidden_others;
 use manycore_linux::wake_channel::{WakeUp, channel};
 use manycore_linux::{allocator, line_file::LineFile, memory_lock, realtime, sd_notify::ServiceManager};
 use rustix::process::{Signal, getuid};
@@ -65,7 +66,7 @@ pub fn run(options: &Options, signals: Box<dyn GuardSignals>, mut console: impl 
     allocator::return_free_memory();
     let refusals =
         if options.is_dry { memory_lock::Refusals::default() } else { memory_lock::lock_in_memory() };
-    for note in notes.iter().chain(&refusals.refused) {
+    for note in notes.iter().chain(&refusals.refused).chain(&hidden_others()) {
         console.note(&format!("manycore: {note}"));
     }
     console.note(&ready);

@@ -6,7 +6,7 @@
 //!
 //! | interface | modules |
 //! |---|---|
-//! | tasks and their CPUs | `tasks`, `process_reader` (without allocating), `task_state` (files stay open), `affinity`, `pidfd`, `proc_events`, `process_times`, `targets`, `counters`, `clock`, `kept_sum` (the CPU clock of a process without a visit of its threads) |
+//! | tasks and their CPUs | `tasks`, `process_reader` (without allocating), `task_state` (files stay open), `affinity`, `pidfd`, `proc_events`, `process_times`, `targets`, `absent_process` (`hidepid`), `counters`, `clock`, `kept_sum` (the CPU clock of a process without a visit of its threads) |
 //! | counters of the CPU and the kernel | `perf_event`, `task_counters` (of single threads) |
 //! | users | `users`: their names |
 //! | commands | `job` (runs one to its end), `child` (starts one that cannot outlive us), `helper_process` (runs one without our privileges) |
@@ -37,6 +37,7 @@
 //! are written only to a regular file of our own with a single name, never through a link.
 #![deny(unsafe_code)]
 
+pub mod absent_process;
 pub mod affinity;
 pub mod allocator;
 pub mod available_memory;

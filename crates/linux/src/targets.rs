@@ -2,6 +2,7 @@
 //! systemd units.
 
 use crate::{
+    absent_process::AbsentProcess,
     tasks,
     vms::{ReadOptions, RunningDomains},
 };
@@ -39,9 +40,9 @@ pub enum Target {
 /// Reason why a target has no tasks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
-    /// The process has ended or never existed.
-    #[error("there is no process {0}")]
-    NoProcess(u32),
+    /// The process has ended, never existed, or is hidden.
+    #[error(transparent)]
+    NoProcess(AbsentProcess),
     /// Nothing has that name.
     #[error("there is no {what} {name:?}{near}")]
     NotFound {
@@ -84,7 +85,7 @@ impl Target {
     pub fn find(&self) -> Result<Members, TargetError> {
         match self {
             Self::Pids(pids) => match pids.iter().find(|&&pid| !tasks::is_alive(pid)) {
-                Some(&pid) => Err(TargetError::NoProcess(pid)),
+                Some(&pid) => Err(TargetError::NoProcess(AbsentProcess::of(pid))),
                 None => Ok(Members::ProcessTrees(pids.clone())),
             },
             Self::Cgroup(path) => cgroup(path),
@@ -275,7 +276,11 @@ mod tests {
 
     #[test]
     fn missing_targets_are_reported() {
-        assert_eq!(Target::Pids(vec![1, 0x7fff_fff0]).find(), Err(TargetError::NoProcess(0x7fff_fff0)));
+        let absent = 0x7fff_fff0;
+        assert_eq!(
+            Target::Pids(vec![std::process::id(), absent]).find(),
+            Err(TargetError::NoProcess(AbsentProcess::Missing(absent)))
+        );
         for (target, words) in [
             (Target::Cgroup("/no/such/group".into()), "no control group"),
             (Target::Cgroup("/a/../b".into()), "'..'"),

@@ -16,8 +16,13 @@ pub enum Error {
     #[error(transparent)]
     Target(#[from] TargetError),
     /// No process has the name.
-    #[error("no process is named {0:?}")]
-    NoProcessNamed(String),
+    #[error("no process is named {name:?}{hidden}")]
+    NoProcessNamed {
+        /// The name.
+        name: String,
+        /// Why processes of other users may not have been found, as the end of the message.
+        hidden: String,
+    },
     /// There is no work to place.
     #[error("no work is named")]
     NoTarget,

@@ -18,6 +18,7 @@ use crate::{
     error::{Error, Result},
 };
 use group_limits::Groups;
+use manycore_linux::absent_process::{AbsentProcess, hidepid};
 use manycore_topology::{CpuSet, Machine, cgroup, sys_tree::SysTree};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -62,7 +63,7 @@ pub fn scan_processes(tree: &SysTree, machine: &Machine, scope: &ScanScope) -> R
         .iter()
         .filter_map(|pid| Some((pid, stat(tree, &pid.to_string())?)))
         .collect();
-    let examined = with_descendants(&stats, &scope.only)?;
+    let examined = with_descendants(tree, &stats, &scope.only)?;
     stats.retain(|pid, stat| stat.is_user && scope.exclude != Some(*pid));
     let (own, others): (Vec<_>, Vec<_>) = stats
         .into_iter()
@@ -128,17 +129,12 @@ impl ProcessScan {
 /// Whether `/proc` hides the processes of other users: process 1 is not visible.
 fn is_hiding(tree: &SysTree) -> bool {
     let is_live = tree.is_folder("proc/self");
-    is_live
-        && tree.read("proc/1/stat").is_none()
-        && hides(&tree.read("proc/self/mountinfo").unwrap_or_default())
+    is_live && tree.read("proc/1/stat").is_none() && has_hidepid(tree)
 }
 
-/// Whether `/proc` is mounted with `hidepid`, according to the text of `mountinfo`.
-fn hides(mounts: &str) -> bool {
-    mounts.lines().filter(|line| line.contains(" - proc ")).any(|line| {
-        line.split([',', ' '])
-            .any(|option| option.strip_prefix("hidepid=").is_some_and(|how| !["0", "off"].contains(&how)))
-    })
+/// Whether `/proc` is mounted with `hidepid`.
+fn has_hidepid(tree: &SysTree) -> bool {
+    hidepid(&tree.read("proc/self/mountinfo").unwrap_or_default()).is_some()
 }
 
 /// Counts what could not be read of a process, as "ended" if the process has ended.
@@ -192,12 +188,20 @@ fn process(tree: &SysTree, groups: &mut Groups, pid: u32, stat: Stat) -> Option<
 ///
 /// # Errors
 /// [`Error::NoProcess`] if a root is not a process.
-fn with_descendants(stats: &BTreeMap<u32, Stat>, roots: &[u32]) -> Result<Option<BTreeSet<u32>>> {
+fn with_descendants(
+    tree: &SysTree,
+    stats: &BTreeMap<u32, Stat>,
+    roots: &[u32],
+) -> Result<Option<BTreeSet<u32>>> {
     if roots.is_empty() {
         return Ok(None);
     }
     if let Some(missing) = roots.iter().find(|pid| !stats.contains_key(pid)) {
-        return Err(Error::NoProcess(*missing));
+        return Err(Error::NoProcess(if has_hidepid(tree) {
+            AbsentProcess::of(*missing)
+        } else {
+            AbsentProcess::Missing(*missing)
+        }));
     }
     let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for (&pid, stat) in stats {

@@ -6,7 +6,7 @@ use crate::{
     output,
     signals::{self, Signals},
 };
-use manycore_linux::{tasks, whole_file};
+use manycore_linux::{absent_process::AbsentProcess, tasks, whole_file};
 use manycore_top::trace::{Recorder, RecorderOptions, Recording, Summary, Timeline, text, write};
 use manycore_topology::{SysTree, read};
 use rustix::process::{Pid, kill_process};
@@ -33,7 +33,7 @@ pub fn run(args: &Trace) -> Outcome {
     for &pid in &args.pid {
         // A thread has a directory in /proc, too.
         if tasks::process_of(pid) != Some(pid) {
-            return Err(Failure::input(format!("there is no process {pid}")));
+            return Err(Failure::input(AbsentProcess::of(pid)));
         }
         recorder.watch(pid, true).map_err(Failure::missing)?;
     }

@@ -19,10 +19,10 @@ impl From<irq::Error> for Failure {
 impl From<audit::Error> for Failure {
     fn from(error: audit::Error) -> Self {
         match &error {
-            audit::Error::NoProcess(_) => {
+            audit::Error::NoProcess(absent) if !absent.is_hidden() => {
                 Self::input(format!("{error}: --pid takes the id of a running process, as 'ps -e' shows it"))
             }
-            audit::Error::Read(_) => Self::input(error),
+            audit::Error::NoProcess(_) | audit::Error::Read(_) => Self::input(error),
         }
     }
 }

@@ -35,7 +35,7 @@ impl From<sched::Error> for Failure {
             | Error::Progress { .. }
             | Error::Topology(_)
             | Error::Target(_)
-            | Error::NoProcessNamed(_) => Self::input(error),
+            | Error::NoProcessNamed { .. } => Self::input(error),
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::{
     journal::UndoResult,
     placement::{PlacementSession, ResolvedPlacement, SignalSource, open_journal},
 };
-use manycore_linux::tasks;
+use manycore_linux::{absent_process::AbsentProcess, tasks};
 use manycore_placement::{MemoryPlacement, PlacementTrace};
 use manycore_text::units::counted;
 use manycore_topology::CpuSet;
@@ -86,16 +86,22 @@ impl RunningProcesses {
 }
 
 fn open(pid: u32) -> Result<OwnedFd> {
-    let number = Pid::from_raw(pid as i32).ok_or(Error::NoProcess { pid })?;
+    let number = Pid::from_raw(pid as i32).ok_or(Error::NoProcess(AbsentProcess::Missing(pid)))?;
     if tasks::is_kernel(pid) {
         return Err(Error::KernelThread { pid, name: tasks::name(pid).unwrap_or_default() });
     }
     let pidfd = pidfd_open(number, PidfdFlags::empty()).map_err(|error| match error {
         // EINVAL for a thread, and ENOENT since Linux 6.9.
         Errno::INVAL | Errno::NOENT => Error::IsThread { pid },
-        _ => Error::NoProcess { pid },
+        _ => Error::NoProcess(AbsentProcess::of(pid)),
     })?;
-    if tasks::is_alive(pid) { Ok(pidfd) } else { Err(Error::ProcessEnded { pid }) }
+    if tasks::is_alive(pid) {
+        return Ok(pidfd);
+    }
+    match AbsentProcess::of(pid) {
+        hidden @ AbsentProcess::Hidden { .. } => Err(Error::NoProcess(hidden)),
+        AbsentProcess::Missing(_) => Err(Error::ProcessEnded { pid }),
+    }
 }
 
 impl PinnedProcesses {

@@ -7,7 +7,7 @@ use super::{
     counters,
     status::DomainStatus,
 };
-use crate::{clock::now_ns, targets::TargetError};
+use crate::{absent_process::hidden_others_suffix, clock::now_ns, targets::TargetError};
 use manycore_text::names;
 use manycore_topology::sys_tree::SysTree;
 use std::{borrow::Borrow, collections::BTreeMap, time::SystemTime};
@@ -110,7 +110,11 @@ impl<T: Borrow<SysTree>> RunningDomains<T> {
             [] => Err(TargetError::NotFound {
                 what: "running domain",
                 name: word.to_owned(),
-                near: format!("; {}", names::instead(all.iter().map(|one| one.identity.name.as_str()), word)),
+                near: format!(
+                    "; {}{}",
+                    names::instead(all.iter().map(|one| one.identity.name.as_str()), word),
+                    hidden_others_suffix()
+                ),
             }),
             several => Err(TargetError::Several {
                 name: word.to_owned(),

@@ -6,6 +6,7 @@ use crate::{
 };
 use manycore_control::placement::{FollowedCommand, RunningProcesses};
 use manycore_linux::{
+    absent_process::hidden_others_suffix,
     targets::{self, Members},
     tasks,
 };
@@ -33,7 +34,7 @@ impl ProcessSource {
             Target::Process(pid) => Self::Processes(RunningProcesses::open(&[*pid])?),
             Target::Name(name) => {
                 if named(name).is_empty() {
-                    return Err(Error::NoProcessNamed(name.clone()));
+                    return Err(Error::NoProcessNamed { name: name.clone(), hidden: hidden_others_suffix() });
                 }
                 Self::Name(name.clone())
             }
@@ -124,6 +125,6 @@ mod tests {
         assert_eq!(found[0], this);
         assert!(found[1].contains(&child.id()), "{found:?}");
         assert_eq!(found[2..], [BTreeSet::new(), BTreeSet::new(), BTreeSet::new()]);
-        assert!(matches!(ProcessSource::find(&Target::Name(long)).err(), Some(Error::NoProcessNamed(_))));
+        assert!(matches!(ProcessSource::find(&Target::Name(long)).err(), Some(Error::NoProcessNamed { .. })));
     }
 }

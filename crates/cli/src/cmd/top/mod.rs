@@ -17,6 +17,7 @@ pub use recording::report;
 use crate::{
     cli::{Format, Top},
     failure::{Failure, Outcome},
+    output,
     terminal::stdout_is_screen,
 };
 use manycore_linux::{allocator, child};
@@ -33,6 +34,10 @@ pub fn run(args: &Top, terminal: Terminal) -> Outcome {
         return Err(Failure::input(
             "--show latency needs programs in the kernel that count latencies: add --bpf, as root",
         ));
+    }
+    let is_of_named_processes = !args.work.pid.is_empty() || !args.work.command.is_empty();
+    if args.replay.is_none() && !is_of_named_processes {
+        output::note_hidden();
     }
     child::allow_many_files();
     // The thread that samples hands over pictures: memory that one thread frees is there for the other.

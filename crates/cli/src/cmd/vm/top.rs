@@ -12,6 +12,7 @@ use manycore_vm::{
     monitor::{Monitor, MonitorOptions, SortKey, open_resctrl},
     usage_text,
 };
+use std::path::Path;
 
 /// Prints what domains use, once per interval.
 ///
@@ -20,6 +21,9 @@ use manycore_vm::{
 /// `--resctrl` is not a resctrl.
 pub fn run(args: &VmTop, terminal: Terminal) -> Outcome {
     let tree = SysTree::open(&args.root).map_err(Failure::input)?;
+    if args.root == Path::new("/") {
+        output::note_hidden();
+    }
     let resctrl = open_resctrl(&tree, args.resctrl.as_deref())?;
     let mut history = History::open(args.history.as_deref())?;
     let mut timer = IntervalTimer::new(args.interval, args.count)?;
