@@ -1,7 +1,10 @@
 //! Tests of `pin` and `undo` with the real binary on real processes.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
-use crate::common::place::{KillOnDrop, TestHome, is_on, last, soon, two_cpus};
+use crate::common::{
+    place::{KillOnDrop, TestHome, is_on, last, soon, two_cpus},
+    unprivileged,
+};
 use manycore_linux::tasks;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -92,12 +95,10 @@ fn journals_of_other_users_are_refused() {
 fn unprivileged_user_places_own_processes() {
     let home = TestHome::new();
     let Some(cpus) = two_cpus() else { return };
-    let program = assert_cmd::cargo::cargo_bin!("manycore");
     let place = format!("cpus={}", last(&cpus));
     let journals = home.path("own");
     fs::create_dir(&journals).unwrap();
-    let mut user = Command::new("setpriv");
-    user.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(program);
+    let mut user = unprivileged();
     user.args(["run", "--place", &place, "--workers", "1", "--", "sleep", "0.2"])
         .env("MANYCORE_STATE", &journals);
     if std::os::unix::fs::chown(&journals, Some(65534), Some(65534)).is_err() {
@@ -112,8 +113,7 @@ fn unprivileged_user_places_own_processes() {
     assert_eq!(run.status.code(), Some(0), "{said}");
     assert!(said.contains("held by affinities alone: "), "{said}");
     let foreign = KillOnDrop::shell();
-    let mut user = Command::new("setpriv");
-    user.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(program);
+    let mut user = unprivileged();
     let run = user
         .args(["pin", "--pid", &foreign.pid().to_string()])
         .env("MANYCORE_STATE", &journals)

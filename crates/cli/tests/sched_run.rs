@@ -239,9 +239,8 @@ fn a_process_of_another_user_is_refused() {
     }
     fs::set_permissions(home.0.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let foreign = shell("sleep 1000");
-    let mut user = Command::new("setpriv");
-    user.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(common::program()).args(RUN);
-    user.args(["--pid", &foreign.pid().to_string()]).env("MANYCORE_STATE", &journals);
+    let mut user = common::unprivileged();
+    user.args(RUN).args(["--pid", &foreign.pid().to_string()]).env("MANYCORE_STATE", &journals);
     let run = user.output().unwrap();
     let said = common::text(&run.stderr);
     if said.contains("Permission denied") && said.contains("setpriv") {

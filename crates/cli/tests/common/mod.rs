@@ -17,7 +17,7 @@ pub mod watching;
 
 use assert_cmd::Command;
 use manycore_experiment::record::Record;
-use manycore_linux::affinity;
+use manycore_linux::{absent_process::hidepid, affinity};
 use manycore_testkit::{SlowCause, SyntheticMachine};
 use manycore_topology::CpuSet;
 use std::{
@@ -95,6 +95,25 @@ pub fn last_cpu() -> String {
 /// Runs a script in bash.
 pub fn sh(script: &str) -> std::process::Output {
     std::process::Command::new("bash").args(["-c", script]).output().unwrap()
+}
+
+/// Returns a command that runs the binary under test as a user without privileges. It sees the processes of the test, also
+/// where `/proc` hides them (`hidepid`): then it has a mount of `/proc` of its own.
+pub fn unprivileged() -> std::process::Command {
+    let run = "exec setpriv --reuid=65534 --regid=65534 --clear-groups \"$0\" \"$@\"";
+    let is_hiding = hidepid(&fs::read_to_string("/proc/self/mountinfo").unwrap_or_default()).is_some();
+    let mut command = if is_hiding {
+        let mut command = std::process::Command::new("unshare");
+        let script = format!("mount -t proc proc /proc && {run}");
+        command.args(["--mount", "--propagation", "private", "sh", "-c", &script]);
+        command
+    } else {
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", run]);
+        command
+    };
+    command.arg(program());
+    command
 }
 
 /// Returns output as text.
