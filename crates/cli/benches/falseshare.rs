@@ -4,7 +4,7 @@
 //! Runs alternate in pairs, in alternating order. The target is at most ten times the time of plain QEMU.
 #![allow(clippy::expect_used, reason = "a benchmark that cannot run stops")]
 
-use manycore_falseshare::emulator::{Request, observe};
+use manycore_falseshare::emulator::{Request, find, observe};
 use manycore_falseshare::sharing::{LineLayout, Observation};
 use manycore_stats::quantile;
 use std::{
@@ -189,6 +189,9 @@ fn compile(folder: &Path, name: &str, source: &str, options: &[&str]) -> OsStrin
 }
 
 fn main() {
+    if let Err(error) = find() {
+        return println!("SKIPPED: {error}");
+    }
     // Commands that are given as arguments, each as one word, are measured instead, such as published programs.
     let commands: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
     if !commands.is_empty() {
