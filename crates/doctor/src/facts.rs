@@ -58,6 +58,9 @@ pub struct RightsFacts {
     pub memory: GroupAccess,
     /// Whether the kernel reports new processes and threads to this process.
     pub process_events: bool,
+    /// The mount option of `/proc` that hides processes of other users from this process (`invisible`); absent if they
+    /// are visible.
+    pub hidepid: Option<String>,
     /// `kernel.perf_event_paranoid`; absent if the kernel has no performance events.
     pub perf_event_paranoid: Option<i32>,
 }

@@ -9,6 +9,7 @@ use crate::{
 };
 use manycore_control::{GroupError, cpuset, memory_group};
 use manycore_linux::{
+    absent_process::hidepid_for_us,
     available_memory::MachineMemory,
     counters::KernelCounters,
     proc_events::ProcEvents,
@@ -69,6 +70,7 @@ fn rights(tree: &SysTree, machine: &Machine) -> RightsFacts {
         cpuset: group_access(cpuset::parent_of_own()),
         memory: group_access(memory_group::parent_of_own()),
         process_events: matches!(ProcEvents::subscribe(), ProcEvents::Connector(_)),
+        hidepid: hidepid_for_us(),
         perf_event_paranoid: tree.number("proc/sys/kernel/perf_event_paranoid"),
     }
 }

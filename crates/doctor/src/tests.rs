@@ -57,6 +57,7 @@ fn server() -> Facts {
             cpuset: GroupAccess::Writable("/sys/fs/cgroup/user.slice".into()),
             memory: GroupAccess::Writable("/sys/fs/cgroup/user.slice".into()),
             process_events: true,
+            hidepid: None,
             perf_event_paranoid: Some(2),
         },
         kernel: KernelFacts {
@@ -269,6 +270,21 @@ fn an_emulator_without_plugins_is_replaced_by_one_with_and_a_plugin_that_was_not
     facts.features.emulator = EmulatorFacts::NotBuiltIn;
     let Some(Fix::Advice(words)) = fix(&facts, "qemu-user") else { panic!() };
     assert!(words.contains("x86_64-unknown-linux-gnu"), "{words}");
+}
+
+#[test]
+fn hidden_processes_are_a_check_only_where_they_are_hidden() {
+    let mut facts = container();
+    let is_checked =
+        |facts: &Facts| diagnose(facts).checks.iter().any(|check| check.name == "other processes");
+    assert!(!is_checked(&facts));
+    facts.rights.hidepid = Some("invisible".to_owned());
+    let diagnosis = diagnose(&facts);
+    let hidden = check(&diagnosis, "other processes");
+    assert_eq!(
+        (hidden.state, hidden.found.as_str()),
+        (State::Partial, "hidden by /proc (hidepid=invisible)")
+    );
 }
 
 /// Regression test: on Debian 13, whose qemu-user has no plugins, the fix was to install it.

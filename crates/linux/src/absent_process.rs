@@ -46,16 +46,22 @@ impl AbsentProcess {
     }
 }
 
-/// Returns a message if `/proc` hides processes of other users from this process.
-pub fn hidden_others() -> Option<String> {
+/// Returns the value of the option `hidepid` if `/proc` hides processes of other users from this process.
+pub fn hidepid_for_us() -> Option<String> {
     // The first process belongs to root and has all capabilities.
     match AbsentProcess::of(1) {
-        AbsentProcess::Hidden { hidepid, .. } => Some(format!(
-            "processes of other users are hidden: /proc is mounted with hidepid={hidepid}; run as root with \
-             CAP_SYS_PTRACE to see them"
-        )),
+        AbsentProcess::Hidden { hidepid, .. } => Some(hidepid),
         AbsentProcess::Missing(_) => None,
     }
+}
+
+/// Returns a message if `/proc` hides processes of other users from this process.
+pub fn hidden_others() -> Option<String> {
+    let hidepid = hidepid_for_us()?;
+    Some(format!(
+        "processes of other users are hidden: /proc is mounted with hidepid={hidepid}; run as root with CAP_SYS_PTRACE \
+         to see them"
+    ))
 }
 
 /// As [`hidden_others`], as the end of a message about something that was not found; empty if nothing is hidden.

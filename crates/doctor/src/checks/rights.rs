@@ -25,7 +25,8 @@ const MAX_PARANOID: i32 = 1;
 
 pub(super) fn checks(facts: &Facts) -> Vec<Check> {
     let rights = &facts.rights;
-    vec![
+    let hidden = rights.hidepid.as_ref().map(|hidepid| hidden_processes(rights, hidepid));
+    let checks = [
         root(rights),
         cpus(rights),
         cgroups(facts),
@@ -33,7 +34,24 @@ pub(super) fn checks(facts: &Facts) -> Vec<Check> {
         memory(facts),
         process_events(rights),
         paranoid(facts),
-    ]
+    ];
+    checks.into_iter().chain(hidden).collect()
+}
+
+fn hidden_processes(rights: &RightsFacts, hidepid: &str) -> Check {
+    let used_by = ["audit", "top", "vm", "guard", "pin", "qos", "sched"];
+    let fix = if rights.is_root {
+        Fix::Advice(
+            "run it with CAP_SYS_PTRACE, without which /proc hides processes from root, too".to_owned(),
+        )
+    } else {
+        Fix::Command("sudo manycore SUBCOMMAND".to_owned())
+    };
+    MAKER.available("other processes", &used_by, format!("hidden by /proc (hidepid={hidepid})")).lacking(
+        State::Partial,
+        "processes of other users are neither shown nor found",
+        fix,
+    )
 }
 
 /// Returns the capabilities among [`CAPABILITIES`] that this process does not have.
