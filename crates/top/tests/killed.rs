@@ -48,7 +48,11 @@ fn a_recording_of_a_killed_process_has_all_but_the_last_minute() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a");
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "a_recording_of_a_killed_process_has_all_but_the_last_minute", "--nocapture"])
+        .args([
+            "--exact",
+            "killed::a_recording_of_a_killed_process_has_all_but_the_last_minute",
+            "--nocapture",
+        ])
         .env(PATH, &path)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

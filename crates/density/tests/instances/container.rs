@@ -60,7 +60,7 @@ fn containers_are_started_paused_and_removed() {
     for name in ["bin", "lib", "lib64"] {
         symlink(format!("usr/{name}"), root.path().join(name)).unwrap();
     }
-    let script = "umount /sys/fs/cgroup/unified 2>/dev/null; exec \"$0\" --ignored --exact container::with_podman --nocapture";
+    let script = "umount /sys/fs/cgroup/unified 2>/dev/null; exec \"$0\" --ignored --exact instances::container::with_podman --nocapture";
     let mut command = Command::new("unshare");
     command
         .args(["--mount", "--propagation", "private", "sh", "-c", script])

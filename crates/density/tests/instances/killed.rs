@@ -28,7 +28,7 @@ pub const KIND: &str = "MANYCORE_DENSITY_TEST_KIND";
 #[ignore = "other tests start it"]
 fn a_program_with_instances() {
     let Ok(kind) = env::var(KIND) else { return };
-    let arguments = ["--ignored", "--exact", "killed::a_cleanup_process", "--nocapture"];
+    let arguments = ["--ignored", "--exact", "instances::killed::a_cleanup_process", "--nocapture"];
     let cleanup = Program { path: "/proc/self/exe".into(), arguments: arguments.map(Into::into).to_vec() };
     let (spec, count) = match kind.as_str() {
         "container" => (container::spec(3), 3),
@@ -68,7 +68,7 @@ impl ProgramWithInstances {
 
     pub fn start_with(kind: &str, folder: &Path, environment: &[(&str, &str)]) -> Self {
         let mut command = Command::new(env::current_exe().unwrap());
-        command.args(["--ignored", "--exact", "killed::a_program_with_instances", "--nocapture"]);
+        command.args(["--ignored", "--exact", "instances::killed::a_program_with_instances", "--nocapture"]);
         command.env(KIND, kind).env(journal::FOLDER_VARIABLE, folder).stdout(Stdio::piped());
         command.envs(environment.iter().copied());
         let mut program = child::spawn(&mut command).unwrap();
