@@ -5,6 +5,7 @@
 //! `eval` would.
 #![forbid(unsafe_code)]
 
+mod alone;
 mod contention;
 mod core_latency;
 mod density;
@@ -12,10 +13,12 @@ mod experiments;
 pub mod files;
 pub mod hosts;
 mod memory;
+mod namespace;
 mod spawning;
 pub mod ssh_server;
 mod study;
 
+pub use alone::{Alone, FreePort, alone};
 pub use core_latency::{distance_ns, latency_experiment};
 use experiments::Simulation;
 use manycore_experiment::record::{NotMeasured, RECORD_SCHEMA, Record, StartConditions};
@@ -23,6 +26,7 @@ use manycore_topology::{
     CpuSet,
     machine::{Allowed, Cache, CacheKind, Group, Machine, Node, System},
 };
+pub use namespace::ran_alone;
 
 const TICKS_PER_SECOND: u64 = 100;
 

@@ -1,9 +1,10 @@
 //! A server of ssh on a port of this machine, with keys of its own, for tests. The files of the user are not read.
 
+use crate::FreePort;
 use manycore_linux::child;
 use std::{
     fs, io,
-    net::{TcpListener, TcpStream},
+    net::TcpStream,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
@@ -16,13 +17,13 @@ const SERVERS: [&str; 2] = ["/usr/sbin/sshd", "/usr/bin/sshd"];
 /// The directory that a server of root needs.
 const EMPTY: &str = "/run/sshd";
 /// How long the server may take to start.
-const START: Duration = Duration::from_secs(20);
+const START: Duration = Duration::from_mins(1);
 
 /// A server; stopped when the value is dropped.
 #[derive(Debug)]
 pub struct SshServer {
     server: Child,
-    port: u16,
+    port: FreePort,
     folder: TempDir,
 }
 
@@ -51,7 +52,8 @@ impl SshServer {
                 status => status?,
             };
         }
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let free = FreePort::find()?;
+        let port = free.number();
         let at = folder.path().display();
         fs::copy(folder.path().join("user.pub"), folder.path().join("authorized"))?;
         let key = fs::read_to_string(folder.path().join("host.pub"))?;
@@ -70,14 +72,14 @@ impl SshServer {
         command.args(["-D", "-f"]).arg(folder.path().join("sshd_config"));
         command.arg("-E").arg(folder.path().join("log"));
         let server = child::spawn(command.stdin(Stdio::null()))?;
-        let server = Self { server, port, folder };
+        let server = Self { server, port: free, folder };
         server.wait()?;
         Ok(Some(server))
     }
 
     fn wait(&self) -> io::Result<()> {
         let end = Instant::now() + START;
-        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+        while TcpStream::connect(self.port.address()).is_err() {
             if Instant::now() > end {
                 let log = fs::read_to_string(self.folder.path().join("log"))?;
                 return Err(io::Error::other(format!("sshd does not start: {log}")));
@@ -100,7 +102,7 @@ impl SshServer {
     /// # Errors
     /// As [`Self::ssh`].
     pub fn ssh_with(&self, name: &str, lines: &str) -> io::Result<Vec<String>> {
-        let (at, port, host) = (self.folder.path().display(), self.port, Self::HOST);
+        let (at, port, host) = (self.folder.path().display(), self.port(), Self::HOST);
         let own = format!(
             "Host {host}\n{lines}\nHostName 127.0.0.1\nPort {port}\nIdentityFile {at}/user\nIdentitiesOnly yes\n\
              UserKnownHostsFile {at}/known\nGlobalKnownHostsFile /dev/null\n"
@@ -117,7 +119,7 @@ impl SshServer {
 
     /// Returns the port on which it listens at 127.0.0.1.
     pub fn port(&self) -> u16 {
-        self.port
+        self.port.number()
     }
 }
 
