@@ -4,7 +4,10 @@
 //! a line with a [`LoadReply`]; if a server does not accept connections, it prints that at once. Lines are JSON. So the loads of
 //! several hosts begin at the same time, without clocks that agree. The process ends with its input.
 
-use crate::{Error, LoadRequest, LoadResult, Result, run::ConnectedLoad};
+use crate::{
+    Error, LoadRequest, LoadResult, Result,
+    run::{ConnectedLoad, GRACE},
+};
 use manycore_linux::affinity;
 use manycore_topology::CpuSet;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -87,7 +90,7 @@ impl LoadBatch {
             let load = load.connect(stops).inspect_err(|_| is_cancelled.store(true, Relaxed))?;
             drop(connecting);
             drop(gate.read());
-            if is_cancelled.load(Relaxed) { Ok(None) } else { load.run().map(Some) }
+            if is_cancelled.load(Relaxed) { Ok(None) } else { load.run(GRACE).map(Some) }
         };
         let one = &one;
         thread::scope(|scope| {

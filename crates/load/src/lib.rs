@@ -45,7 +45,7 @@ mod timer;
 pub use arrivals::{ArrivalPattern, Arrivals};
 pub use generator::LoadRequest;
 pub use result::LoadResult;
-pub use run::run;
+pub use run::{run, run_with_grace};
 pub use template::Template;
 
 use std::{io, net::SocketAddr};

@@ -11,8 +11,8 @@ use tokio::{
     time,
 };
 
-/// How long replies are waited for after the last request.
-const GRACE: Duration = Duration::from_secs(1);
+/// How long [`run`] waits for replies after the last request.
+pub(crate) const GRACE: Duration = Duration::from_secs(1);
 /// How often a load looks whether it should stop.
 const LOOK: Duration = Duration::from_millis(200);
 /// A connection is made within this time.
@@ -24,7 +24,15 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// [`Error::Request`] for an impossible rate, or no connections or requests on them; [`Error::Connect`]; [`Error::System`]. A
 /// server that fails later is no error: its failures are counted.
 pub fn run(request: &LoadRequest) -> Result<LoadResult> {
-    ConnectedLoad::new(request, || false)?.run()
+    run_with_grace(request, GRACE)
+}
+
+/// Does the same, and waits up to `grace` for the last replies.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with_grace(request: &LoadRequest, grace: Duration) -> Result<LoadResult> {
+    ConnectedLoad::new(request, || false)?.run(grace)
 }
 
 /// A load that has all its connections.
@@ -57,16 +65,16 @@ impl<'a> ConnectedLoad<'a> {
         Ok(Self { request, streams, runtime, stops })
     }
 
-    /// Sends the requests.
+    /// Sends the requests, and waits up to `grace` for the last replies.
     ///
     /// # Errors
     /// [`Error::System`]; [`Error::Interrupted`] if it was stopped.
-    pub(crate) fn run(self) -> Result<LoadResult> {
+    pub(crate) fn run(self, grace: Duration) -> Result<LoadResult> {
         let Self { request, streams, runtime, stops } = self;
         LocalSet::new().block_on(&runtime, async {
             select! {
                 biased;
-                result = generate(request, streams) => result,
+                result = generate(request, streams, grace) => result,
                 () = stopped(stops) => Err(Error::Interrupted),
             }
         })
@@ -80,7 +88,7 @@ async fn stopped(stops: fn() -> bool) {
     }
 }
 
-async fn generate(request: &LoadRequest, streams: Vec<TcpStream>) -> Result<LoadResult> {
+async fn generate(request: &LoadRequest, streams: Vec<TcpStream>, grace: Duration) -> Result<LoadResult> {
     let cpu_before = thread_cpu();
     let shared = Rc::new(Shared::new(request));
     let connections: Vec<_> = (0..)
@@ -98,7 +106,7 @@ async fn generate(request: &LoadRequest, streams: Vec<TcpStream>) -> Result<Load
         }
     };
     // What is not answered by then is counted below.
-    let _in_time = time::timeout(GRACE, all).await;
+    let _in_time = time::timeout(grace, all).await;
     Ok(shared.end(thread_cpu().saturating_sub(cpu_before)))
 }
 
