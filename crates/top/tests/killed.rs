@@ -16,6 +16,8 @@ use std::{
 
 /// Where the process that is killed records. Without it, this is a test.
 const PATH: &str = "MANYCORE_TEST_RECORDING";
+/// The name of the test in this binary.
+const OWN: &str = "killed::a_recording_of_a_killed_process_has_all_but_the_last_minute";
 /// Samples that it appends before it says so, of which two chunks are complete.
 const APPENDED: usize = 150;
 const COMPLETE: usize = 120;
@@ -48,11 +50,7 @@ fn a_recording_of_a_killed_process_has_all_but_the_last_minute() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a");
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "killed::a_recording_of_a_killed_process_has_all_but_the_last_minute",
-            "--nocapture",
-        ])
+        .args(["--exact", OWN, "--nocapture"])
         .env(PATH, &path)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

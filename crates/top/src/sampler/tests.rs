@@ -100,6 +100,20 @@ impl Commanded {
         self.wait_for("done");
     }
 
+    /// Waits until none of its threads runs or waits for a CPU.
+    fn wait_until_it_sleeps(&self) {
+        let folder = format!("/proc/{}/task", self.0.id());
+        let runs = |entry: fs::DirEntry| {
+            let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+            stat.rsplit_once(") ").is_some_and(|(_, fields)| fields.starts_with('R'))
+        };
+        let deadline = Instant::now() + Duration::from_mins(1);
+        while fs::read_dir(&folder).unwrap().flatten().any(runs) {
+            assert!(Instant::now() < deadline, "its threads do not sleep");
+            std::thread::yield_now();
+        }
+    }
+
     /// Returns `schedstat` of each thread, ascending by id.
     fn files(&self) -> Vec<(u32, [u64; 3])> {
         let folder = format!("/proc/{}/task", self.0.id());
@@ -180,6 +194,7 @@ fn times_are_those_of_all_files_while_threads_run_begin_and_end() {
             8 => process.command(&format!("run {}", numbers.below(1000))),
             _ => {}
         }
+        process.wait_until_it_sleeps();
         compare(&process, &mut sampler, &mut compared);
     }
     assert!(compared.exact > 20 && compared.proved > 20, "{} {}", compared.exact, compared.proved);

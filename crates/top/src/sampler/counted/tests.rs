@@ -12,7 +12,7 @@ use manycore_topology::{SysTree, read};
 use std::{
     path::Path,
     process::{Child, Command, Stdio},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 /// Nanoseconds as cycles and as instructions.
@@ -69,6 +69,19 @@ fn sample(sampler: &mut Sampler) -> Sample {
     sample
 }
 
+/// Samples until a process with one thread is counted, which takes longer where more threads are busy than are counted.
+fn until_counted(sampler: &mut Sampler, process: &Running) -> Sample {
+    let deadline = Instant::now() + Duration::from_mins(1);
+    loop {
+        process.run(30);
+        let sample = sample(sampler);
+        if of(&sample, process).is_some() {
+            return sample;
+        }
+        assert!(Instant::now() < deadline, "it is not counted");
+    }
+}
+
 /// Returns what was counted of a process with one thread.
 fn of(sample: &Sample, process: &Running) -> Option<CountedSample> {
     sample.counted.as_ref().unwrap().iter().find(|one| one.id.tid == process.0.id()).copied()
@@ -79,8 +92,7 @@ fn a_busy_thread_is_counted_until_it_ends() {
     let Some(mut sampler) = sampler() else { return };
     let process = Running::busy();
     sample(&mut sampler);
-    process.run(30);
-    // At the latest after an interval in which it was busy.
+    until_counted(&mut sampler, &process);
     let began = Instant::now();
     let (first, first_after) = (sample(&mut sampler), process.clock());
     process.run(200);
@@ -115,8 +127,7 @@ fn nothing_is_counted_that_is_not_wanted() {
     assert!(sampler.counted.groups.is_empty());
     sampler.want(Wanted { counters: true, ..Wanted::default() });
     sample(&mut sampler);
-    process.run(30);
-    assert!(of(&sample(&mut sampler), &process).is_some());
+    until_counted(&mut sampler, &process);
 }
 
 #[test]
@@ -124,8 +135,7 @@ fn a_group_that_stands_while_its_thread_runs_is_opened_again() {
     let Some(mut sampler) = sampler() else { return };
     let (process, idle) = (Running::busy(), Running::start("cat", &[]));
     sample(&mut sampler);
-    process.run(30);
-    let id = of(&sample(&mut sampler), &process).unwrap().id;
+    let id = of(&until_counted(&mut sampler, &process), &process).unwrap().id;
     // As after exec: the group is of a thread that does not run.
     let thread = TaskCounters::probe(CLOCKS).unwrap().count(idle.0.id()).unwrap();
     let last = EventCounts { enabled_ns: u64::MAX, running_ns: 0, counts: [0; 3] };
@@ -134,8 +144,7 @@ fn a_group_that_stands_while_its_thread_runs_is_opened_again() {
         process.run(30);
         assert_eq!(of(&sample(&mut sampler), &process), None);
     }
-    process.run(30);
-    let first = of(&sample(&mut sampler), &process).unwrap();
+    let first = of(&until_counted(&mut sampler, &process), &process).unwrap();
     process.run(30);
     let last = of(&sample(&mut sampler), &process).unwrap();
     assert!(last.counts.since(&first.counts, 1.0).unwrap()[0] >= 20e6);
@@ -147,8 +156,7 @@ fn a_group_that_stands_once_is_kept() {
     let Some(mut sampler) = sampler() else { return };
     let process = Running::busy();
     sample(&mut sampler);
-    process.run(30);
-    let before = of(&sample(&mut sampler), &process).unwrap();
+    let before = of(&until_counted(&mut sampler, &process), &process).unwrap();
     let group = sampler.counted.groups.get_mut(&before.id).unwrap();
     group.last.enabled_ns = u64::MAX;
     process.run(30);
