@@ -5,12 +5,13 @@ use manycore_density::{
     instances::{Safeguard, ServiceSpec},
     template::CommandTemplate,
 };
-use manycore_linux::port;
+use manycore_testkit::FreePort;
 use std::{
     fs,
     path::Path,
     sync::{Mutex, MutexGuard, PoisonError},
     thread,
+    time::{Duration, Instant},
 };
 
 pub const SERVER: [&str; 6] = ["python3", "-m", "http.server", "--bind", "{address}", "{port}"];
@@ -31,19 +32,17 @@ pub fn helper(command: &[&str]) -> CommandTemplate {
 }
 
 /// A service of the command of these words, on ports that are free and that no other test uses.
-pub fn service(command: &[&str], count: u16, test: u16) -> ServiceSpec {
+pub fn service(command: &[&str], count: u16) -> ServiceSpec {
     let command = CommandTemplate::new(words(command)).unwrap();
-    ServiceSpec::new(command, "127.0.0.1".parse().unwrap(), ports(count, test))
+    ServiceSpec::new(command, "127.0.0.1".parse().unwrap(), ports(count))
 }
 
-pub fn ports(count: u16, test: u16) -> u16 {
-    // Programs that start at the same time have other ports, before they bind them.
-    let begin = 8_000 + test * 1000 + std::process::id() as u16 % 60 * 15;
-    port::first_unused((begin..begin + 90).step_by(3), count).unwrap()
+pub fn ports(count: u16) -> u16 {
+    FreePort::find_run(count).unwrap()
 }
 
 /// Returns when no other test of this process has instances with a journal. Journals are named after the process, and control
-/// groups after journals.
+/// groups after journals: tests in other processes are no matter.
 pub fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -69,7 +68,9 @@ pub fn is_alive(pid: u32) -> bool {
 }
 
 pub fn until(condition: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_mins(3);
     while !condition() {
+        assert!(Instant::now() < deadline, "not within three minutes");
         thread::yield_now();
     }
 }

@@ -43,7 +43,7 @@ pub fn spec(count: u16) -> ServiceSpec {
         network: ContainerNetwork::Host,
     });
     let unused = CommandTemplate::new(words(&["{port}"])).unwrap();
-    ServiceSpec { kind, ..ServiceSpec::new(unused, "127.0.0.1".parse().unwrap(), ports(count, 16)) }
+    ServiceSpec { kind, ..ServiceSpec::new(unused, "127.0.0.1".parse().unwrap(), ports(count)) }
 }
 
 /// Runs [`with_podman`] where podman sees either version 1 or version 2 of control groups: a runtime refuses both together.

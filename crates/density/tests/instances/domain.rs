@@ -30,17 +30,17 @@ const XML: &str = "<domain type='qemu'><name>{name}</name><title>{port}</title><
 /// The user `nobody`: libvirt and its machines run with its rights.
 const USER: u32 = 65_534;
 
-fn with_xml(uri: &str, xml: &str, test: u16) -> ServiceSpec {
+fn with_xml(uri: &str, xml: &str) -> ServiceSpec {
     let kind =
         InstanceKind::Domain(DomainSpec { uri: uri.to_owned(), xml: DomainTemplate::new(xml).unwrap() });
     let unused = CommandTemplate::new(words(&["{port}"])).unwrap();
-    ServiceSpec { kind, ..ServiceSpec::new(unused, "127.0.0.1".parse().unwrap(), ports(2, test)) }
+    ServiceSpec { kind, ..ServiceSpec::new(unused, "127.0.0.1".parse().unwrap(), ports(2)) }
 }
 
 /// Machines that are ready when they run.
-pub fn spec(uri: &str, test: u16) -> ServiceSpec {
+pub fn spec(uri: &str) -> ServiceSpec {
     let ready = Readiness::Command(helper(&["virsh", "--connect", uri, "domstate", "{name}"]));
-    ServiceSpec { ready, ..with_xml(uri, XML, test) }
+    ServiceSpec { ready, ..with_xml(uri, XML) }
 }
 
 /// libvirt of an unprivileged user, with all its files in a directory of its own.
@@ -119,7 +119,7 @@ fn virtual_machines_are_started_paused_and_ended() {
     };
     let _alone = alone();
     let (uri, folder) = (libvirt.uri(), tempfile::tempdir().unwrap());
-    let spec = ServiceSpec { safeguard: Some(safeguard(folder.path())), ..spec(&uri, 20) };
+    let spec = ServiceSpec { safeguard: Some(safeguard(folder.path())), ..spec(&uri) };
     let mut instances = Instances::new(spec);
     instances.set_active(1).unwrap();
     let id = manycore_control::journal::pending(folder.path()).unwrap().0[0].id();
@@ -158,7 +158,7 @@ fn a_connection_that_fails_is_named() {
     let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let xml = "<domain type='test'><name>{name}</name><title>{port}</title><memory>1024</memory><os><type>hvm</type></os></domain>";
-    let spec = with_xml("test:///no/such/file", xml, 17);
+    let spec = with_xml("test:///no/such/file", xml);
     let mut instances = Instances::new(ServiceSpec { safeguard: Some(safeguard(folder.path())), ..spec });
     match instances.set_active(1) {
         Err(error @ Error::MissingProgram(_)) => eprintln!("SKIPPED: {error}"),

@@ -20,7 +20,7 @@ fn hidden(processes: &[u32]) -> Option<u32> {
 fn daemons_of_an_instance_are_paused_and_ended_with_it() {
     let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
-    let spec = ServiceSpec { safeguard: Some(safeguard(folder.path())), ..service(&DAEMON, 2, 10) };
+    let spec = ServiceSpec { safeguard: Some(safeguard(folder.path())), ..service(&DAEMON, 2) };
     let mut instances = Instances::new(spec);
     instances.set_active(2).unwrap();
     let second = instances.processes()[1].clone();
@@ -46,7 +46,7 @@ fn a_service_that_goes_into_the_background_has_not_ended() {
     let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let command = ["sh", "-c", "setsid python3 -m http.server --bind {address} {port} >/dev/null 2>&1 &"];
-    let spec = ServiceSpec { safeguard: Some(safeguard(folder.path())), ..service(&command, 1, 11) };
+    let spec = ServiceSpec { safeguard: Some(safeguard(folder.path())), ..service(&command, 1) };
     let mut instances = Instances::new(spec);
     match instances.set_active(1) {
         Ok(()) => {}
@@ -79,7 +79,7 @@ fn limits_are_in_force() {
             observed_weight: Some(400),
             ..InstanceTuning::default()
         },
-        ..service(&["sh", "-c", busy], 1, 12)
+        ..service(&["sh", "-c", busy], 1)
     };
     let mut instances = Instances::new(spec);
     match instances.set_active(1) {
@@ -120,7 +120,7 @@ fn an_instance_that_needs_more_than_its_memory_ends() {
     let spec = ServiceSpec {
         safeguard: Some(safeguard(folder.path())),
         limits: InstanceLimits { cpus: None, memory: Some(16 << 20) },
-        ..service(&["sh", "-c", "exec tail /dev/zero # {port}"], 1, 13)
+        ..service(&["sh", "-c", "exec tail /dev/zero # {port}"], 1)
     };
     match Instances::new(spec).set_active(1) {
         Err(Error::Ended { index: 0, status, .. }) => assert!(status.contains("SIGKILL"), "{status}"),
@@ -132,10 +132,10 @@ fn an_instance_that_needs_more_than_its_memory_ends() {
 #[test]
 fn limits_without_a_safeguard_are_refused() {
     let limits = InstanceLimits { cpus: Some(1.0), memory: None };
-    let error = Instances::new(ServiceSpec { limits, ..service(&SERVER, 1, 14) }).set_active(1).unwrap_err();
+    let error = Instances::new(ServiceSpec { limits, ..service(&SERVER, 1) }).set_active(1).unwrap_err();
     assert!(matches!(error, Error::Limits(_)), "{error}");
     let journals = Path::new("/proc/no-journals");
-    let spec = ServiceSpec { limits, safeguard: Some(safeguard(journals)), ..service(&SERVER, 1, 15) };
+    let spec = ServiceSpec { limits, safeguard: Some(safeguard(journals)), ..service(&SERVER, 1) };
     let error = Instances::new(spec).set_active(1).unwrap_err();
     assert!(matches!(error, Error::Control(_)) && error.is_missing(), "{error}");
 }

@@ -32,8 +32,8 @@ fn a_program_with_instances() {
     let cleanup = Program { path: "/proc/self/exe".into(), arguments: arguments.map(Into::into).to_vec() };
     let (spec, count) = match kind.as_str() {
         "container" => (container::spec(3), 3),
-        "domain" => (domain::spec(&env::var(domain::URI).unwrap(), 19), 1),
-        _ => (service(&DAEMON, 3, 18), 3),
+        "domain" => (domain::spec(&env::var(domain::URI).unwrap()), 1),
+        _ => (service(&DAEMON, 3), 3),
     };
     let safeguard = Safeguard { journals: journal::folder(), cleanup };
     let mut instances = Instances::new(ServiceSpec { safeguard: Some(safeguard), ..spec });

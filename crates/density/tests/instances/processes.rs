@@ -15,7 +15,7 @@ use std::{
 
 #[test]
 fn instances_are_kept_while_counts_change_and_are_gone_at_the_end() {
-    let mut instances = Instances::new(service(&SERVER, 3, 0));
+    let mut instances = Instances::new(service(&SERVER, 3));
     instances.set_active(1).unwrap();
     let first = instances.processes()[0][0];
     instances.set_active(3).unwrap();
@@ -38,14 +38,14 @@ fn instances_are_kept_while_counts_change_and_are_gone_at_the_end() {
 #[test]
 fn an_instance_that_ends_is_named_with_its_last_line() {
     let mut broken =
-        Instances::new(service(&["sh", "-c", "echo first >&2; echo no room {port} >&2; exit 3"], 1, 1));
+        Instances::new(service(&["sh", "-c", "echo first >&2; echo no room {port} >&2; exit 3"], 1));
     let error = broken.set_active(1).unwrap_err();
     assert!(matches!(error, Error::Ended { index: 0, .. }), "{error}");
     let said = error.to_string();
     assert!(said.starts_with("instance 0 has ended (exit status: 3), having printed: no room "), "{said}");
 
     // One that ends later, by another's hand.
-    let mut instances = Instances::new(service(&SERVER, 2, 2));
+    let mut instances = Instances::new(service(&SERVER, 2));
     instances.set_active(2).unwrap();
     let second = rustix::process::Pid::from_raw(instances.processes()[1][0] as i32).unwrap();
     rustix::process::kill_process(second, rustix::process::Signal::KILL).unwrap();
@@ -66,7 +66,7 @@ fn an_instance_that_ends_is_named_with_its_last_line() {
 #[test]
 fn instances_of_a_count_that_failed_are_paused() {
     let script = "[ {index} -lt 2 ] || exit 3; exec python3 -m http.server --bind {address} {port}";
-    let mut instances = Instances::new(service(&["sh", "-c", script], 3, 21));
+    let mut instances = Instances::new(service(&["sh", "-c", script], 3));
     instances.set_active(2).unwrap();
     let second = instances.processes()[1][0];
     instances.set_active(1).unwrap();
@@ -79,7 +79,7 @@ fn instances_of_a_count_that_failed_are_paused() {
 
 #[test]
 fn a_port_of_another_program_is_not_measured() {
-    let spec = service(&SERVER, 1, 3);
+    let spec = service(&SERVER, 1);
     let _other = TcpListener::bind(("127.0.0.1", spec.first_port)).unwrap();
     let error = Instances::new(spec.clone()).set_active(1).unwrap_err();
     assert!(matches!(error, Error::PortInUse { index: 0, port } if port == spec.first_port), "{error}");
@@ -87,7 +87,7 @@ fn a_port_of_another_program_is_not_measured() {
 
 #[test]
 fn a_program_that_is_missing_is_named() {
-    let error = Instances::new(service(&["/no/such/server", "{port}"], 1, 4)).set_active(1).unwrap_err();
+    let error = Instances::new(service(&["/no/such/server", "{port}"], 1)).set_active(1).unwrap_err();
     assert!(error.to_string().starts_with("cannot start instance 0 (/no/such/server): "), "{error}");
 }
 
@@ -117,7 +117,7 @@ fn readiness_by_a_command_is_waited_for_and_an_instance_is_prepared_once() {
     let spec = ServiceSpec {
         ready: Readiness::Command(helper(&["sh", "-c", &ready])),
         prepare: Some(helper(&["sh", "-c", &prepare])),
-        ..service(&["sh", "-c", &command], 2, 5)
+        ..service(&["sh", "-c", &command], 2)
     };
     let first_port = spec.first_port;
     let mut instances = Instances::new(spec);
@@ -136,7 +136,7 @@ fn failures_of_readiness_and_preparation_are_named() {
     let never = ServiceSpec {
         ready: Readiness::Command(helper(&["sh", "-c", "echo not yet >&2; exit 1"])),
         ready_limit: Duration::from_secs(5),
-        ..service(&["sleep", "1000", "{port}"], 1, 6)
+        ..service(&["sleep", "1000", "{port}"], 1)
     };
     // `sleep` adds its arguments.
     let error = Instances::new(never).set_active(1).unwrap_err();
@@ -147,14 +147,14 @@ fn failures_of_readiness_and_preparation_are_named() {
     let silent = ServiceSpec {
         ready: Readiness::Command(helper(&["false"])),
         ready_limit: Duration::from_secs(2),
-        ..service(&["sleep", "1000", "{port}"], 1, 6)
+        ..service(&["sleep", "1000", "{port}"], 1)
     };
     let error = Instances::new(silent).set_active(1).unwrap_err().to_string();
     assert!(error.ends_with("does not succeed"), "{error}");
 
     let unprepared = |command: &[&str]| {
         let prepare = Some(helper(command));
-        let spec = ServiceSpec { prepare, ..service(&SERVER, 1, 7) };
+        let spec = ServiceSpec { prepare, ..service(&SERVER, 1) };
         Instances::new(spec).set_active(1).unwrap_err().to_string()
     };
     let said = unprepared(&["sh", "-c", "echo no data >&2; exit 4"]);
@@ -176,7 +176,7 @@ fn instances_start_on_their_places() {
     let command: Vec<&str> = command.iter().map(String::as_str).collect();
     let mut instances = Instances::new(ServiceSpec {
         tuning: InstanceTuning { places: places.clone(), ..InstanceTuning::default() },
-        ..service(&command, 3, 8)
+        ..service(&command, 3)
     });
     instances.set_active(3).unwrap();
     for (index, processes) in instances.processes().into_iter().enumerate() {
@@ -188,7 +188,7 @@ fn instances_start_on_their_places() {
 
 #[test]
 fn memory_that_does_not_hold_the_instances_is_refused() {
-    let mut instances = Instances::new(service(&SERVER, 1, 9));
+    let mut instances = Instances::new(service(&SERVER, 1));
     // Nothing is known of the memory of an instance yet.
     instances.check_memory(usize::MAX).unwrap();
     instances.set_active(1).unwrap();
