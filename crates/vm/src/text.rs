@@ -9,10 +9,11 @@ use manycore_render::{
 use manycore_text::{names::printable, units};
 use manycore_topology::CpuSet;
 use similar::TextDiff;
-use std::time::Duration;
+use std::time::Instant;
 
-/// Time limit of the search for the smallest diff. Text not compared by then is shown as removed and added.
-const DIFF_TIME_LIMIT: Duration = Duration::from_secs(1);
+/// Most lines from the first to the last change whose smallest diff is searched: the search can take time in the square of
+/// their number. More lines are shown as removed and added. A domain has some hundred lines.
+const MOST_DIFF_LINES: usize = 20_000;
 
 /// Returns a summary of the plan as comments, then the change as a unified diff for `patch`.
 pub fn change(name: &str, before: &str, planned: &DomainPlan) -> String {
@@ -21,9 +22,23 @@ pub fn change(name: &str, before: &str, planned: &DomainPlan) -> String {
     if before == planned.xml {
         return format!("{comments}# Nothing to change: the domain matches the plan.\n");
     }
-    let diff = TextDiff::configure().timeout(DIFF_TIME_LIMIT).diff_lines(before, planned.xml.as_str());
+    let mut diff = TextDiff::configure();
+    if changed_lines(before, &planned.xml) > MOST_DIFF_LINES {
+        // The search ends at once.
+        diff.deadline(Instant::now());
+    }
+    let diff = diff.diff_lines(before, planned.xml.as_str());
     let diff = diff.unified_diff().context_radius(3).header(name, name).to_string();
     format!("{comments}{diff}")
+}
+
+/// Returns the lines of both texts from the first to the last one that differs.
+fn changed_lines(before: &str, after: &str) -> usize {
+    let [before, after] = [before, after].map(|text| text.lines().collect::<Vec<_>>());
+    let begin = before.iter().zip(&after).take_while(|(old, new)| old == new).count();
+    let (before, after) = (&before[begin..], &after[begin..]);
+    let end = before.iter().rev().zip(after.iter().rev()).take_while(|(old, new)| old == new).count();
+    before.len() + after.len() - 2 * end
 }
 
 /// Returns what the guest gets, in a few lines.
