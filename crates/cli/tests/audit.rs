@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
 use crate::common::{
-    audit::{Running, alone, asleep, audit, kinds, kinds_of_its_own, two_cpus},
+    audit::{Running, asleep, audit, kinds, kinds_of_its_own, only_own_processes, two_cpus},
     manycore,
     study::{has, signal, unique, until},
     unprivileged,
@@ -23,7 +23,7 @@ use std::{
 
 #[test]
 fn two_processes_on_one_cpu_are_found_and_named() {
-    let _alone = alone();
+    only_own_processes!("two_processes_on_one_cpu_are_found_and_named");
     let Some([cpu, other]) = two_cpus() else { return };
     let time = unique();
     let both = |second: CpuId| {
@@ -49,7 +49,7 @@ fn two_processes_on_one_cpu_are_found_and_named() {
 
 #[test]
 fn processes_started_by_a_pinned_shell_belong_to_its_tenant() {
-    let _alone = alone();
+    only_own_processes!("processes_started_by_a_pinned_shell_belong_to_its_tenant");
     let Some([cpu, _]) = two_cpus() else { return };
     let time = unique();
     let shell =
@@ -62,7 +62,7 @@ fn processes_started_by_a_pinned_shell_belong_to_its_tenant() {
 
 #[test]
 fn pid_limits_what_is_examined_and_keeps_findings_with_other_processes() {
-    let _alone = alone();
+    only_own_processes!("pid_limits_what_is_examined_and_keeps_findings_with_other_processes");
     let Some([cpu, _]) = two_cpus() else { return };
     let time = unique();
     let script = format!("exec taskset -c {cpu} sleep {time}");
@@ -238,7 +238,7 @@ fn erlang_with_more_schedulers_than_its_quota_is_found() {
 
 #[test]
 fn containers_with_the_same_cpu_are_found() {
-    let _alone = alone();
+    only_own_processes!("containers_with_the_same_cpu_are_found");
     let Some([cpu, _]) = two_cpus() else { return };
     let cpu = cpu.to_string();
     let files = [("cpuset.cpus", cpu.as_str()), ("cpuset.mems", "0")];

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
 use crate::common::{
-    audit::{Running, alone, asleep, audit, kinds_of_its_own, two_cpus},
+    audit::{Running, asleep, audit, kinds_of_its_own, only_own_processes, two_cpus},
     manycore,
     study::{unique, until},
 };
@@ -18,7 +18,7 @@ fn command_of(fix: &str) -> &str {
 
 #[test]
 fn the_printed_fix_moves_all_processes_of_the_tenant() {
-    let _alone = alone();
+    only_own_processes!("the_printed_fix_moves_all_processes_of_the_tenant");
     let Some([cpu, _]) = two_cpus() else { return };
     let (time, home) = (unique(), tempfile::tempdir().unwrap());
     let busy = "(while :; do :; done) & (while :; do :; done) & wait";
@@ -53,7 +53,7 @@ fn the_printed_fix_moves_all_processes_of_the_tenant() {
 
 #[test]
 fn a_pin_of_manycore_is_fixed_by_undo() {
-    let _alone = alone();
+    only_own_processes!("a_pin_of_manycore_is_fixed_by_undo");
     let Some([cpu, _]) = two_cpus() else { return };
     let (time, home) = (unique(), tempfile::tempdir().unwrap());
     let state = home.path().join("journals");

@@ -3,6 +3,7 @@
 
 use crate::common::{assert_bench_refuses, first_cpu, manycore};
 use assert_cmd::cargo::cargo_bin;
+use manycore_testkit::{Alone, alone};
 use serde_json::Value;
 use std::{
     collections::BTreeSet,
@@ -10,15 +11,12 @@ use std::{
     io::{BufRead, BufReader},
     path::Path,
     process::{Child, Command, Stdio},
-    sync::Mutex,
     time::{Duration, Instant},
 };
 
 /// Tests that create System V objects check those of the whole machine, so only one of them runs at a time.
-static SYSV: Mutex<()> = Mutex::new(());
-
-fn exclusive() -> std::sync::MutexGuard<'static, ()> {
-    SYSV.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+fn exclusive() -> Alone {
+    alone("sysv").unwrap()
 }
 
 /// Returns the System V semaphores and queues of this machine, as `ipcs` would list them.
@@ -35,7 +33,7 @@ fn objects() -> BTreeSet<String> {
 
 /// Waits until all objects that were not in `before` are removed.
 fn wait_until_removed(before: &BTreeSet<String>) {
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + Duration::from_mins(1);
     while !objects().is_subset(before) {
         assert!(Instant::now() < deadline, "left behind: {:?}", objects().difference(before));
         std::thread::yield_now();
@@ -49,7 +47,7 @@ fn record(folder: &Path) -> Value {
 /// Starts a load and returns when it has begun to measure.
 fn start(load: &str, folder: &Path) -> Child {
     let mut child = Command::new(cargo_bin("manycore"))
-        .args(["bench", load, "--workers", "2", "--budget", "60", "--out"])
+        .args(["bench", load, "--workers", "2", "--budget", "3600", "--out"])
         .arg(folder)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -171,7 +169,7 @@ fn no_signal_leaves_an_object_behind() {
             signal(child.id() as i32, name);
             assert_eq!(child.wait().unwrap().code(), code, "{load} {name}");
             wait_until_removed(&before);
-            let deadline = Instant::now() + Duration::from_secs(30);
+            let deadline = Instant::now() + Duration::from_mins(1);
             while workers.iter().any(|worker| Path::new(&format!("/proc/{worker}/cwd/.")).exists()) {
                 assert!(Instant::now() < deadline, "{load} {name}: a worker is still running");
                 std::thread::yield_now();
@@ -188,12 +186,11 @@ fn a_killed_worker_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         let child = start(load, folder.path());
         signal(workers(child.id())[0], "KILL");
-        let began = Instant::now();
+        // If it hung, `scripts/limited` would kill it, and it would have no exit code.
         let run = child.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&run.stderr);
         assert_eq!(run.status.code(), Some(4), "{load}: {said}");
         assert!(said.contains("signal: 9 (SIGKILL)"), "{load}: {said}");
-        assert!(began.elapsed() < Duration::from_secs(30), "{load} hung for {:?}", began.elapsed());
         wait_until_removed(&before);
     }
 }

@@ -16,7 +16,8 @@ fn treatments(record: &serde_json::Value, experiment: usize) -> Vec<String> {
 #[test]
 fn several_commands_are_ranked_and_compared_with_the_reference() {
     let work = WorkFolder::new();
-    let commands = ["sleep 0.1", "sleep 0.02", "sleep 0.4"];
+    // They differ by much more than they wait for a CPU on a busy machine.
+    let commands = ["sleep 0.4", "sleep 0.05", "sleep 1.2"];
     let run = work.run(&with(&["compare", "--pairs", "14", "--reference", "C"], &commands));
     let text = String::from_utf8_lossy(&run.stdout).into_owned();
     assert_eq!(run.status.code(), Some(0), "{}", words(&run));
@@ -68,9 +69,10 @@ fn a_large_product_of_parameters_is_pruned_and_says_so() {
 #[test]
 fn many_variants_that_do_not_fit_are_raced() {
     let work = WorkFolder::new();
-    let script = "case {n} in 2) sleep 0.025 ;; *) sleep 0.1{n} ;; esac";
+    // The first one differs from the others by much more than they wait for a CPU on a busy machine.
+    let script = "case {n} in 2) sleep 0.05 ;; *) sleep 0.5{n} ;; esac";
     let arguments = ["compare", "--parameter", "n=2..7", "--", "sh", "-c", script];
-    let run = work.run_within("20s", &arguments);
+    let run = work.run_within("50s", &arguments);
     assert_eq!(run.status.code(), Some(0), "{}", words(&run));
     assert!(
         words(&run).contains("of all 6 variants fit into the budget, so the variants are raced"),

@@ -7,8 +7,8 @@ use crate::common::{
     slurm::Cluster,
     text,
 };
-use manycore_linux::{port, tasks};
-use manycore_testkit::ssh_server::SshServer;
+use manycore_linux::tasks;
+use manycore_testkit::{FreePort, ssh_server::SshServer};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::{
@@ -35,22 +35,21 @@ struct TestHost {
 }
 
 impl TestHost {
-    fn start(test: u16) -> Option<Self> {
+    fn start() -> Option<Self> {
         let server = SshServer::start().unwrap()?;
         let ssh = server.ssh().unwrap().join(" ");
         let options = ["--load-host", SshServer::HOST, "--ssh", &ssh].map(str::to_owned);
-        Some(Self { server: Some(server), ..Self::new(test, &options) })
+        Some(Self { server: Some(server), ..Self::new(&options) })
     }
 
-    fn new(test: u16, options: &[String]) -> Self {
+    fn new(options: &[String]) -> Self {
         let home = TestHome::new();
         fs::create_dir(home.path("tmp")).unwrap();
         let program = home.path("remote-manycore");
         symlink(common::program(), &program).unwrap();
-        let begin = 28_000 + test * 200 + std::process::id() as u16 % 20 * 10;
         Self {
             program: program.display().to_string(),
-            ports: port::first_unused((begin..begin + 200).step_by(5), 4).unwrap().to_string(),
+            ports: FreePort::find_run(4).unwrap().to_string(),
             home,
             server: None,
             options: options.to_vec(),
@@ -122,8 +121,9 @@ fn parameters(host: &TestHost) -> Value {
 
 #[test]
 fn loads_of_the_own_generator_run_on_the_host() {
-    let Some(host) = TestHost::start(0) else { return };
-    let run = host.home.undisturbed(|| host.density("http:/", &["--format", "json"]).output().unwrap());
+    let Some(host) = TestHost::start() else { return };
+    let measure = || host.density("http:/", &["--format", "json"]).output().unwrap();
+    let Some(run) = host.home.undisturbed(measure) else { return };
     let said = String::from_utf8_lossy(&run.stderr).into_owned();
     assert_eq!(run.status.code(), Some(0), "{said}");
     host.wait_until_nothing_is_left();
@@ -142,7 +142,7 @@ fn loads_of_the_own_generator_run_on_the_host() {
 
 #[test]
 fn clients_of_other_programs_run_on_hosts_and_end_with_each_slice() {
-    let Some(host) = TestHost::start(1) else { return };
+    let Some(host) = TestHost::start() else { return };
     let output = format!("{}/../experiment/tests/metrics/wrk-latency.txt", env!("CARGO_MANIFEST_DIR"));
     // The client of the second instance does not end by itself.
     let script = format!(
@@ -160,7 +160,7 @@ fn clients_of_other_programs_run_on_hosts_and_end_with_each_slice() {
 
 #[test]
 fn nothing_is_left_on_the_host_after_sigkill() {
-    let Some(host) = TestHost::start(2) else { return };
+    let Some(host) = TestHost::start() else { return };
     let mut running = host.loading();
     running.kill().unwrap();
     running.wait().unwrap();
@@ -169,7 +169,7 @@ fn nothing_is_left_on_the_host_after_sigkill() {
 
 #[test]
 fn nothing_is_left_on_the_host_after_an_interruption() {
-    let Some(host) = TestHost::start(3) else { return };
+    let Some(host) = TestHost::start() else { return };
     let mut running = host.loading();
     kill_process(Pid::from_child(&running), Signal::INT).unwrap();
     assert_eq!(running.wait().unwrap().code(), Some(130));
@@ -179,7 +179,7 @@ fn nothing_is_left_on_the_host_after_an_interruption() {
 /// It ends the measurement: a number of instances does not fail because of it.
 #[test]
 fn a_connection_that_ends_is_an_error() {
-    let Some(host) = TestHost::start(6) else { return };
+    let Some(host) = TestHost::start() else { return };
     let mut running = host.loading();
     let socket = format!("-M\0-N\0-S\0{}", host.home.path("tmp").display());
     let [master] = TestHost::with(&socket)[..] else { panic!("there is one connection") };
@@ -193,7 +193,7 @@ fn a_connection_that_ends_is_an_error() {
 
 #[test]
 fn hosts_that_cannot_load_have_their_exit_codes_and_say_what_to_do() {
-    let Some(host) = TestHost::start(4) else { return };
+    let Some(host) = TestHost::start() else { return };
     let said = |code, load: &str, more: &[&str]| host.run(code, load, more).1;
     let hostile = said(2, "http:/", &["--load-host=-oProxyCommand=touch x"]);
     assert!(hostile.contains("is no host: expected one of ssh such as user@host, slurm:NODE"), "{hostile}");
@@ -241,7 +241,7 @@ fn loads_run_on_a_node_of_slurm() {
     };
     let no_job = || soon("a job is left", || cluster.run("squeue -h").stdout.is_empty());
     let options = ["--load-host", "slurm"].map(str::to_owned);
-    let host = TestHost { slurm: cluster.conf().to_owned(), ..TestHost::new(5, &options) };
+    let host = TestHost { slurm: cluster.conf().to_owned(), ..TestHost::new(&options) };
     host.run(0, "http:/", &[]);
     assert_eq!(parameters(&host)["load_hosts"], "slurm (this machine)");
     no_job();

@@ -52,7 +52,7 @@ impl Freezer {
 impl Drop for Freezer {
     fn drop(&mut self) {
         let Some(folder) = &self.made else { return };
-        let end = Instant::now() + Duration::from_secs(20);
+        let end = Instant::now() + Duration::from_mins(1);
         while fs::remove_dir(folder).is_err() && Instant::now() < end {
             thread::yield_now();
         }

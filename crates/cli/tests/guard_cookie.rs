@@ -2,6 +2,7 @@
 //! of root.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
+use manycore_testkit::alone;
 use rustix::process::geteuid;
 use std::{
     fs,
@@ -115,6 +116,8 @@ fn the_host_in_a_name_leads_to_no_other_epmd() {
     if !is_root() {
         return;
     }
+    // The epmd of the other test would listen on all addresses.
+    let _alone = alone("epmd").unwrap();
     let epmd = match TcpListener::bind("127.0.0.77:4369") {
         Ok(epmd) => epmd,
         Err(error) => return eprintln!("SKIPPED: no epmd of our own can listen on 127.0.0.77: {error}"),
@@ -134,6 +137,7 @@ fn a_node_of_another_user_is_queried_as_that_user() {
     if ["erl", "erl_call"].iter().any(|name| Command::new(name).arg("-version").output().is_err()) {
         return eprintln!("SKIPPED: erl and erl_call are not installed (erlang-base)");
     }
+    let _alone = alone("epmd").unwrap();
     let home = home();
     let cookie = home.path().join(".erlang.cookie");
     fs::write(&cookie, "ABCDEF").unwrap();

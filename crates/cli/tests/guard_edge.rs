@@ -252,7 +252,7 @@ fn process_name_cannot_control_the_terminal() {
     let sleep = Command::new("sh").args(["-c", script]).output().unwrap().stdout;
     // Escape, right-to-left override, zero-width space.
     let nasty = folder.path().join("a\u{1b}\u{202e}\u{200b}z");
-    fs::copy(String::from_utf8(sleep).unwrap().trim(), &nasty).unwrap();
+    std::os::unix::fs::symlink(String::from_utf8(sleep).unwrap().trim(), &nasty).unwrap();
     let child = Running(Command::new(&nasty).arg("600").spawn().unwrap());
     let pid = child.0.id().to_string();
     let output = manycore(&["guard", "why", &pid], folder.path(), None);

@@ -5,6 +5,7 @@
 use crate::common;
 use manycore_control::journal;
 use manycore_linux::interrupts::counts::{self, InterruptCounts};
+use manycore_testkit::{Alone, alone};
 use manycore_topology::{
     CpuId, CpuSet, SysTree,
     synthetic::{
@@ -22,13 +23,14 @@ use std::{
     },
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
-    sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 use tempfile::TempDir;
 
 /// Held by tests that move interrupts, or check that none is moved, so that they do not run at the same time.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+fn one_at_a_time() -> Alone {
+    alone("interrupts").unwrap()
+}
 
 fn irq(state: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("manycore"));
@@ -163,7 +165,7 @@ fn missing_cpus_are_refused() {
 fn without_root_nothing_is_moved() {
     // The interrupt has a wide mask, which differs from the requested one, so that there is something to
     // write.
-    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = one_at_a_time();
     let Some((irq, name)) = movable().into_iter().next() else {
         return eprintln!("SKIPPED: no interrupt that can be moved");
     };
@@ -261,7 +263,7 @@ fn interrupts_move_to_the_requested_cpus_and_back() {
     if !rustix::process::getuid().is_root() {
         return eprintln!("SKIPPED: not root");
     }
-    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = one_at_a_time();
     let Some((interface, gateway)) = route() else { return eprintln!("SKIPPED: no default route") };
     let state = tempfile::tempdir().unwrap();
     let run = irq(state.path(), &["show", "--device", &interface, "--budget", "1ms", "--format", "json"]);
@@ -305,7 +307,7 @@ fn interrupts_move_to_the_requested_cpus_and_back() {
 fn interrupts_reach(irqs: &[u32], cpu: CpuId, gateway: Ipv4Addr) -> bool {
     const ENOUGH: u64 = 20;
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
-    let (before, deadline) = (interrupts_taken(irqs, cpu), Instant::now() + Duration::from_secs(10));
+    let (before, deadline) = (interrupts_taken(irqs, cpu), Instant::now() + Duration::from_mins(1));
     while Instant::now() < deadline {
         // An error is the gateway's answer to an earlier packet.
         let _ = socket.send_to(b"manycore", (gateway, 9));
@@ -321,7 +323,7 @@ fn interrupts_are_distributed_one_cpu_each() {
     if !rustix::process::getuid().is_root() {
         return eprintln!("SKIPPED: not root");
     }
-    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = one_at_a_time();
     let cpus = now().cpus;
     let movable = movable();
     let (Some((_, name)), true) = (movable.first(), cpus.len() > 1) else {

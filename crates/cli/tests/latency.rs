@@ -59,8 +59,9 @@ fn every_pair_has_a_plausible_figure() {
         let cells: Vec<&str> = line.split(',').collect();
         let number = |at: usize| cells[at].parse::<f64>().unwrap();
         assert!(number(0) < number(1), "{line}");
-        assert!((2.0..=20_000.0).contains(&number(3)) && number(4) <= number(3), "{line}");
-        assert!(number(6) > 1.0, "{line}");
+        // How long it takes beside other work is not known.
+        assert!(number(3) >= 2.0 && number(4) <= number(3), "{line}");
+        assert!(number(6) >= 1.0, "{line}");
         pairs += 1;
     }
     let cpus = cpus().len();
@@ -130,10 +131,10 @@ fn ctrl_c_saves_the_visits_that_were_made() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    // A run takes half a second on two CPUs and may be over before it is interrupted.
+    // A run may be over before it is interrupted.
     let interrupted = (0..10).any(|_| {
         let mut child = Command::new(cargo_bin("manycore"))
-            .args(["eval", "--quiet", "--force", "--only", "latency", "--out"])
+            .args(["eval", "--quiet", "--force", "--only", "latency", "--budget", "120s", "--out"])
             .arg(folder.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())

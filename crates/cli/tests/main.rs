@@ -64,6 +64,7 @@ mod study_settings;
 mod terminal;
 mod top;
 mod top_plan;
+mod top_recordings;
 mod top_screen;
 mod topo;
 mod trace;

@@ -79,11 +79,14 @@ fn lines_are_added_in_a_pipe_and_a_table_is_drawn_on_a_terminal() {
     let program = assert_cmd::cargo::cargo_bin!("manycore");
     let drawn = Command::new("script")
         .args(["-qec", &format!("{} {}", program.display(), words.join(" ")), "/dev/null"])
+        // That of the caller may be one that cannot move its cursor: tables are then printed one after another.
+        .env("TERM", "xterm-256color")
         .stdin(Stdio::null())
         .output();
     match drawn {
         Err(_) => eprintln!("SKIPPED: script is not installed"),
         Ok(drawn) => {
+            assert_eq!(drawn.status.code(), Some(0), "{}{}", text(&drawn.stdout), text(&drawn.stderr));
             let drawn = text(&drawn.stdout);
             assert_eq!(
                 (drawn.matches("\x1b[2J").count(), drawn.matches("\x1b[H").count()),

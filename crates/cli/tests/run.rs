@@ -212,7 +212,7 @@ fn immediate_own_affinity_is_reported() {
     let home = TestHome::new();
     let (place, elsewhere) = (format!("cpus={}", cpus.first().unwrap()), last(&cpus).to_string());
     let arguments = ["run", "--check", "--hold", "affinity", "--place", &place, "--workers", "1", "--"];
-    let said = home.stderr_of(1, &[&arguments[..], &["taskset", "-c", &elsewhere, "sleep", "0.3"]].concat());
+    let said = home.stderr_of(1, &[&arguments[..], &["taskset", "-c", &elsewhere, "sleep", "3"]].concat());
     assert!(said.contains("sleep set its own affinity"), "{said}");
 }
 
@@ -221,8 +221,9 @@ fn a_child_with_a_non_utf_8_name_is_pinned_and_unpinned() {
     let Some(cpus) = two_cpus() else { return };
     let home = TestHome::new();
     let odd = home.0.path().join(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(b"caf\xe9"));
-    fs::copy("/bin/sleep", &odd).unwrap();
-    let run = home.shell_on(&last(&cpus), "./caf* 1000 >&- 2>&- & echo $!; sleep 0.3").output().unwrap();
+    std::os::unix::fs::symlink("/bin/sleep", &odd).unwrap();
+    let script = "./caf* 1000 >&- 2>&- & until grep -q caf /proc/$!/comm; do :; done; echo $!";
+    let run = home.shell_on(&last(&cpus), script).output().unwrap();
     let sleeper: u32 = String::from_utf8_lossy(&run.stdout).trim().parse().unwrap();
     assert!(is_on(sleeper, &cpus), "{}", affinity::of_thread(sleeper).unwrap());
     assert!(String::from_utf8_lossy(&run.stderr).contains("left running"));

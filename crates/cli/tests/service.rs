@@ -5,13 +5,8 @@ use crate::common::{
     first_cpu, last_cpu,
     study::{WorkFolder, end_of, findings, has, running, signal, unique, until, words},
 };
+use manycore_testkit::FreePort;
 use std::{collections::BTreeSet, fs, net::TcpListener};
-
-/// Returns a port of the loopback address on which no process listens.
-fn free_port() -> String {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    listener.local_addr().unwrap().port().to_string()
-}
 
 /// Returns the command line of a shell service, which is ready when the file `up` exists.
 fn shell(script: &str) -> String {
@@ -29,7 +24,8 @@ fn a_service_keeps_running_while_its_placement_is_switched() {
     if !has("python3") {
         return;
     }
-    let (work, port) = (WorkFolder::new(), free_port());
+    let (work, free) = (WorkFolder::new(), FreePort::find().unwrap());
+    let port = free.number().to_string();
     let [first, last] = [first_cpu(), last_cpu()].map(|cpu| format!("cpus={cpu}"));
     let server = format!(
         "python3 -c \"import http.server as s, os; open('pids','a').write(str(os.getpid())); \
@@ -94,7 +90,8 @@ fn redis_is_measured_in_both_placements() {
     if !has("redis-server") || !has("redis-benchmark") {
         return;
     }
-    let (work, port) = (WorkFolder::new(), free_port());
+    let (work, free) = (WorkFolder::new(), FreePort::find().unwrap());
+    let port = free.number().to_string();
     let server = format!("redis-server --port {port} --save '' --appendonly no");
     let load = ["redis-benchmark", "-p", &port, "-q", "-t", "get", "-n", "2000"];
     let service = ["--service", &server, "--ready-port", &port, "--metric", "redis-benchmark", "--"];
@@ -173,7 +170,8 @@ fn a_port_in_use_is_refused() {
 
 #[test]
 fn a_service_that_does_not_become_ready_is_ended() {
-    let (port, probe) = (free_port(), unique());
+    let (free, probe) = (FreePort::find().unwrap(), unique());
+    let port = free.number().to_string();
     let waiting = format!("sleep {probe}");
     for ready in [["--ready-port", &port], ["--ready", "false"], ["--ready", &waiting]] {
         let time = unique();
@@ -226,7 +224,8 @@ fn nginx_in_the_background_is_found_and_ended() {
     if !has("nginx") {
         return;
     }
-    let (work, port) = (WorkFolder::new(), free_port());
+    let (work, free) = (WorkFolder::new(), FreePort::find().unwrap());
+    let port = free.number().to_string();
     let folder = work.0.path().display().to_string();
     let configuration = format!(
         "pid {folder}/pid; error_log stderr; worker_processes 2; events {{}} \

@@ -73,13 +73,21 @@ fn figures_agree_with_the_runtime() {
         if !is_here(programs) {
             continue;
         }
-        let run = &spawned(&["--runtime", runtime, "--counts", count])["runs"][0];
-        let Some(ours) = grown(run, "pss_bytes") else { return eprintln!("SKIPPED: no smaps_rollup here") };
-        let ratio = ours / grown(run, "reported_bytes").unwrap();
-        assert!((0.95..1.05).contains(&ratio), "{runtime}: {ratio} {run}");
-        let [ours, own] = ["start_seconds", "reported_start_seconds"].map(|name| run[name].as_f64().unwrap());
-        // What ours has beside its own is a message, which may wait for a CPU.
-        assert!(ours >= own && ours < 1.05 * own + 0.5, "{runtime}: {run}");
+        // What our start time has beside its own is a message, which waits for a CPU in one run or another.
+        let are_near = (0..5).any(|_| {
+            let run = &spawned(&["--runtime", runtime, "--counts", count])["runs"][0];
+            if let Some(ours) = grown(run, "pss_bytes") {
+                let ratio = ours / grown(run, "reported_bytes").unwrap();
+                assert!((0.95..1.05).contains(&ratio), "{runtime}: {ratio} {run}");
+            } else {
+                eprintln!("SKIPPED: no smaps_rollup here");
+            }
+            let [ours, own] =
+                ["start_seconds", "reported_start_seconds"].map(|name| run[name].as_f64().unwrap());
+            assert!(ours >= own, "{runtime}: {run}");
+            ours < 1.05 * own + 0.5
+        });
+        assert!(are_near, "{runtime}: in each of five runs, starting took longer than by its own account");
     }
 }
 
@@ -111,8 +119,11 @@ fn spin_work_loads_the_cpus() {
         let sum: f64 = busy.iter().flat_map(|row| row.as_array().unwrap()).filter_map(Value::as_f64).sum();
         let busy = sum / (rows * columns) as f64;
         let stolen: f64 = spin["stolen"].as_array().unwrap().iter().filter_map(Value::as_f64).sum();
-        // The kernel counts whole ticks: a tick that was stolen in part may be in both.
-        assert!(busy <= 1.01 && busy + stolen / rows as f64 >= 0.5, "{runtime}: {busy} of the CPUs: {spin}");
+        // The kernel counts whole ticks: a tick that was stolen in part may be in both, and a hypervisor that takes a CPU
+        // makes it miss some. What computes is runnable all the same, until it ends.
+        let running = spin["running"].as_array().unwrap().iter().filter_map(Value::as_u64).max();
+        let is_loaded = busy + stolen / rows as f64 >= 0.5 || running >= Some(columns as u64);
+        assert!(busy <= 1.01 && is_loaded, "{runtime}: {busy} of the CPUs: {spin}");
     }
 }
 
@@ -323,8 +334,9 @@ fn processes_compute_while_they_are_watched() {
     let stolen: f64 = spin["stolen"].as_array().unwrap().iter().filter_map(Value::as_f64).sum();
     let mean = (busy.iter().sum::<f64>() + stolen) / busy.len() as f64;
     // Regression: the processes had ended before the first reading when they were started one after the
-    // other.
-    assert!(mean > 0.4, "{mean}: {spin}");
+    // other. The kernel may miss ticks of a CPU that the hypervisor takes; 50 processes are runnable all the same.
+    let running = spin["running"].as_array().unwrap().iter().filter_map(Value::as_u64).max();
+    assert!(mean > 0.4 || running >= Some(40), "{mean}: {spin}");
 }
 
 /// Runs the command with the settings of a user in `environment`.

@@ -86,7 +86,7 @@ for thread in threads: thread.start()
 def lists():
     texts = [open(path).read() for path in glob.glob('/proc/self/task/*/status')]
     return [line.split()[1] for text in texts for line in text.splitlines() if line.startswith('Cpus_allowed_list')]
-deadline = time.time() + 5
+deadline = time.time() + 60
 while time.time() < deadline and len(set(lists())) < count: time.sleep(0.001)
 open('seen', 'a').write(' '.join(lists()) + '\\n')
 end.set()
@@ -130,10 +130,11 @@ end.set()
     }
 }
 
+/// A second is much longer than a copy waits for a CPU on a busy machine.
 #[test]
 fn two_copies_that_sleep_are_twice_as_fast_as_one() {
     let work = WorkFolder::new();
-    work.evaluated(&["scale", "--copies", "--workers", "1,2", "--pairs", "3", "--", "sleep", "0.3"]);
+    work.evaluated(&["scale", "--copies", "--workers", "1,2", "--pairs", "3", "--", "sleep", "1"]);
     let record = work.record();
     let experiment = &record["experiments"][0];
     let samples = experiment["samples"].as_array().unwrap();
@@ -183,10 +184,11 @@ fn limits() -> (u64, u64) {
     (numbers.next().unwrap(), numbers.next().unwrap())
 }
 
+/// The commands differ by much more than they wait for a CPU on a busy machine.
 #[test]
 fn a_slower_command_is_found_slower() {
     let work = WorkFolder::new();
-    let run = work.run(&["compare", "--pairs", "12", "--vs", "sleep 0.3", "--", "sleep", "0.05"]);
+    let run = work.run(&["compare", "--pairs", "8", "--vs", "sleep 1.5", "--", "sleep", "0.3"]);
     let text = String::from_utf8_lossy(&run.stdout).into_owned();
     assert_eq!(run.status.code(), Some(0), "{}", words(&run));
     assert!(text.contains("B is slower than A: it takes "), "{text}");
@@ -195,7 +197,7 @@ fn a_slower_command_is_found_slower() {
     let verdict = &judged["comparison"]["others"][0]["verdict"];
     assert_eq!(verdict["answer"], "a_better", "{verdict}");
     let ratio = verdict["ratio"].as_f64().unwrap();
-    assert!((0.1..0.5).contains(&ratio), "{verdict}");
+    assert!((0.1..0.7).contains(&ratio), "{verdict}");
     assert!(work.report().contains("B is slower than A: it takes "));
 }
 
@@ -224,7 +226,8 @@ fn pairs_and_precision_determine_the_end() {
     work.evaluated(&["compare", "--pairs", "3", "--budget", "1ms", "--", "sleep", "0.01"]);
     assert_eq!(work.record()["experiments"][0]["samples"].as_array().unwrap().len(), 6);
     let work = WorkFolder::new();
-    let arguments = ["--pairs", "60", "--precision", "60%", "--vs", "sleep 0.02", "--", "sleep", "0.01"];
+    // Each run takes much longer than it waits for a CPU on a busy machine.
+    let arguments = ["--pairs", "60", "--precision", "60%", "--vs", "sleep 0.51", "--", "sleep", "0.5"];
     work.evaluated(&with(&["compare"], &arguments));
     let samples = work.record()["experiments"][0]["samples"].as_array().unwrap().len();
     assert!((14..120).contains(&samples), "{samples}");
@@ -258,9 +261,9 @@ fn tune_makes_the_requested_number_of_pairs_in_each_round() {
 #[test]
 fn environments_and_commands_may_differ() {
     let work = WorkFolder::new();
-    let script = "test $SIDE = b && sleep 0.2; true";
+    let script = "test $SIDE = b && sleep 1; sleep 0.1";
     let arguments = ["--a", "env:SIDE=a", "--b", "env:SIDE=b", "--", "sh", "-c", script];
-    let judged = work.evaluated(&with(&["compare", "--pairs", "12"], &arguments));
+    let judged = work.evaluated(&with(&["compare", "--pairs", "8"], &arguments));
     assert_eq!(
         judged["comparison"]["others"][0]["verdict"]["answer"], "a_better",
         "{}",
@@ -272,8 +275,8 @@ fn environments_and_commands_may_differ() {
 fn a_search_tries_each_candidate_once_and_confirms_its_winner() {
     let work = WorkFolder::new();
     let arguments = ["tune", "--workers", "1,2", "--today", "1", "--"];
-    let script = "test {workers} = 2 || sleep 0.06; sleep 0.01";
-    let judged = work.evaluated_within("5s", &with(&arguments, &["sh", "-c", script]));
+    let script = "test {workers} = 2 || sleep 0.6; sleep 0.1";
+    let judged = work.evaluated_within("20s", &with(&arguments, &["sh", "-c", script]));
     let record = work.record();
     for experiment in record["experiments"].as_array().unwrap() {
         let names: Vec<&str> = experiment["treatments"]

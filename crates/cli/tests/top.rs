@@ -15,15 +15,26 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// Runs a shell that works for about half a second below `top`, whose tables have only its tasks.
+/// Runs a shell below `top`, whose tables have only its tasks.
 fn with_command(options: &[&str], script: &str) -> Output {
     let words = [&["top", "--interval", "200ms"], options, &["--", "sh", "-c", script]].concat();
     manycore().args(words).output().unwrap()
 }
 
-const WORK: &str = "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done; exit 7";
+/// Takes about half a second of CPU time, and says how much in user mode and in the kernel (`0m0.48s 0m0.01s`).
+const WORK: &str = "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done; times; exit 7";
 
-fn snapshots(output: &Output) -> Vec<Value> {
+/// Returns what the first line of `times` says.
+fn cpu_seconds(said: &str) -> f64 {
+    let line = said.lines().find(|line| line.contains('m')).unwrap();
+    let seconds = |time: &str| {
+        let (minutes, seconds) = time.trim_end_matches('s').split_once('m').unwrap();
+        minutes.parse::<f64>().unwrap() * 60.0 + seconds.parse::<f64>().unwrap()
+    };
+    line.split_whitespace().map(seconds).sum()
+}
+
+pub fn snapshots(output: &Output) -> Vec<Value> {
     text(&output.stdout).lines().map(|line| schema::parse("top", line.as_bytes())).collect()
 }
 
@@ -37,12 +48,14 @@ fn a_command_is_shown_alone_and_its_exit_status_is_that_of_top() {
         rows.map(|row| row["name"].as_str().unwrap().to_owned()).collect()
     };
     assert!(all.iter().any(|one| names(one) == ["sh"]), "{all:?}");
-    let mut shares: Vec<f64> =
-        all.iter().filter_map(|one| one["processes"][0]["cpu_percent"].as_f64()).collect();
-    shares.sort_by(f64::total_cmp);
-    // It shares its CPU with other tests. The moment at which a busy machine reads it is late in one sample or another.
-    let share = shares[shares.len() / 2];
-    assert!((5.0..=105.0).contains(&share), "{shares:?}");
+    // It shares its CPU with other tests, and is read late in one sample or another. The sum has no such error: the CPU time
+    // from its first to its last sample, in which a tick and a rounded digit may be wrong.
+    let seconds = |one: &Value| {
+        let percent = one["processes"][0]["cpu_percent"].as_f64()?;
+        Some(percent / 100.0 * one["seconds"].as_f64().unwrap())
+    };
+    let (sum, own) = (all.iter().filter_map(seconds).sum::<f64>(), cpu_seconds(&text(&output.stderr)));
+    assert!(sum > 0.0 && sum < 1.05 * own + 0.05, "{sum} s, by its own account {own} s: {all:?}");
     assert!(all.iter().all(|one| !one["cpus"].as_array().unwrap().is_empty()));
 }
 
@@ -120,96 +133,20 @@ fn a_command_that_ends_within_the_first_interval_is_shown() {
 }
 
 #[test]
-fn a_recording_is_replayed_and_reported() {
-    let folder = TempDir::new().unwrap();
-    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let (day, page) = (path("day.top"), path("day.html"));
-    let options = ["top", "--record", &day, "--interval", "300ms", "--count", "5"];
-    let run = manycore().args(options).assert().success();
-    assert_eq!(text(&run.get_output().stdout), "");
-    assert!(text(&run.get_output().stderr).contains("Recorded 6 samples"));
-
-    let replayed = ["top", "--replay", &day, "--interval", "100ms", "--format", "json", "--show", "cpus"];
-    let output = manycore().args(replayed).output().unwrap();
-    // A sample that was late is followed by one that is nearer than the interval.
-    assert!((4..=5).contains(&snapshots(&output).len()), "{}", text(&output.stderr));
-    let report = manycore().args(["report", &day, "--html", &page, "--format", "json"]).assert().success();
-    schema::parse("top", &report.get_output().stdout);
-    assert!(fs::read_to_string(page).unwrap().trim_end().ends_with("</html>"));
-
-    // What was recorded is never replaced, and a command is not started in vain.
-    let marker = path("started");
-    let words = ["top", "--once", "--record", &day, "--", "touch", &marker];
-    let refused = manycore().args(words).assert().code(3);
-    assert!(text(&refused.get_output().stderr).contains("exists"));
-    assert!(!Path::new(&marker).exists());
-
-    // Nor is there a recording if the command cannot be started.
-    let vain = path("vain.top");
-    manycore().args(["top", "--record", &vain, "--", "./no-such-command"]).assert().code(2);
-    assert!(!Path::new(&vain).exists());
-
-    let begin = fs::read(&day).unwrap();
-    let cut = path("cut.top");
-    fs::write(&cut, &begin[..begin.len() - 20]).unwrap();
-    let cut = manycore().args(["top", "--replay", &cut, "--once"]).assert().success();
-    assert!(text(&cut.get_output().stderr).contains("recording"));
-    fs::write(path("none.top"), &begin[..6]).unwrap();
-    manycore().args(["top", "--replay", &path("none.top"), "--once"]).assert().code(2);
-}
-
-#[test]
 fn what_a_command_has_started_ends_with_it() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("pid");
     let script = format!("sleep 1000 & echo $! >{}; wait", file.display());
-    let words = ["top", "--count", "2", "--interval", "300ms", "--", "sh", "-c", &script];
-    manycore().args(words).assert().success();
-    let pid: u32 = fs::read_to_string(file).unwrap().trim().parse().unwrap();
+    // On a busy machine, the command is still starting when two intervals have passed.
+    let pid = ["2", "20", "200"].into_iter().find_map(|count| {
+        let words = ["top", "--count", count, "--interval", "300ms", "--", "sh", "-c", &script];
+        manycore().args(words).assert().success();
+        fs::read_to_string(&file).ok()?.trim().parse::<u32>().ok()
+    });
+    let pid = pid.unwrap();
     // It is a zombie until its new parent takes its status.
     let stat = || fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     soon("the end of the other process", || !stat().contains("(sleep) S"));
-}
-
-#[test]
-fn tables_go_on_when_the_recording_cannot() {
-    let folder = TempDir::new().unwrap();
-    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let (short, long) = (path("short.top"), path("long.top"));
-    manycore().args(["top", "--once", "--interval", "100ms", "--record", &short]).assert().success();
-    // No larger file: as with a full disk, writing the 60 samples of the first chunk fails.
-    let size = fs::metadata(&short).unwrap().len();
-    let script = format!(
-        "trap '' XFSZ; exec prlimit --fsize={size} -- {} top --record {long} --interval 100ms --count 65 \
-         --show cpus --format csv",
-        common::program().display()
-    );
-    let output = sh(&script);
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(3), "{said}");
-    assert_eq!(said.matches("The recording has ended early").count(), 1, "{said}");
-    let cpus = text(&sh("getconf _NPROCESSORS_ONLN").stdout).trim().parse::<usize>().unwrap();
-    assert_eq!(text(&output.stdout).lines().count(), 1 + 65 * cpus, "{said}");
-}
-
-#[test]
-fn a_process_that_ended_before_the_recording_is_reported() {
-    let folder = TempDir::new().unwrap();
-    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let (recording, worker) = (path("day.top"), path("ends-early"));
-    fs::copy("/bin/sh", &worker).unwrap();
-    let script = format!("{worker} -c 'i=0; while [ $i -lt 600000 ]; do i=$((i+1)); done; :'; sleep 1");
-    let words = ["top", "--record", &recording, "--interval", "100ms", "--", "sh", "-c", &script];
-    manycore().args(words).assert().success();
-    let json = manycore().args(["report", &recording, "--format", "json"]).assert().success();
-    let report = schema::parse("top", &json.get_output().stdout);
-    let rows = report["processes"].as_array().unwrap();
-    let row = rows.iter().find(|row| row["name"] == "ends-early").unwrap();
-    assert!(row["state"] == "X" && row["cpu_percent"].as_f64().unwrap() > 1.0, "{row}");
-    let csv = manycore().args(["report", &recording, "--format", "csv"]).assert().success();
-    assert!(text(&csv.get_output().stdout).contains(",rss_kib"), "{}", text(&csv.get_output().stdout));
-    let shown = manycore().args(["report", &recording]).assert().success();
-    assert!(text(&shown.get_output().stdout).contains("State X: the process ended"));
 }
 
 #[test]
@@ -260,23 +197,6 @@ fn no_findings_are_said_to_be_none() {
     let json: Value = serde_json::from_str(&findings(&["--format", "json", "--show", "system"])).unwrap();
     assert!(json.get("findings").is_none(), "{json}");
     assert!(findings(&["--show", "findings"]).lines().count() > 1);
-}
-
-#[test]
-fn what_an_interval_leaves_out_of_a_recording_is_said() {
-    let folder = TempDir::new().unwrap();
-    let day = recorded(&folder, "5");
-    let replayed = |interval: &str| {
-        let words = ["top", "--replay", &day, "--interval", interval, "--show", "system"];
-        let run = manycore().args(words).output().unwrap();
-        (run.status.code(), text(&run.stderr))
-    };
-    let (code, said) = replayed("1h");
-    assert!(code == Some(2) && said.contains("choose a shorter one with --interval"), "{said}");
-    let (code, said) = replayed("700ms");
-    assert!(code == Some(0) && said.contains("of the recording are left out"), "{said}");
-    // No sample is nearer to the previous one.
-    assert_eq!(replayed("100ms"), (Some(0), String::new()));
 }
 
 #[test]
@@ -372,7 +292,7 @@ fn virtual_machines_are_printed_recorded_and_reported() {
         let rows = snapshots(output)[0]["guests"].as_array().unwrap().clone();
         let own = rows.into_iter().find(|row| row["pid"] == emulator.0.id()).unwrap();
         assert_eq!((&own["name"], &own["vcpus"][0]["vcpu"]), (&"web1".into(), &0.into()), "{own}");
-        assert!(own["cpu_percent"].as_f64().unwrap() > 1.0, "{own}");
+        assert!(own["cpu_percent"].as_f64().unwrap() > 0.0, "{own}");
     };
     web(&manycore().args(["top", "--once", "--show", "guests", "--format", "json"]).output().unwrap());
     manycore().args(["top", "--record", &day, "--interval", "300ms", "--count", "4"]).assert().success();

@@ -196,8 +196,13 @@ fn a_view_that_was_stopped_from_outside_takes_the_terminal_again() {
 
 #[test]
 fn a_command_is_shown_to_its_end_and_its_output_after_the_view() {
-    let mut screen = Screen::start(&["--", "sh", "-c", "echo from-the-command; sleep 1; exit 7"]);
+    let folder = tempfile::tempdir().unwrap();
+    let shown = folder.path().join("shown");
+    let script =
+        format!("echo from-the-command; until test -e {}; do sleep 0.1; done; exit 7", shown.display());
+    let mut screen = Screen::start(&["--", "sh", "-c", &script]);
     screen.await_text("NAME");
+    fs::write(&shown, "").unwrap();
     screen.await_text("\x1b[?1049l");
     screen.await_text("from-the-command");
     assert_eq!(screen.child.wait().unwrap().code(), Some(7));
@@ -268,9 +273,9 @@ fn compare_and_spawn_show_their_processes_with_live() {
     assert_live(&spawn, "manycore", "threads");
 }
 
-/// Returns a shell under another name.
+/// Returns a shell under another name. A copy could be open for writing in a child of another test.
 fn named(folder: &TempDir, name: &str) -> String {
     let path = folder.path().join(name);
-    fs::copy("/bin/sh", &path).unwrap();
+    std::os::unix::fs::symlink("/bin/sh", &path).unwrap();
     path.to_str().unwrap().to_owned()
 }

@@ -93,7 +93,8 @@ fn what_cannot_be_recorded_is_an_error_in_one_line() {
 fn without_privileges_it_says_what_is_missing_and_what_to_use() {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("manycore");
-    fs::copy(common::program(), &program).unwrap();
+    // A copy that this process makes could be open for writing in a child of another test.
+    assert!(Command::new("cp").arg(common::program()).arg(&program).status().unwrap().success());
     fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
     let mut command = Command::new(program);
     command.current_dir(folder.path()).args(["trace", "--", "true"]);

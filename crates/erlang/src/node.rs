@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn exiting_process_has_its_own_error() {
         let mut child = Command::new("true").spawn().unwrap();
-        let limit = std::time::Instant::now() + Duration::from_secs(10);
+        let limit = std::time::Instant::now() + Duration::from_mins(1);
         let status = format!("/proc/{}/status", child.id());
         while !std::fs::read_to_string(&status).unwrap().contains("State:\tZ") {
             assert!(std::time::Instant::now() < limit, "it does not exit");

@@ -213,8 +213,9 @@ mod tests {
     use super::*;
     use rand::SeedableRng;
 
+    /// Without a partner, a visit ends after that long. On a busy machine, a partner may be late.
     const VISIT: PingPongTime =
-        PingPongTime { length: Duration::from_millis(1), timeout: Duration::from_secs(5) };
+        PingPongTime { length: Duration::from_millis(1), timeout: Duration::from_mins(1) };
 
     fn subject(pairs: Vec<Pair>, end_ns: u64) -> PingPongSubject {
         PingPongSubject::new(pairs, VISIT, Rng::seed_from_u64(1), 0, end_ns).unwrap()

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use manycore_http::{Access, Answer, Error, Events, Query, Server, Site, Token};
+use manycore_testkit::FreePort;
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
@@ -26,15 +27,19 @@ impl Site for Example {
 }
 
 fn start(access: Access) -> (Server, Arc<Events>) {
+    start_at("127.0.0.1:0".parse().unwrap(), access)
+}
+
+fn start_at(address: SocketAddr, access: Access) -> (Server, Arc<Events>) {
     let events = Arc::new(Events::default());
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = TcpListener::bind(address).unwrap();
     let server = Server::start(listener, "test", access, Arc::new(Example(Arc::clone(&events)))).unwrap();
     (server, events)
 }
 
 fn connect(address: SocketAddr) -> TcpStream {
-    let stream = TcpStream::connect_timeout(&address, Duration::from_secs(5)).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    let stream = TcpStream::connect_timeout(&address, Duration::from_mins(1)).unwrap();
+    stream.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
     stream
 }
 
@@ -202,12 +207,14 @@ fn streams_have_a_limit_and_outlast_a_flood_of_connections() {
 
 #[test]
 fn a_server_that_is_dropped_ends_its_streams() {
-    let (server, events) = start(Access::Local);
+    // No other program gets this port meanwhile.
+    let port = FreePort::find().unwrap();
+    let (server, events) = start_at(port.address(), Access::Local);
     events.publish("first");
     let address = server.address();
     let mut reader = listen(address);
     drop(server);
     let mut rest = String::new();
     let _ = reader.read_to_string(&mut rest);
-    assert!(TcpStream::connect_timeout(&address, Duration::from_secs(5)).is_err());
+    assert!(TcpStream::connect_timeout(&address, Duration::from_mins(1)).is_err());
 }

@@ -246,19 +246,15 @@ mod tests {
 
     #[test]
     fn endless_output_is_cut_off_and_late_helper_is_killed() {
-        let began = Instant::now();
-        let output =
-            run(&mut shell("while :; do echo xxxxxxxx; done"), &own(), b"", 9000, Duration::from_mins(1))
-                .unwrap();
+        // Not these limits end the first two.
+        let never = Duration::from_hours(1);
+        let output = run(&mut shell("while :; do echo xxxxxxxx; done"), &own(), b"", 9000, never).unwrap();
         assert_eq!((output.stdout.len(), output.succeeded), (9000, false));
-        let output =
-            run(&mut shell("read x; echo $x; read y"), &own(), b"hello\n", 9000, Duration::from_mins(1))
-                .unwrap();
+        let output = run(&mut shell("read x; echo $x; read y"), &own(), b"hello\n", 9000, never).unwrap();
         assert_eq!(output.stdout, "hello\n");
         let mut cat = Command::new("tail");
         cat.args(["-f", "/dev/null"]);
         assert!(!run(&mut cat, &own(), b"", 9000, Duration::from_millis(50)).unwrap().succeeded);
-        assert!(began.elapsed() < Duration::from_secs(30));
     }
 
     #[test]
@@ -268,7 +264,7 @@ mod tests {
         }
         let other = Credentials { user: 65534, group: 65533, groups: vec![65532] };
         let script = "while read key rest; do case $key in Uid:|Gid:|Groups:|Cap*|NoNewPrivs:) echo $key $rest;; esac; done </proc/self/status; read score </proc/self/oom_score_adj; echo $score; ulimit -n; : & wait";
-        let output = run(&mut shell(script), &other, b"", 9000, Duration::from_secs(30)).unwrap();
+        let output = run(&mut shell(script), &other, b"", 9000, Duration::from_mins(1)).unwrap();
         let zero = "0000000000000000";
         for line in [
             "Uid: 65534 65534 65534 65534".to_owned(),
@@ -286,7 +282,7 @@ mod tests {
             output.stderr.to_lowercase().contains("fork"),
             "it cannot start another program: {output:#?}"
         );
-        let root = run(&mut shell(script), &own(), b"", 9000, Duration::from_secs(30)).unwrap();
+        let root = run(&mut shell(script), &own(), b"", 9000, Duration::from_mins(1)).unwrap();
         assert!(root.stdout.contains(&format!("CapEff: {zero}")), "root has none either: {root:#?}");
     }
 }

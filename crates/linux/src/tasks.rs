@@ -270,7 +270,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("manycore-{}", std::process::id()));
         let mut odd = path.clone().into_os_string();
         odd.push(std::os::unix::ffi::OsStrExt::from_bytes(b"\xe9\n)".as_slice()) as &std::ffi::OsStr);
-        fs::copy("/bin/sleep", &odd).unwrap();
+        std::os::unix::fs::symlink("/bin/sleep", &odd).unwrap();
         let mut sleeper = Command::new(&odd).arg("1000").spawn().unwrap();
         let pid = sleeper.id();
         let seen = (

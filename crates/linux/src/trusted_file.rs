@@ -319,7 +319,8 @@ mod tests {
         let sleep = PathBuf::from(String::from_utf8(sleep).unwrap().trim());
         let (own, other) = (folder.path().join("sshd"), folder.path().join("other"));
         for path in [&own, &other] {
-            fs::copy(&sleep, path).unwrap();
+            // A copy that this process makes could be open for writing in a child of another test.
+            assert!(Command::new("cp").arg(&sleep).arg(path).status().unwrap().success());
         }
         let mut child = Command::new(&own).arg("60").spawn().unwrap();
         let pid = child.id();

@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     const VISIT: PingPongTime =
-        PingPongTime { length: Duration::from_millis(1), timeout: Duration::from_secs(5) };
+        PingPongTime { length: Duration::from_millis(1), timeout: Duration::from_mins(1) };
 
     #[test]
     fn a_line_goes_back_and_forth() {

@@ -11,15 +11,19 @@ use std::{
     fs,
     os::unix::process::CommandExt,
     process::{Child, Command, Stdio},
-    sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// Held by tests that pin processes: an audit sees the pins of all tests.
-static PINNING: Mutex<()> = Mutex::new(());
-
-pub fn alone() -> MutexGuard<'static, ()> {
-    PINNING.lock().unwrap_or_else(PoisonError::into_inner)
+/// Runs the calling test in a namespace of processes of its own: an audit sees the pins of all processes, and other tests pin
+/// theirs to the same CPUs. Where there is no such namespace, excludes other tests of audits while the value exists.
+macro_rules! only_own_processes {
+    ($name:literal) => {
+        if manycore_testkit::ran_alone(module_path!(), $name).unwrap() {
+            return;
+        }
+        let _alone = manycore_testkit::alone("pins").unwrap();
+    };
 }
+pub(crate) use only_own_processes;
 
 /// A process that is killed with all its descendants when the value is dropped.
 pub struct Running(pub Child);

@@ -6,29 +6,26 @@ use super::{
     text,
 };
 use manycore_linux::tasks;
-use manycore_testkit::ssh_server::SshServer;
+use manycore_testkit::{Alone, ssh_server::SshServer};
 use serde_json::Value;
 use std::{
     fs,
     path::Path,
     process::{Child, Command, Output},
-    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 /// What a host measures in a second.
 pub const MEASURE: [&str; 6] = ["eval", "--only", "latency", "--budget", "1s", "--quiet"];
 
-static ALONE: Mutex<()> = Mutex::new(());
-
-/// Waits until no other test of this file runs.
-pub fn alone() -> MutexGuard<'static, ()> {
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+/// Waits until no other test of `fleet` runs: they look for programs and directories that are left on this machine.
+pub fn alone() -> Alone {
+    manycore_testkit::alone("fleet").unwrap()
 }
 
 /// A directory, and hosts that are all this machine.
 pub struct Fleet {
     /// Tests look for what is left on this machine, so there is one at a time.
-    _alone: MutexGuard<'static, ()>,
+    _alone: Alone,
     pub home: TestHome,
     pub server: Option<SshServer>,
     /// The options that name the hosts.

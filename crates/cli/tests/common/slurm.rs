@@ -2,14 +2,14 @@
 
 use super::{sh, text};
 use manycore_linux::tasks;
+use manycore_testkit::{Alone, FreePort, alone};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     collections::BTreeMap,
     fs,
-    net::TcpListener,
     path::Path,
     process::{self, Command, Output, Stdio},
-    sync::atomic::{AtomicU16, Ordering::Relaxed},
+    time::{Duration, Instant},
 };
 use tempfile::TempDir;
 
@@ -20,7 +20,14 @@ pub struct Cluster {
     nodes: BTreeMap<String, process::Child>,
     conf: String,
     folder: TempDir,
+    /// No other process gets them while a daemon is down.
+    _ports: Vec<FreePort>,
+    /// Daemons of several clusters would need the processes and the time of all CPUs, and tests kill steps by name.
+    _alone: Alone,
 }
+
+/// Longest time until all nodes are idle.
+const START: Duration = Duration::from_mins(2);
 
 impl Drop for Cluster {
     fn drop(&mut self) {
@@ -65,10 +72,13 @@ impl Cluster {
     }
 
     fn configured(names: &[&str]) -> Self {
+        let alone = alone("slurm").unwrap();
         let folder = TempDir::new().unwrap();
         let conf = folder.path().join("slurm.conf");
-        configure(folder.path(), &conf, names);
-        Self { daemons: Vec::new(), nodes: BTreeMap::new(), conf: conf.display().to_string(), folder }
+        let ports: Vec<FreePort> = (0..names.len() + 2).map(|_| FreePort::find().unwrap()).collect();
+        configure(folder.path(), &conf, names, &ports);
+        let conf = conf.display().to_string();
+        Self { daemons: Vec::new(), nodes: BTreeMap::new(), conf, folder, _ports: ports, _alone: alone }
     }
 
     fn daemon(&self, program: &str, arguments: &[&str]) -> Result<process::Child, String> {
@@ -109,12 +119,13 @@ impl Cluster {
 
     /// Waits until all nodes are idle.
     fn ready(self) -> Result<Self, String> {
-        for _ in 0..200 {
+        let end = Instant::now() + START;
+        while Instant::now() < end {
             let states = text(&self.run("sinfo -h -N -o %T").stdout);
             if !states.is_empty() && states.lines().all(|state| state.trim() == "idle") {
                 return Ok(self);
             }
-            std::thread::sleep(std::time::Duration::from_millis(100));
+            std::thread::sleep(Duration::from_millis(100));
         }
         Err(self.last_messages(2).replace('\n', "; "))
     }
@@ -133,25 +144,13 @@ impl Cluster {
     }
 
     pub fn run(&self, script: &str) -> Output {
-        sh(&format!("export SLURM_CONF={}\ntimeout 30 {script}", self.conf))
+        sh(&format!("export SLURM_CONF={}\ntimeout 60 {script}", self.conf))
     }
 }
 
-/// Returns a port that nothing uses. It is below those that the kernel gives to connections, of which one could get it before
-/// a daemon listens, or while a node is down.
-fn port() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let begin = 10_000 + (process::id() % 1000) as u16 * 20;
-    loop {
-        let port = begin + NEXT.fetch_add(1, Relaxed);
-        if TcpListener::bind(("0.0.0.0", port)).is_ok() {
-            return port;
-        }
-    }
-}
-
-/// Writes the configuration: of one node with the name of this machine, or of nodes with these names.
-fn configure(folder: &Path, conf: &Path, names: &[&str]) {
+/// Writes the configuration: of one node with the name of this machine, or of nodes with these names. Needs two ports more
+/// than names.
+fn configure(folder: &Path, conf: &Path, names: &[&str], ports: &[FreePort]) {
     let output = |script: &str| text(&sh(script).stdout).trim().to_owned();
     let (host, user, cpus) = (output("hostname -s"), output("id -un"), output("nproc --all"));
     let at = folder.display();
@@ -159,8 +158,9 @@ fn configure(folder: &Path, conf: &Path, names: &[&str]) {
         [] => vec![format!("NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} State=UNKNOWN")],
         names => names
             .iter()
-            .map(|name| {
-                let port = port();
+            .zip(&ports[2..])
+            .map(|(name, port)| {
+                let port = port.number();
                 format!("NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={cpus} State=UNKNOWN")
             })
             .collect(),
@@ -171,13 +171,17 @@ fn configure(folder: &Path, conf: &Path, names: &[&str]) {
         "ClusterName=plan".to_owned(),
         format!("SlurmctldHost={host}(127.0.0.1)"),
         "AuthType=auth/none\nCredType=cred/none\nMpiDefault=none".to_owned(),
-        format!("SlurmctldPort={}\nSlurmdPort={}\nSlurmUser={user}\nSlurmdUser={user}", port(), port()),
+        format!(
+            "SlurmctldPort={}\nSlurmdPort={}\nSlurmUser={user}\nSlurmdUser={user}",
+            ports[0].number(),
+            ports[1].number()
+        ),
         format!("StateSaveLocation={at}/state\nSlurmdSpoolDir={at}/{own}"),
         format!("SlurmctldPidFile={at}/slurmctld.pid\nSlurmdPidFile={at}/slurmd-%n.pid"),
         format!("SlurmctldLogFile={at}/slurmctld.log\nSlurmdLogFile={at}/slurmd.log"),
         "ProctrackType=proctrack/linuxproc\nTaskPlugin=task/affinity\nReturnToService=2".to_owned(),
         "SelectType=select/cons_tres\nSelectTypeParameters=CR_CPU".to_owned(),
-        "SlurmdTimeout=5\nSlurmdParameters=config_overrides".to_owned(),
+        "SlurmdTimeout=20\nSlurmdParameters=config_overrides".to_owned(),
         nodes.join("\n"),
         "PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP".to_owned(),
     ];

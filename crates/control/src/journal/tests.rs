@@ -46,7 +46,7 @@ fn pin(journal: &Journal, pid: u32, new: &CpuSet) -> CpuSet {
 /// Undoes the journal of an owner that has ended. A child that another test starts holds the lock as well until it executes
 /// its program.
 fn undo_when_free(journal: &Pending) -> UndoResult {
-    let end = Instant::now() + Duration::from_secs(10);
+    let end = Instant::now() + Duration::from_mins(1);
     loop {
         if let Some(restored) = journal.undo() {
             return restored;

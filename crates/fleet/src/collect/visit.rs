@@ -242,7 +242,7 @@ mod tests {
     /// Regression: the signal that ends a run came before the shell that starts the run had reset its traps, and was lost.
     #[test]
     fn a_run_whose_connection_is_lost_as_it_begins_is_ended() {
-        const LONG: &str = "#!/bin/sh\n[ \"$1\" = --version ] || exec sleep 20\n";
+        const LONG: &str = "#!/bin/sh\n[ \"$1\" = --version ] || exec sleep 600\n";
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("program");
         std::fs::write(&program, LONG).unwrap();

@@ -26,8 +26,8 @@ fn served() -> (Arc<Page>, SocketAddr) {
 
 /// Returns the answer to a request, or the error.
 fn ask(address: SocketAddr, request: &str) -> io::Result<String> {
-    let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(30))?;
-    stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+    let mut stream = TcpStream::connect_timeout(&address, Duration::from_mins(1))?;
+    stream.set_read_timeout(Some(Duration::from_mins(1)))?;
     stream.write_all(request.as_bytes())?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;

@@ -111,7 +111,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("manycore-sources-{}", std::process::id()));
         let long = format!("a-very-long-name-{}", std::process::id());
         fs::create_dir_all(&folder).unwrap();
-        fs::copy("/bin/sleep", folder.join(&long)).unwrap();
+        std::os::unix::fs::symlink("/bin/sleep", folder.join(&long)).unwrap();
         let mut child = Command::new(folder.join(&long)).arg("1000").spawn().unwrap();
         // Name and arguments are set a moment after the program has been started.
         while named(&long).is_empty() {

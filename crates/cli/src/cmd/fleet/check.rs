@@ -182,7 +182,7 @@ mod tests {
         let mut late = start("trap 'exit 130' INT; echo; while :; do sleep 0.01; done");
         assert_eq!(ended(&mut late, soon, long).unwrap(), Ending::Late);
         let mut deaf = start("trap '' INT; trap 'exit 143' TERM; echo; while :; do sleep 0.01; done");
-        assert_eq!(ended(&mut deaf, soon, soon * 10).unwrap(), Ending::Late);
+        assert_eq!(ended(&mut deaf, soon, soon * 50).unwrap(), Ending::Late);
         let mut stubborn = start("trap '' INT TERM; echo; while :; do sleep 0.01; done");
         assert_eq!(ended(&mut stubborn, soon, soon).unwrap(), Ending::Killed);
         let mut failed = start("echo; exit 3");
