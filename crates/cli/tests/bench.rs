@@ -186,7 +186,7 @@ fn a_killed_worker_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         let child = start(load, folder.path());
         signal(workers(child.id())[0], "KILL");
-        // If it hung, `scripts/limited` would kill it, and it would have no exit code.
+        // If it hung, it would be killed at the time limit of a test, and have no exit code.
         let run = child.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&run.stderr);
         assert_eq!(run.status.code(), Some(4), "{load}: {said}");

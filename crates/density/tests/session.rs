@@ -18,7 +18,10 @@ use manycore_experiment::{
 use manycore_load::{ArrivalPattern, Template};
 use manycore_testkit::FreePort;
 use manycore_topology::{CpuSet, Machine, SysTree};
-use std::{path::Path, time::Duration};
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
 fn options(command: &str) -> DensityOptions {
     let words = ["sh", "-c", command].map(str::to_owned).to_vec();
@@ -76,13 +79,14 @@ fn measure(options: &DensityOptions) -> Result<(Record, manycore_density::Result
 /// What other work on the machine makes of loads that are served well without it.
 const DISTURBED: [&str; 3] = ["much too late", "the lone instance served less", "no request was answered"];
 
-/// Measures again while a note or the error has one of these texts, five times at most. `None` with a message if each of them
-/// had one.
+/// Measures again while a note or the error has one of these texts. `None` with a message if that was so for a minute and a
+/// half.
 fn undisturbed(
     options: &DensityOptions,
     disturbed: &[&str],
 ) -> Option<(Record, manycore_density::Result, Vec<String>)> {
-    for _ in 0..5 {
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(90) {
         let found = measure(options).unwrap();
         let error = found.1.as_ref().err().map(ToString::to_string);
         let is_disturbed = |text: &String| disturbed.iter().any(|part| text.contains(part));
@@ -90,7 +94,7 @@ fn undisturbed(
             return Some(found);
         }
     }
-    println!("SKIPPED: other work on this machine delayed the loads in each of five measurements");
+    println!("SKIPPED: other work on this machine delayed the loads for a minute and a half");
     None
 }
 
