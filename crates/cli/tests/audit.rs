@@ -1,5 +1,4 @@
 //! Tests of `manycore audit` on processes that the tests pin.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
 use crate::common::{
     audit::{Running, asleep, audit, kinds, kinds_of_its_own, only_own_processes, two_cpus},

@@ -1,5 +1,4 @@
 //! `manycore bench` as a whole: every load on the real kernel, and what it leaves on the machine.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
 use crate::common::{assert_bench_refuses, first_cpu, manycore};
 use assert_cmd::cargo::cargo_bin;

@@ -2,7 +2,6 @@
 //! prints, and the Chinese pages have the structure of the English ones.
 //!
 //! `UPDATE_DOCS=1 cargo test -p manycore book::` rewrites the pages of subcommands.
-#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use crate::common::markdown::{anchors, code_blocks, documents, headings, links, markdown_files, repository};
 use clap::CommandFactory;

@@ -1,6 +1,5 @@
 //! Runs the examples of README and book: blocks of the language `console`, in which a line that begins with `$ ` is
 //! a command, and the lines below it are what it prints. CONTRIBUTING.md describes what is compared.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
 use crate::common::markdown::{CodeBlock, code_blocks, documents, repository};
 use std::{

@@ -1,5 +1,4 @@
 //! `manycore compare` with more than two variants, on real commands.
-#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use crate::common::study::{WorkFolder, words};
 

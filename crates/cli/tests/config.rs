@@ -1,5 +1,4 @@
 //! A user's defaults on the real binary: the file, the variables, and `manycore config`.
-#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use crate::common::{schema, text, write};
 use serde_json::Value;

@@ -1,5 +1,4 @@
 //! Tests of `density` with the real binary and real servers.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
 use crate::common::place::TestHome;
 use manycore_linux::tasks;

@@ -1,5 +1,4 @@
 //! Tests of `density --load-host` with the real binary, over a server of ssh on this machine.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
 use crate::common;
 use crate::common::{

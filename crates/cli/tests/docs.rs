@@ -1,5 +1,4 @@
 //! Completions and man pages, which are generated from the definition of the command line.
-#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use assert_cmd::cargo::cargo_bin;
 use std::{

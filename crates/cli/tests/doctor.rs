@@ -1,5 +1,4 @@
 //! Tests of `manycore doctor` on this machine.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
 use crate::common;
 use crate::common::{manycore, schema::parse, text};

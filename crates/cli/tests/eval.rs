@@ -1,5 +1,4 @@
 //! `manycore eval` as a whole, with real workers, signals and disks.
-#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use assert_cmd::cargo::cargo_bin;
 use std::{

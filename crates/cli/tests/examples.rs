@@ -1,7 +1,5 @@
 //! Every command line that README, the book and the help texts show is accepted by the command line's definition, and
 //! help fits a terminal.
-#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
-#![allow(clippy::panic, reason = "a test may stop anywhere")]
 
 use crate::common::markdown::documents;
 use clap::{CommandFactory, Parser, error::ErrorKind};

@@ -1,5 +1,4 @@
 //! Tests of `manycore falseshare` on programs with known sharing.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
 use crate::common;
 use crate::common::sharing::{

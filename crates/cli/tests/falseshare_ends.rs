@@ -1,5 +1,4 @@
 //! Tests of `manycore falseshare` with invalid commands, failing programs, missing emulators, and time limits.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
 use crate::common::{
     manycore,

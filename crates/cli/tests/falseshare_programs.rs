@@ -1,6 +1,5 @@
 //! Tests of `manycore falseshare` on programs that change their user, go into the background, are for another
 //! architecture, or are truncated.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
 use crate::common::{
     manycore,

@@ -1,5 +1,4 @@
 //! Test of `manycore falseshare` on a published library that had false sharing until a later version padded it.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
 use crate::common::sharing::{assert_clean, can_emulate, findings_of, only, source};
 use std::process::Command;

@@ -1,5 +1,4 @@
 //! Tests of `fleet` with the real binary, over a server of ssh on this machine.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
 use crate::common::{
     fleet::{Fleet, MEASURE, alone, with},

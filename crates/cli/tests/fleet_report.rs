@@ -1,5 +1,4 @@
 //! `fleet report` with the real binary, over directories of records.
-#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use crate::common::{place::TestHome, text};
 use manycore_experiment::Record;

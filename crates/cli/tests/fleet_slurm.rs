@@ -1,5 +1,4 @@
 //! Tests of `fleet` with the real binary, over nodes of Slurm on this machine.
-#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use crate::common::{
     fleet::{Fleet, MEASURE, cluster, copies, with},

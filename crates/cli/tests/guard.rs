@@ -1,5 +1,4 @@
 //! Tests of `manycore guard` on real processes, in control groups with limits of their own.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use crate::common;
 use crate::common::{

@@ -1,6 +1,5 @@
 //! An Erlang node is queried with the privileges of its user: nothing that its process names can misuse those
 //! of root.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use manycore_testkit::alone;
 use rustix::process::geteuid;

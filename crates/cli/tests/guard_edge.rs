@@ -1,5 +1,4 @@
 //! Tests of `manycore guard` where other users try to influence it: by names, files, queries and output.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use crate::common::memory_group::Group;
 use std::{
@@ -252,7 +251,7 @@ fn process_name_cannot_control_the_terminal() {
     let sleep = Command::new("sh").args(["-c", script]).output().unwrap().stdout;
     // Escape, right-to-left override, zero-width space.
     let nasty = folder.path().join("a\u{1b}\u{202e}\u{200b}z");
-    std::os::unix::fs::symlink(String::from_utf8(sleep).unwrap().trim(), &nasty).unwrap();
+    symlink(String::from_utf8(sleep).unwrap().trim(), &nasty).unwrap();
     let child = Running(Command::new(&nasty).arg("600").spawn().unwrap());
     let pid = child.0.id().to_string();
     let output = manycore(&["guard", "why", &pid], folder.path(), None);

@@ -1,6 +1,5 @@
 //! Memory outside of all processes' pages: `manycore guard` ends the process that is shown to hold it, in
 //! control groups with limits of their own. If no process is shown to hold it, the guard reports that.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use crate::common::memory_group::Group;
 use std::{

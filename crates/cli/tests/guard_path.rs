@@ -1,6 +1,5 @@
 //! From a reading to the signal the guard allocates nothing. Every call of the allocator in its thread is
 //! counted.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use crate::common::memory_group::{AllocationPattern, Group};
 use manycore_guard::{

@@ -1,5 +1,4 @@
 //! The health check for Slurm, with programs in the place of `manycore`, `scontrol` and `logger`.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
 use tempfile::TempDir;

@@ -1,6 +1,5 @@
 //! Tests on a machine whose `/proc` is mounted with `hidepid`, as a user that it hides processes from. The process that is
 //! hidden is the first one of a PID namespace of the test, so no process of the machine matters.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
 use crate::common::{program, text};
 use std::{
@@ -31,6 +30,8 @@ fn hidden_from(user: &str, option: &str, arguments: &[&str]) -> Option<Output> {
         .arg(program())
         .args(arguments)
         .env("MANYCORE_STATE", state.path())
+        // No settings of another user.
+        .env("HOME", state.path())
         .output();
     match run {
         Ok(run) if run.status.code() != Some(77) && !text(&run.stderr).starts_with("unshare") => Some(run),

@@ -1,6 +1,5 @@
 //! Tests of `manycore irq` with the real binary: on copies of other machines, and on this one, whose
 //! interrupts are restored afterwards.
-#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use crate::common;
 use manycore_control::journal;

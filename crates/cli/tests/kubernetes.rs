@@ -1,5 +1,4 @@
 //! The manifest for Kubernetes, against the types of its API.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
 use k8s_openapi::{
     Metadata, Resource,

@@ -1,5 +1,4 @@
 //! The core-to-core latency of `manycore eval`, with real threads on the CPUs of this machine.
-#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use assert_cmd::cargo::cargo_bin;
 use manycore_experiment::{Record, ping_pong::Visits};

@@ -1,6 +1,5 @@
 //! Tests of `manycore topo` against hwloc's `lstopo`, on this machine and on synthetic ones. Both read the
 //! same files, so packages, cores, caches and nodes must be the same sets of CPUs.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use manycore_topology::synthetic::{MachineSpec, Numbering, extras::write_to};
 use manycore_topology::{CpuSet, Machine, machine::CacheKind};

@@ -1,5 +1,4 @@
 //! The commands that the summary of a record offers are accepted by the command line's definition.
-#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use clap::Parser;
 use manycore::cli::Cli;

@@ -1,5 +1,4 @@
 //! `make install` and `make uninstall`, and the lists of files of the deb and the rpm.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
 use crate::common::text;
 use assert_cmd::cargo::cargo_bin;

@@ -1,5 +1,4 @@
 //! Tests of `pin` and `undo` with the real binary on real processes.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
 use crate::common::{
     place::{KillOnDrop, TestHome, is_on, last, soon, two_cpus},

@@ -1,5 +1,4 @@
 //! Tests of `manycore plan` as users and scripts run it: its output, and each error.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::common::manycore;
 use manycore_placement::PlacementPlan;

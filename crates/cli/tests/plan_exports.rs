@@ -1,5 +1,4 @@
 //! Tests of each output format of `manycore plan --as` against the program that reads it.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use crate::common::{manycore, sh, slurm::Cluster, text, write};
 use manycore_placement::PlacementPlan;

@@ -1,5 +1,4 @@
 //! Tests of `manycore qos watch` on an imitation of resctrl in a directory, whose counters the tests change.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::common::{
     manycore, text,

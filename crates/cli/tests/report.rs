@@ -1,5 +1,4 @@
 //! `manycore report` on the real binary: its output, its files, and how it rejects bad input.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 use crate::common::{interrupted, manycore, save, stolen_guest, write};
 use manycore_experiment::{record::Record, spawning::Work};

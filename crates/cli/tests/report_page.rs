@@ -1,5 +1,4 @@
 //! The HTML page in a real browser: an empty console, and every chart present with its size.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 use crate::common::{interrupted, manycore, save, stolen_guest};
 use manycore_experiment::{record::Record, spawning::Work};

@@ -1,5 +1,4 @@
 //! Where results are written, and `manycore report` without arguments, on the real binary.
-#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use crate::common;
 use crate::common::{manycore, save, text, write};

@@ -1,6 +1,5 @@
 //! Tests of `run` with processes that leave their parents: daemons, zombies, and processes that were not
 //! observed.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
 use crate::common::place::{KillOnDrop, TestHome, is_on, last, soon, two_cpus};
 use manycore_linux::{affinity, tasks};

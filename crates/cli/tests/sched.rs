@@ -1,5 +1,4 @@
 //! Tests of `manycore sched` with the real binary: on saved machines, and on this one.
-#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use crate::common::{manycore, schema, text};
 use std::fs;

@@ -1,6 +1,5 @@
 //! Tests of `sched run`, mostly `--with affinity`, with the real binary on real processes. Each core is a unit, because
 //! every machine with two cores has two of them.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
 use crate::common;
 use crate::common::place::{KillOnDrop, TestHome, is_on, soon};

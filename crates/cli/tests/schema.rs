@@ -1,7 +1,6 @@
 //! The schemas in `docs/schema`: they are those of the types, and `manycore schema` prints them.
 //!
 //! The files are written from the types by `UPDATE_SCHEMAS=1 cargo test -p manycore schema::`.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
 use crate::common::{manycore, schema::folder, text};
 use manycore::schemas::KINDS;

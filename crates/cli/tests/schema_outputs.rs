@@ -1,6 +1,5 @@
 //! What the program really writes has the schemas of `docs/schema`. Tests of other subcommands check what they make it
 //! write by the same function, `common::schema::parse`.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
 use crate::common;
 use crate::common::{

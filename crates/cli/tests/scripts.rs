@@ -1,5 +1,4 @@
 //! `scripts/need` with fake installers that only record what they should install, and what `scripts/test` says of results.
-#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use crate::common::text;
 use std::{
@@ -107,7 +106,9 @@ const RESULTS: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 fn results(command: &str, xml: Option<&str>) -> Output {
     let target = tempfile::tempdir().unwrap();
     let folders = ["nextest/default", "test"].map(|name| target.path().join(name));
-    folders.iter().for_each(|folder| fs::create_dir_all(folder).unwrap());
+    for folder in &folders {
+        fs::create_dir_all(folder).unwrap();
+    }
     if let Some(xml) = xml {
         fs::write(folders[0].join("results.xml"), xml).unwrap();
     }

@@ -1,5 +1,4 @@
 //! Services that `manycore compare --service` starts, moves and stops.
-#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use crate::common::{
     first_cpu, last_cpu,

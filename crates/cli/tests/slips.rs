@@ -1,5 +1,4 @@
 //! Frequent slips on the command line, on the real binary: each is answered with the line to type, and nothing runs.
-#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use crate::common::{manycore, text, write};
 use std::os::unix::fs::PermissionsExt;

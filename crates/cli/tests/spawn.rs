@@ -1,5 +1,4 @@
 //! Tests of `manycore spawn` in the installed runtimes: its records, and its refusals.
-#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use crate::common::study::{WorkFolder, has, words};
 use serde_json::Value;

@@ -1,6 +1,5 @@
 //! Tests that `manycore spawn`, when interrupted or killed, leaves no process, control group, file or
 //! journal.
-#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use crate::common::study::{WorkFolder, has, signal, unique, until};
 use std::{

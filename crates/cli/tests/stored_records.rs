@@ -1,5 +1,4 @@
 //! `manycore compare` and `report` of stored records, gates and exports, on the real binary.
-#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use crate::common::{manycore, schema, text, write};
 use manycore_experiment::Record;

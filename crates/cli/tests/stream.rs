@@ -1,5 +1,4 @@
 //! `manycore bench stream` as a whole, on this machine's memory.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
 use crate::common::{assert_bench_refuses, first_cpu, manycore};
 use assert_cmd::cargo::cargo_bin;

@@ -1,5 +1,4 @@
 //! `manycore compare`, `scale` and `tune` on real commands: where they run, and what they report.
-#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use crate::common::{
     allowed, first_cpu, last_cpu,

@@ -1,5 +1,4 @@
 //! `manycore compare`, `scale` and `tune` on real commands: how they end after errors and signals.
-#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use crate::common::study::{WorkFolder, end_of, findings, running, signal, unique, until, words};
 use manycore_linux::affinity;

@@ -1,5 +1,4 @@
 //! What surrounds the runs of `compare`, `scale` and `tune`: hooks, standard input, shell, caches, ignored failures.
-#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use crate::common::study::{WorkFolder, end_of, findings, running, signal, unique, until, words};
 use std::fs;

@@ -1,6 +1,5 @@
 //! `compare` and `tune` with schedulers, as far as this machine has `sched_ext`. On a kernel that has it, `lab/tests` has
 //! the rest.
-#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use crate::common::study::WorkFolder;
 use std::path::Path;

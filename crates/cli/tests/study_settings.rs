@@ -1,6 +1,5 @@
 //! `compare` and `tune` with settings of this machine, which are switched between runs. These tests need root. Each
 //! changes other files than those beside it, and restores them; those that need the same file are one test.
-#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use crate::common;
 use crate::common::study::{WorkFolder, end_of, running, signal, unique, until, words};

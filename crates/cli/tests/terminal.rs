@@ -1,5 +1,4 @@
 //! How results look in terminals of several widths, with and without colours, and in other formats.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use crate::common;
 use crate::common::{manycore, save, stolen_guest};

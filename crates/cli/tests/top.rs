@@ -1,5 +1,4 @@
 //! Tests of `manycore top` with the real binary: what is printed without a terminal.
-#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use crate::common;
 use crate::common::{

@@ -1,5 +1,4 @@
 //! Tests of `manycore top` with real processes that were pinned, and moved by others since.
-#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use crate::common::{
     place::{KillOnDrop, TestHome, is_on, last, soon, two_cpus},

@@ -1,5 +1,4 @@
 //! Tests of `manycore top` with the real binary: recordings, and what is printed of them.
-#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use crate::common;
 use crate::common::{manycore, schema, sh, text};
@@ -102,12 +101,11 @@ fn even_recording(path: &str, count: u64) {
     let mut sampler = Sampler::new(Path::new("/"), SamplerOptions::default()).unwrap();
     let mut sample = Sample::default();
     sampler.sample(&mut sample).unwrap();
-    let (begin_ns, begin_ms) = (sample.at_ns, sample.unix_ms);
-    let mut recorder =
-        Recorder::create(Path::new(path), &RecordingHead::new(machine, begin_ms, 200)).unwrap();
+    let (started_ns, unix_ms) = (sample.at_ns, sample.unix_ms);
+    let mut recorder = Recorder::create(Path::new(path), &RecordingHead::new(machine, unix_ms, 200)).unwrap();
     for number in 0..count {
         sampler.sample(&mut sample).unwrap();
-        (sample.at_ns, sample.unix_ms) = (begin_ns + number * 200_000_000, begin_ms + number * 200);
+        (sample.at_ns, sample.unix_ms) = (started_ns + number * 200_000_000, unix_ms + number * 200);
         recorder.append(&sample).unwrap();
     }
     recorder.finish().unwrap();

@@ -1,5 +1,4 @@
 //! Tests of `manycore topo` as users and scripts run it: one test per promise and per error.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use assert_cmd::Command;
 use manycore_topology::Machine;

@@ -1,5 +1,4 @@
 //! `manycore trace`. Recording needs root and a kernel with BTF.
-#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use crate::common;
 use crate::common::{manycore, text};

@@ -1,5 +1,4 @@
 //! End-to-end tests of `manycore vm plan` and `vm check`: plans, findings, and every kind of error.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::common::{
     manycore, text,

@@ -3,7 +3,6 @@
 //!
 //! `lab/domains fetch` stores the domains, and the schema of the same version, where this test looks for
 //! them.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use manycore_topology::{Machine, SysTree, synthetic::MachineSpec};
 use manycore_vm::domain::{self, PlanRequest, Version};

@@ -1,5 +1,4 @@
 //! Tests of `manycore vm check` on running domains, with processes that imitate emulators.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::common::{manycore, vm::vm, write};
 use std::{

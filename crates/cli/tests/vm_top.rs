@@ -1,6 +1,5 @@
 //! Tests of `manycore vm list` and `vm top` on real emulators with software emulation, and of every kind of
 //! error.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::common::{
     manycore, schema, text,

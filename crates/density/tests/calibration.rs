@@ -2,7 +2,6 @@
 //! cost, beside the ways in which a density is usually found.
 //!
 //! `cargo test -p manycore-density calibration:: -- --nocapture` prints the tables.
-#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use manycore_stats::largest_count::{LargestCount, Search, SearchOptions};
 use manycore_testkit::hosts::InstanceHost;

@@ -1,5 +1,4 @@
 //! Instances as real processes, containers and virtual machines.
-#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 mod common;
 mod container;

@@ -1,5 +1,4 @@
 //! The density of real services.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
 use manycore_density::{
     Error,

@@ -1,5 +1,4 @@
 //! Memory limits of a region, and reading a region that a program wrote into.
-#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use manycore_falseshare::shadow::{
     AccessKind, ProcessTracker,

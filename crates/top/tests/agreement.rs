@@ -1,5 +1,4 @@
 //! Figures beside those of mpstat, pidstat and numastat over the same interval, and beside the kernel's files.
-#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use crate::enclosed::{Enclosed, Spinners, check, last_cpu, sample, sampler, start, wait_until_it_sleeps};
 use manycore_linux::clock;

@@ -1,5 +1,4 @@
 //! CPU time and waits of threads beside those that `perf sched` counts over the same interval.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
 use crate::enclosed::{Enclosed, Spinners, last_cpu, sample, sampler, start};
 use manycore_top::{Sample, TaskSample};

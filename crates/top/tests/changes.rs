@@ -1,5 +1,4 @@
 //! One sampler on an invented system that changes between samples.
-#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use manycore_top::{Picture, Sample, Sampler, SamplerOptions, Wanted};
 use manycore_topology::{Machine, SysTree, read, synthetic::MachineSpec};

@@ -1,5 +1,4 @@
 //! Samples as differences, in memory and in files.
-#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use crate::compared::assert_same;
 use crate::disturbed::disturbed;

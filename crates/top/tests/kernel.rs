@@ -1,5 +1,4 @@
 //! The sampler against the running kernel, and against invented trees.
-#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use manycore_linux::{affinity, clock};
 use manycore_top::{Picture, Sample, Sampler, SamplerOptions, TaskSample};

@@ -1,5 +1,4 @@
 //! A process that records is killed.
-#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use crate::invented::{Invented, Load, SERVER};
 use manycore_top::{

@@ -1,5 +1,4 @@
 //! The page of a recording.
-#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use crate::invented::{Invented, Load};
 use manycore_top::{

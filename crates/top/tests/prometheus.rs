@@ -1,5 +1,4 @@
 //! Metrics, rules and dashboard against the real Prometheus, where it is installed.
-#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use crate::served;
 use manycore_testkit::FreePort;

@@ -1,5 +1,4 @@
 //! Recordings in files.
-#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use crate::compared::assert_same;
 use crate::invented::{Invented, Load, SERVER};

@@ -1,5 +1,4 @@
 //! The server of pictures and metrics, with samples of the running system.
-#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use manycore_top::{
     Picture, Sample, Sampler, SamplerOptions,

@@ -1,5 +1,4 @@
 //! The view drawn into buffers: what is on the screen.
-#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use crate::pictures;
 use crate::shown::{buffer, key, press, screen, server, task_lines, view_of};

@@ -1,5 +1,4 @@
 //! What keys and the mouse change in the view.
-#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use crate::pictures;
 use crate::shown::{buffer, key, place_of, press, screen, server, task_lines, view_of};

@@ -2,7 +2,6 @@
 //! same files.
 //!
 //! `MANYCORE_BLESS=1 cargo test -p manycore-topology fixtures::` rewrites the built ones.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use manycore_topology::{
     Machine, SysTree,

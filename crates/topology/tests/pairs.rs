@@ -1,5 +1,4 @@
 //! Which pairs of CPUs stand for all of a machine.
-#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use manycore_testkit::SyntheticMachine;
 use manycore_topology::{

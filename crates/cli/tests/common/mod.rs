@@ -1,5 +1,4 @@
 //! Helpers for tests of the real binary.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 pub mod audit;

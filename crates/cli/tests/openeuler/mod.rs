@@ -1,6 +1,5 @@
 //! Tests of `manycore qos` on openEuler's two dialects. Such kernels cannot be booted here, so a FUSE file
 //! system imitates them with their silent rounding.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
 mod kernel;
 mod limit_enforcer;

@@ -34,7 +34,9 @@ pub fn helper(command: &[&str]) -> CommandTemplate {
 /// A service of the command of these words, on ports that are free and that no other test uses.
 pub fn service(command: &[&str], count: u16) -> ServiceSpec {
     let command = CommandTemplate::new(words(command)).unwrap();
-    ServiceSpec::new(command, "127.0.0.1".parse().unwrap(), ports(count))
+    let spec = ServiceSpec::new(command, "127.0.0.1".parse().unwrap(), ports(count));
+    // A server starts slowly beside the other tests, also with limits.
+    ServiceSpec { ready_limit: Duration::from_mins(3), ..spec }
 }
 
 pub fn ports(count: u16) -> u16 {

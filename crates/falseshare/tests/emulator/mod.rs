@@ -1,5 +1,4 @@
 //! Compiles C programs, runs them in the emulator and checks what is observed.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 mod ends;
 mod places;

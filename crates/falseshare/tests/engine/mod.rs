@@ -1,5 +1,4 @@
 //! Tests of the engine with given sequences of accesses, and with running threads.
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 #![allow(unsafe_code, reason = "a fast_path is unsafe because its tracker has to exist")]
 
 mod any;
