@@ -1,6 +1,6 @@
 //! Programs in the kernel beside the kernel's own figures. Needs root and a kernel with BTF.
 
-use crate::counting::{Counting, KernelCounts};
+use crate::counting::{Counting, KernelCounts, soon};
 use manycore_top::{
     LatencyHistogram, Sample, Sampler, SamplerOptions,
     bpf::{Counters, Error, Waits},
@@ -72,19 +72,6 @@ fn waits_are_those_of_schedstat_to_the_nanosecond() {
             soon(|| check_waits(&machine, counted)),
             "in each round, the programs did not run at some switch"
         );
-    }
-}
-
-/// Whether a check succeeds within a minute.
-fn soon(mut check: impl FnMut() -> bool) -> bool {
-    let deadline = Instant::now() + Duration::from_mins(1);
-    loop {
-        if check() {
-            return true;
-        }
-        if Instant::now() > deadline {
-            return false;
-        }
     }
 }
 

@@ -142,3 +142,16 @@ impl KernelCounts {
         self.wait_ns > 10_000_000 && self.switches > 4
     }
 }
+
+/// Whether a check succeeds within a minute.
+pub fn soon(mut check: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + Duration::from_mins(1);
+    loop {
+        if check() {
+            return true;
+        }
+        if Instant::now() > deadline {
+            return false;
+        }
+    }
+}
