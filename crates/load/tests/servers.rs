@@ -124,7 +124,7 @@ fn open_stall() -> u64 {
     let end = began + Duration::from_secs(1);
     // The histogram has three digits.
     let expected = |limit: u64| {
-        let until = end.min(to - Duration::from_millis(limit + 1));
+        let until = end.min(to.checked_sub(Duration::from_millis(limit + 1)).unwrap());
         (until.saturating_duration_since(from).as_millis() as u64).saturating_sub(1)
     };
     for limit in [50, 150] {
@@ -173,7 +173,7 @@ fn the_cpu_time_in_which_a_load_looks_for_replies_is_not_counted() {
     let request = ping(slow().0, 1, Arrivals::Constant { per_second: 400.0 });
     let before = thread_cpu();
     let load = run(&LoadRequest { polls: true, ..request }).unwrap();
-    let all = thread_cpu() - before;
+    let all = thread_cpu().checked_sub(before).unwrap();
     assert!(load.answered + load.unanswered == load.intended && load.queued > 0, "{load:?}");
     assert!(load.cpu < all / 2, "{:?} of {all:?}", load.cpu);
 }

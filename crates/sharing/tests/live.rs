@@ -214,7 +214,7 @@ fn the_sampler_waits_until_it_can_afford_a_snapshot() {
     let all = reports(&receiver, 10);
     assert!(sampler.stop().is_some());
     for pair in all[1..].windows(2) {
-        let used = (pair[0].cpu[1] - all[1].cpu[0]).as_secs_f64();
+        let used = pair[0].cpu[1].abs_diff(all[1].cpu[0]).as_secs_f64();
         let elapsed = (pair[1].began - began).as_secs_f64();
         assert!(used <= pace::MOST_CPU * elapsed, "{used} s of CPU time in {elapsed} s");
     }
