@@ -25,12 +25,12 @@ const WORK: &str = "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done; times; ex
 
 /// Returns what the first line of `times` says.
 fn cpu_seconds(said: &str) -> f64 {
-    let line = said.lines().find(|line| line.contains('m')).unwrap();
     let seconds = |time: &str| {
-        let (minutes, seconds) = time.trim_end_matches('s').split_once('m').unwrap();
-        minutes.parse::<f64>().unwrap() * 60.0 + seconds.parse::<f64>().unwrap()
+        let (minutes, seconds) = time.strip_suffix('s')?.split_once('m')?;
+        Some(minutes.parse::<f64>().ok()? * 60.0 + seconds.parse::<f64>().ok()?)
     };
-    line.split_whitespace().map(seconds).sum()
+    let sum = |line: &str| line.split_whitespace().map(seconds).sum::<Option<f64>>();
+    said.lines().filter(|line| !line.trim().is_empty()).find_map(sum).unwrap()
 }
 
 pub fn snapshots(output: &Output) -> Vec<Value> {

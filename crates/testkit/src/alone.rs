@@ -67,13 +67,16 @@ impl FreePort {
     pub fn find_run(count: u16) -> io::Result<u16> {
         Self::find_with(|first| {
             let end = first.saturating_add(count);
+            if end > PORTS.end {
+                return Ok(None);
+            }
             let mut run = Vec::new();
             for port in first..end {
                 let Some(free) = Self::take(port)? else { return Ok(None) };
                 run.push(free);
             }
             run.into_iter().for_each(std::mem::forget);
-            Ok((end <= PORTS.end).then_some(first))
+            Ok(Some(first))
         })
     }
 

@@ -96,7 +96,7 @@ impl Enclosed {
     pub fn run_near(program: &str, arguments: &[&str]) -> Option<Self> {
         for seconds in [3, 3, 6, 12, 24] {
             let seconds = seconds.to_string();
-            let one = Self::run(program, &[arguments, &[&seconds, "1"]].concat())?;
+            let one = Self::run(program, &[arguments, &[seconds.as_str(), "1"]].concat())?;
             println!("{program}: the shortest interval is {:.3} of the longest", one.nearness());
             if one.nearness() > 0.9 || seconds == "24" && one.nearness() > 0.5 {
                 return Some(one);
