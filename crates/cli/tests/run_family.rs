@@ -156,7 +156,7 @@ fn cpu_time_of_daemons_counts_and_unobserved_time_prevents_a_verdict() {
         [&["--wait", "--trace", "stay.json"][..], &["--wait", "--trace", "stay.json", "--hold", "affinity"]]
     {
         let home = TestHome::new();
-        let burn = "import time\nwhile time.process_time() < 2: pass";
+        let burn = "import time\nwhile time.process_time() < 0.5: pass";
         let program = format!("import sys\ndaemon([sys.executable, '-c', {burn:?}])\nos.wait()");
         let run = python(&home, &cpus, options, &program).output().unwrap();
         let said = String::from_utf8_lossy(&run.stderr).into_owned();
@@ -165,7 +165,7 @@ fn cpu_time_of_daemons_counts_and_unobserved_time_prevents_a_verdict() {
         let all = stay["cpu_ns"].as_u64().unwrap();
         let of = |task: &serde_json::Value| task["cpu_ns"].as_u64().unwrap();
         let seen: u64 = stay["tasks"].as_array().unwrap().iter().map(of).sum();
-        assert!(all > 2_000_000_000 && seen > 250_000_000, "{all} {seen}: {said}");
+        assert!(all > 500_000_000 && seen > 50_000_000, "{all} {seen}: {said}");
     }
     let home = TestHome::new();
     let script = "for i in 1 2 3 4 5 6 7 8 9 10; do /bin/true; done";

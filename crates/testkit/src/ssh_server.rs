@@ -109,7 +109,10 @@ impl SshServer {
         );
         let path = self.path(name);
         fs::write(&path, own)?;
-        Ok(vec!["ssh".to_owned(), "-F".to_owned(), path.display().to_string()])
+        // These precede the limits of the program, which a busy machine exceeds.
+        let patient = ["-oConnectTimeout=60", "-oServerAliveInterval=60"];
+        let words = ["ssh", "-F", &path.display().to_string()].map(str::to_owned);
+        Ok(words.into_iter().chain(patient.map(str::to_owned)).collect())
     }
 
     /// Returns the path of a file in its directory: `stranger` is a key that it does not take.
