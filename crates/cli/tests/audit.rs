@@ -3,7 +3,7 @@
 use crate::common::{
     audit::{Running, asleep, audit, kinds, kinds_of_its_own, only_own_processes, two_cpus},
     manycore,
-    study::{has, signal, unique, until},
+    study::{has, unique, until},
     unprivileged,
 };
 use manycore_audit::{
@@ -17,7 +17,7 @@ use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
 };
 
 #[test]
@@ -149,10 +149,12 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        for pid in fs::read_to_string(self.0.join("cgroup.procs")).unwrap_or_default().split_whitespace() {
-            signal(pid.parse().unwrap(), "KILL");
-        }
-        until("an empty control group", || fs::remove_dir(&self.0).is_ok() || !self.0.exists());
+        // A process that was killed before is listed until it has ended: it may be gone when its signal is sent.
+        let end = |pid: &str| drop(Command::new("kill").args(["-KILL", pid]).stderr(Stdio::null()).status());
+        until("an empty control group", || {
+            fs::read_to_string(self.0.join("cgroup.procs")).unwrap_or_default().split_whitespace().for_each(end);
+            fs::remove_dir(&self.0).is_ok() || !self.0.exists()
+        });
     }
 }
 
