@@ -3,8 +3,10 @@
 //! Both are built with plain rustc, always optimized, because cargo has no stable way for one crate to build
 //! a shared library that another crate embeds.
 
+use flate2::{Compression, write::ZlibEncoder};
 use std::{
     env,
+    io::Write,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -18,17 +20,22 @@ fn main() {
     let Some(target) = target() else {
         // The error is reported when the plugin is needed.
         for name in ["plugin", "preload"] {
-            write(&out.join(format!("{name}.so")), b"");
+            write(&out.join(format!("{name}.so.zlib")), b"");
         }
         return;
     };
     for name in ["plugin", "preload"] {
         rustc(&own.join(name).join("main.rs"), name, &target, &out);
         let made = out.join(format!("lib{name}.so"));
-        if let Err(error) = std::fs::rename(&made, out.join(format!("{name}.so"))) {
-            fail(&format!("{}: {error}", made.display()));
-        }
+        let library = std::fs::read(&made).unwrap_or_else(|error| fail(&format!("{}: {error}", made.display())));
+        write(&out.join(format!("{name}.so.zlib")), &compressed(&library));
     }
+}
+
+/// Compresses a library to half of its size: the program contains it.
+fn compressed(library: &[u8]) -> Vec<u8> {
+    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(library).and_then(|()| encoder.finish()).unwrap_or_else(|error| fail(&error.to_string()))
 }
 
 /// Returns the target with the C library of QEMU and the observed programs. A static build for musl uses the

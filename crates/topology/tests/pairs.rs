@@ -36,6 +36,9 @@ fn pairs_of_a_machine_without_groups_are_thinned_evenly() {
 }
 
 proptest! {
+    // A case has up to 20,000 pairs.
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn chosen_pairs_fit_and_are_pairs(cpus in 0u32..200, smt in any::<bool>(), most in 1usize..3000) {
         let machine = SyntheticMachine { cpus: cpus.max(2) / 2 * 2, smt, blocks: 0, ..SyntheticMachine::server() }.record().machine;

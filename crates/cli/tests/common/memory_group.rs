@@ -117,7 +117,7 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         let end = Instant::now() + Duration::from_mins(1);
-        while fs::remove_dir(&self.folder).is_err() && Instant::now() < end {
+        while fs::remove_dir(&self.folder).is_err() && self.folder.exists() && Instant::now() < end {
             for pid in self.members() {
                 let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
             }

@@ -181,7 +181,7 @@ fn configure(folder: &Path, conf: &Path, names: &[&str], ports: &[FreePort]) {
         format!("SlurmctldLogFile={at}/slurmctld.log\nSlurmdLogFile={at}/slurmd.log"),
         "ProctrackType=proctrack/linuxproc\nTaskPlugin=task/affinity\nReturnToService=2".to_owned(),
         "SelectType=select/cons_tres\nSelectTypeParameters=CR_CPU".to_owned(),
-        "SlurmdTimeout=20\nSlurmdParameters=config_overrides".to_owned(),
+        "SlurmdTimeout=20\nMessageTimeout=3\nSlurmdParameters=config_overrides".to_owned(),
         nodes.join("\n"),
         "PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP".to_owned(),
     ];

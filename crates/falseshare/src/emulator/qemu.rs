@@ -5,20 +5,21 @@ use crate::{
     error::{Error, Result, system},
     shadow::sys,
 };
+use flate2::read::ZlibDecoder;
 use std::{
     env,
     ffi::OsString,
     fs::File,
-    io::Write,
+    io,
     os::fd::AsRawFd,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
-/// The plugin; empty where it cannot be built for the target.
-static PLUGIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/plugin.so"));
-/// The library that is preloaded into programs.
-static PRELOAD: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/preload.so"));
+/// The plugin, compressed; empty where it cannot be built for the target.
+static PLUGIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/plugin.so.zlib"));
+/// The library that is preloaded into programs, compressed.
+static PRELOAD: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/preload.so.zlib"));
 
 /// The environment variable from which a program learns how it was started: the paths of emulator, plugin,
 /// region and library, separated by `;`.
@@ -80,7 +81,7 @@ impl Launch {
     pub fn new(emulator: &Emulator, region: &File) -> Result<Self> {
         let file = |name, contents| {
             let mut file = sys::memory_file(name)?;
-            file.write_all(contents)?;
+            io::copy(&mut ZlibDecoder::new(contents), &mut file)?;
             Ok(file)
         };
         let file = |name, contents| file(name, contents).map_err(system("memory for the plugin"));
