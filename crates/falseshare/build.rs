@@ -27,7 +27,8 @@ fn main() {
     for name in ["plugin", "preload"] {
         rustc(&own.join(name).join("main.rs"), name, &target, &out);
         let made = out.join(format!("lib{name}.so"));
-        let library = std::fs::read(&made).unwrap_or_else(|error| fail(&format!("{}: {error}", made.display())));
+        let library =
+            std::fs::read(&made).unwrap_or_else(|error| fail(&format!("{}: {error}", made.display())));
         write(&out.join(format!("{name}.so.zlib")), &compressed(&library));
     }
 }
@@ -35,7 +36,10 @@ fn main() {
 /// Compresses a library to half of its size: the program contains it.
 fn compressed(library: &[u8]) -> Vec<u8> {
     let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
-    encoder.write_all(library).and_then(|()| encoder.finish()).unwrap_or_else(|error| fail(&error.to_string()))
+    encoder
+        .write_all(library)
+        .and_then(|()| encoder.finish())
+        .unwrap_or_else(|error| fail(&error.to_string()))
 }
 
 /// Returns the target with the C library of QEMU and the observed programs. A static build for musl uses the

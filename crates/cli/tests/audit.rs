@@ -152,7 +152,10 @@ impl Drop for Group {
         // A process that was killed before is listed until it has ended: it may be gone when its signal is sent.
         let end = |pid: &str| drop(Command::new("kill").args(["-KILL", pid]).stderr(Stdio::null()).status());
         until("an empty control group", || {
-            fs::read_to_string(self.0.join("cgroup.procs")).unwrap_or_default().split_whitespace().for_each(end);
+            fs::read_to_string(self.0.join("cgroup.procs"))
+                .unwrap_or_default()
+                .split_whitespace()
+                .for_each(end);
             fs::remove_dir(&self.0).is_ok() || !self.0.exists()
         });
     }
