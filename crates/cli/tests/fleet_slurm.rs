@@ -161,10 +161,10 @@ fn a_load_on_one_of_four_nodes_is_found_and_named() {
     let fleet = Fleet::slurm(&cluster);
     let hog = executable(&fleet, "hog", "#!/bin/sh\nwhile :; do :; done\n");
     let own = program().display().to_string();
-    // Ten processes for each CPU leave less than a tenth of the speed: more than anything else on this machine takes.
+    // Four processes for each CPU leave a fifth of the speed: more than anything else on this machine takes.
     let measures = format!(
         "#!/bin/sh\ntrap 'kill $hogs; exit 143' TERM\nhogs=\n[ \"$1\" = --version ] || [ \"$SLURMD_NODENAME\" != n3 ] ||\n\
-         for _ in $(seq $((10 * $(nproc)))); do {hog} & hogs=\"$hogs $!\"; done\n\
+         for _ in $(seq $((4 * $(nproc)))); do {hog} & hogs=\"$hogs $!\"; done\n\
          {own} \"$@\" & wait $!; code=$?\n[ -z \"$hogs\" ] || kill $hogs\nexit $code\n"
     );
     let measures = executable(&fleet, "measures", &measures);
