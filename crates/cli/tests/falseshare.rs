@@ -70,7 +70,9 @@ fn buffers_that_the_kernel_fills_are_followed() {
         (Some(1), Some("slots")),
         "{finding:#}"
     );
-    assert!(finding["sites"][0]["frame"]["function"].as_str().unwrap().contains("read"), "{finding:#}");
+    // Since glibc 2.41, a function of its own makes the system calls at which a thread can be cancelled.
+    let function = finding["sites"][0]["frame"]["function"].as_str().unwrap();
+    assert!(function.contains("read") || function == "__syscall_cancel_arch", "{finding:#}");
 }
 
 #[test]

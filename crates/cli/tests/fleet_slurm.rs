@@ -97,7 +97,12 @@ fn a_node_of_slurm_that_fails_is_measured_again() {
         let _ended = kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL);
     }
     soon("the measurement is left", || measures().is_empty());
-    soon("no other job waits", || !text(&cluster.run("squeue -h -t pending").stdout).is_empty());
+    let waits = || !text(&cluster.run("squeue -h -t pending").stdout).is_empty();
+    soon("no other job waits", || waits() || running.try_wait().unwrap().is_some());
+    if running.try_wait().unwrap().is_some() {
+        let ended = running.wait_with_output().unwrap();
+        panic!("the run has ended: {}{}", text(&ended.stdout), text(&ended.stderr));
+    }
     cluster.start_node("n1").unwrap();
     let mut has_own_directory = false;
     while running.try_wait().unwrap().is_none() {
