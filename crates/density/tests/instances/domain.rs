@@ -82,6 +82,12 @@ impl Libvirt {
             if libvirt.daemon.try_wait().unwrap().is_some() {
                 return Err("libvirtd does not run here".to_owned());
             }
+            let list = command(&uri, &["list"]).output().unwrap();
+            if String::from_utf8_lossy(&list.stderr).contains("no connection driver") {
+                return Err(
+                    "libvirtd has no driver for QEMU: libvirt-daemon-driver-qemu is not installed".to_owned()
+                );
+            }
         }
         Ok(libvirt)
     }
