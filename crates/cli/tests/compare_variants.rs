@@ -91,7 +91,7 @@ fn many_variants_that_do_not_fit_are_raced() {
     assert_eq!((raced.len(), raced.contains(&"n=2")), (5, false), "{raced:?}");
     let text = String::from_utf8_lossy(&work.run(&["report", "out/record.json"]).stdout).into_owned();
     let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(said.contains("Best: n=2"), "{text}");
+    assert!(said.contains("Best in took: n=2"), "{text}");
     assert!(said.contains("2 of 6 variants were dropped in the race"), "{text}");
     assert!(said.contains("Race, best first"), "{text}");
 }

@@ -6,6 +6,7 @@ use crate::common::{
     program, text,
 };
 use manycore_fleet::evaluation::{FleetEvaluation, Verdict};
+use manycore_linux::tasks;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::{fs, os::unix::fs::PermissionsExt, thread, time::Duration};
@@ -89,7 +90,10 @@ fn a_node_of_slurm_that_fails_is_measured_again() {
     let fleet = Fleet::slurm(&cluster);
     let words = ["eval", "--only", "latency", "--budget", "20s", "--out", "found"];
     let mut running = fleet.command(&words).spawn().unwrap();
-    let measures = || with("/manycore\0eval\0--budget=20s");
+    // srun has the same words before the node has started the program.
+    let is_program = |pid: &u32| tasks::name(*pid).is_some_and(|name| name == "manycore");
+    let measures =
+        || with("/manycore\0eval\0--budget=20s").into_iter().filter(is_program).collect::<Vec<_>>();
     soon("nothing runs on the node", || !measures().is_empty());
     cluster.kill_node("n1");
     // The steps of a job have processes of their own, and the job one that holds its node.

@@ -149,7 +149,8 @@ fn forked_memory_hogs_are_ended_together() {
     let mut big = group.eat(AllocationPattern::at_once(100));
     wait_for_line(&mut big);
     let mut guard = Guard::start(&["--cgroup", &group.path]);
-    let script = "import os, time\nos.setsid() if os.getpgrp() != os.getpid() else None\nwhile True:\n if os.fork() == 0:\n  x = bytearray(3 << 20)\n  time.sleep(1000)\n time.sleep(0.005)";
+    // The kernel ends processes of the group as well when it is full: the guard has some seconds before.
+    let script = "import os, time\nos.setsid() if os.getpgrp() != os.getpid() else None\nwhile True:\n if os.fork() == 0:\n  x = bytearray(3 << 20)\n  time.sleep(1000)\n time.sleep(0.03)";
     let mut bomb = group.start(Path::new("python3"), &["-c", script]);
     let line = guard.wait("exited");
     assert!(line["cause"]["processes"].as_u64().unwrap() > 4, "{line:#?}");
