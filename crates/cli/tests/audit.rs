@@ -3,6 +3,7 @@
 use crate::common::{
     audit::{Running, asleep, audit, kinds, kinds_of_its_own, only_own_processes, two_cpus},
     manycore,
+    memory_group::kill_members,
     study::{has, unique, until},
     unprivileged,
 };
@@ -17,7 +18,7 @@ use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Command,
 };
 
 #[test]
@@ -149,13 +150,8 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // A process that was killed before is listed until it has ended: it may be gone when its signal is sent.
-        let end = |pid: &str| drop(Command::new("kill").args(["-KILL", pid]).stderr(Stdio::null()).status());
         until("an empty control group", || {
-            fs::read_to_string(self.0.join("cgroup.procs"))
-                .unwrap_or_default()
-                .split_whitespace()
-                .for_each(end);
+            kill_members(&self.0);
             fs::remove_dir(&self.0).is_ok() || !self.0.exists()
         });
     }

@@ -109,8 +109,21 @@ impl Group {
 
     /// Returns the processes in it.
     pub fn members(&self) -> Vec<u32> {
-        let text = fs::read_to_string(self.folder.join("cgroup.procs")).unwrap_or_default();
-        text.lines().filter_map(|line| line.parse().ok()).collect()
+        members(&self.folder)
+    }
+}
+
+/// Returns the processes in the group of this directory.
+fn members(folder: &Path) -> Vec<u32> {
+    let text = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
+    text.lines().filter_map(|line| line.parse().ok()).collect()
+}
+
+/// Kills the processes in the group of this directory. One that was killed before is listed until it has ended, and may be gone
+/// when its signal is sent.
+pub fn kill_members(folder: &Path) {
+    for pid in members(folder) {
+        let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).stderr(Stdio::null()).status();
     }
 }
 
@@ -118,9 +131,7 @@ impl Drop for Group {
     fn drop(&mut self) {
         let end = Instant::now() + Duration::from_mins(1);
         while fs::remove_dir(&self.folder).is_err() && self.folder.exists() && Instant::now() < end {
-            for pid in self.members() {
-                let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
-            }
+            kill_members(&self.folder);
             thread::yield_now();
         }
     }
