@@ -105,7 +105,7 @@ fn a_node_of_slurm_that_fails_is_measured_again() {
     soon("no other job waits", || waits() || running.try_wait().unwrap().is_some());
     if running.try_wait().unwrap().is_some() {
         let ended = running.wait_with_output().unwrap();
-        panic!("the run has ended: {}{}", text(&ended.stdout), text(&ended.stderr));
+        panic!("the run has ended: {}{}{}", text(&ended.stdout), text(&ended.stderr), fleet.hosts("found"));
     }
     cluster.start_node("n1").unwrap();
     let mut has_own_directory = false;

@@ -13,12 +13,15 @@ use std::{
 };
 
 const SCRIPT: &str = include_str!("visit.sh");
-/// The line before what manycore sends. Files of the shell may print something, which comes before it.
+/// The line before what manycore sends. Files of the shell may print something, which comes before it. The line behind what it
+/// sends has the exit code as well.
 const MARK: &str = "manycore-fleet: output";
 /// Exit codes of the script for what goes wrong before manycore runs.
 const BEFORE: [i32; 2] = [121, 122];
 /// Why a run is lost whose job ended.
 const TAKEN: &str = "Slurm took the node away: it failed, the job was cancelled, or its time was over";
+/// Why a run is lost whose output has no end.
+const CUT: &str = "its output was cut off: the host or the connection failed";
 /// How often is checked whether a run is to end.
 const LOOK: Duration = Duration::from_millis(200);
 /// How long a run may take to end and clean up after its input was closed.
@@ -121,11 +124,19 @@ pub(super) fn visit_in_job(
         Ok(reply) => reply.output.is_empty() || reply.code != 0,
         Err(failure) => matches!(failure, Failure::Failed(_)),
     };
-    // srun can exit with 0 when Slurm ends the job, and the program may be removed by then.
-    if has_failed && matches!(jobs.holds(number, node, &directory), Ok(false)) {
-        return Err(Failure::Lost(TAKEN.to_owned()));
+    if !has_failed {
+        return reply;
     }
-    reply
+    // Slurm ends a run with its job, and the program may be removed by then. Of a node that has just failed Slurm may still say
+    // that the job runs there.
+    match jobs.holds(number, node, &directory) {
+        Ok(true) => reply,
+        Ok(false) => Err(Failure::Lost(TAKEN.to_owned())),
+        Err(error) => match error.into() {
+            Failure::Lost(why) | Failure::Unreachable(why) => Err(Failure::Lost(why)),
+            _ => reply,
+        },
+    }
 }
 
 fn unreadable(work: &Work, error: &io::Error) -> Failure {
@@ -182,17 +193,33 @@ fn read(connection: &RemoteConnection, job: &Job, began: Instant) -> Result<Repl
         return Err(Failure::Failed(format!("it printed more than {} MiB", job::MAX_OUTPUT >> 20)));
     }
     let seconds = began.elapsed().as_secs_f64();
-    let output = after_mark(job.output()).map_err(Failure::Failed)?.to_vec();
+    let (output, code) = match after_mark(job.output()).map_err(Failure::Failed)? {
+        None => (Vec::new(), code),
+        // srun can exit with 0 although the node or the job has ended, with what came until then.
+        Some(sent) => match complete(sent) {
+            Some((output, code)) => (output.to_vec(), code),
+            None if code == 0 => return Err(Failure::Lost(CUT.to_owned())),
+            None => (sent.to_vec(), code),
+        },
+    };
     Ok(Reply { output, code, last_line: last_line(job), seconds })
 }
 
-/// Returns what follows the mark; nothing where a run ended before it began to send.
-fn after_mark(output: &[u8]) -> Result<&[u8], String> {
+/// Returns what was sent before the line with the mark and the exit code, and the code; `None` if that line has not arrived.
+fn complete(sent: &[u8]) -> Option<(&[u8], i32)> {
+    let lines = sent.strip_suffix(b"\n")?;
+    let last = lines.iter().rposition(|byte| *byte == b'\n')?;
+    let code = str::from_utf8(&lines[last + 1..]).ok()?.strip_prefix(MARK)?.strip_prefix(' ')?;
+    Some((&lines[..last], code.parse().ok()?))
+}
+
+/// Returns what follows the mark; `None` where a run ended before it began to send.
+fn after_mark(output: &[u8]) -> Result<Option<&[u8]>, String> {
     let mark = format!("\n{MARK}\n");
     let begin = output.windows(mark.len()).position(|part| part == mark.as_bytes());
     match begin {
-        Some(at) => Ok(&output[at + mark.len()..]),
-        None if output.trim_ascii().is_empty() => Ok(&[]),
+        Some(at) => Ok(Some(&output[at + mark.len()..])),
+        None if output.trim_ascii().is_empty() => Ok(None),
         None => {
             let text = String::from_utf8_lossy(output.trim_ascii()).into_owned();
             let first: String = text.lines().next().unwrap_or_default().chars().take(200).collect();
@@ -222,21 +249,51 @@ mod tests {
 
     #[test]
     fn what_is_printed_before_the_mark_is_left_out() {
-        let after =
-            |text: &'static str| after_mark(text.as_bytes()).map(|rest| str::from_utf8(rest).unwrap());
-        assert_eq!(after("MOTD: welcome\n\nmanycore-fleet: output\n{}\n"), Ok("{}\n"));
-        assert_eq!(after("no line end\nmanycore-fleet: output\n"), Ok(""));
+        let after = |text: &'static str| {
+            after_mark(text.as_bytes()).map(|rest| rest.map(|rest| str::from_utf8(rest).unwrap()))
+        };
+        assert_eq!(after("MOTD: welcome\n\nmanycore-fleet: output\n{}\n"), Ok(Some("{}\n")));
+        assert_eq!(after("no line end\nmanycore-fleet: output\n"), Ok(Some("")));
         // What manycore prints may contain it.
         assert_eq!(
             after("\nmanycore-fleet: output\na\nmanycore-fleet: output\n"),
-            Ok("a\nmanycore-fleet: output\n")
+            Ok(Some("a\nmanycore-fleet: output\n"))
         );
-        assert_eq!(after("\n"), Ok(""));
+        assert_eq!(after("\n"), Ok(None));
         let restricted = after("\nThis account is restricted.\nBye\n").unwrap_err();
         assert_eq!(
             restricted,
             "another program than manycore ran there; it printed: This account is restricted."
         );
+    }
+
+    /// Regression: srun exited with 0 when a node failed, and half of a record was said to be of another version.
+    #[test]
+    fn output_without_its_end_was_cut_off() {
+        let of = |sent: &'static str| complete(sent.as_bytes());
+        assert_eq!(of("{}\n\nmanycore-fleet: output 0\n"), Some((&b"{}\n"[..], 0)));
+        assert_eq!(of("no line end\nmanycore-fleet: output 143\n"), Some((&b"no line end"[..], 143)));
+        assert_eq!(of("\nmanycore-fleet: output 1\n"), Some((&b""[..], 1)));
+        for cut in ["", "{\"a\": ", "{}\n\nmanycore-fleet: output 14", "{}\n\nmanycore-fleet: output\n"] {
+            assert_eq!(of(cut), None, "{cut}");
+        }
+    }
+
+    #[test]
+    fn the_script_sends_the_exit_code_behind_all_output() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("program");
+        let text = "#!/bin/sh\n[ \"$1\" = --version ] && exit\nprintf abc\nexit 7\n";
+        std::fs::write(&program, text).unwrap();
+        let words = ["-c", SCRIPT, "manycore-fleet", &text.len().to_string(), "-", "output", MARK];
+        let mut sh = std::process::Command::new("sh");
+        // It stays open: its end would end the run.
+        let (reader, mut writer) = io::pipe().unwrap();
+        io::copy(&mut File::open(&program).unwrap(), &mut writer).unwrap();
+        let run = sh.args(words).env("TMPDIR", folder.path()).stdin(reader).output().unwrap();
+        let sent = after_mark(&run.stdout).unwrap().unwrap();
+        assert_eq!((run.status.code(), complete(sent)), (Some(7), Some((&b"abc"[..], 7))));
+        drop(writer);
     }
 
     /// Regression: the signal that ends a run came before the shell that starts the run had reset its traps, and was lost.

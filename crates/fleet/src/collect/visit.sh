@@ -1,6 +1,6 @@
 # Runs manycore on a host, and removes all that it left there. Standard input: SIZE bytes of the program, if SIZE is not 0;
-# then nothing until it ends, which ends the run. Standard output: what files of the shell print, the line MARK, and the
-# record or what manycore prints.
+# then nothing until it ends, which ends the run. Standard output: what files of the shell print, the line MARK, the record or
+# what manycore prints, and the line MARK CODE with manycore's exit code, which says that all has arrived.
 # Arguments: SIZE, the path of the program if SIZE is 0, `record` or `output`, MARK, then those of manycore.
 set -u
 umask 077
@@ -62,4 +62,5 @@ kill "$watcher" 2>/dev/null
 if [ "$sends" = record ] && [ -s "$folder/result/record.json" ]; then
     cat "$folder/result/record.json"
 fi
+printf '\n%s %s\n' "$mark" "$code"
 exit "$code"
