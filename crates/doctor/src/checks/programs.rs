@@ -72,7 +72,7 @@ fn program_check(facts: &Facts, program: &Program) -> Check {
         ProgramFacts::Broken(why) => check(why).lacking(
             State::Missing,
             *cost,
-            Fix::Advice("run it by hand to see what is wrong, and reinstall it".to_owned()),
+            Fix::Advice("run it by hand to see what is wrong".to_owned()),
         ),
     }
 }
