@@ -63,6 +63,30 @@ fn own_affinity_is_reported_and_fails_check() {
     assert!(said.contains("set its own affinity") && said.contains("the plan did not hold"), "{said}");
 }
 
+/// Regression test: such a program was reported as one that did not keep to the plan, or lost its own affinity.
+#[test]
+fn a_program_that_pins_itself_within_the_plan_keeps_its_cpus_and_the_plan_held() {
+    let Some(cpus) = two_cpus() else { return };
+    let (home, last) = (TestHome::new(), last(&cpus).to_string());
+    // It runs until the enforcer has seen it several times, and prints its affinity at the end.
+    let script = format!(
+        "taskset -pc {last} $$ >/dev/null; i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; taskset -pc $$"
+    );
+    let place = format!("cpus={},{last}", cpus.first().unwrap());
+    for hold in ["affinity", "auto"] {
+        let arguments =
+            ["run", "--place", &place, "--workers", "2", "--hold", hold, "--check=1%", "--", "sh", "-c"];
+        let run = home.run(&[&arguments[..], &[&script]].concat());
+        let said = String::from_utf8_lossy(&run.stderr);
+        assert!(
+            run.status.success() && said.contains("which are planned ones: it keeps them"),
+            "{hold}: {said}"
+        );
+        let own = String::from_utf8_lossy(&run.stdout);
+        assert!(own.trim().ends_with(&format!(": {last}")), "{hold}: {own}");
+    }
+}
+
 #[test]
 fn processes_left_by_a_command_get_their_cpus_back() {
     let Some(cpus) = two_cpus() else { return };

@@ -146,6 +146,9 @@ pub enum GroupError {
     /// The cpuset controller is not available to the group of the process.
     #[error("its control group has no cpuset controller")]
     NoCpuset,
+    /// The kernel resets the affinities of tasks that enter the group.
+    #[error("kernels before 6.2 reset the affinities of tasks that enter a cpuset")]
+    ResetsAffinities,
     /// No group above this process lets its children use a controller.
     #[error(
         "no parent control group of this process enables the {0} controller for its children (cgroup.subtree_control)"

@@ -1,8 +1,9 @@
 //! Directories of control groups: their processes, children, CPUs and controllers.
 
 use crate::journal::{Change, Journal};
-use manycore_linux::tasks;
+use manycore_linux::{affinity, kernel, tasks};
 use manycore_topology::{
+    CpuSet,
     cgroup::{self, GroupFolder, HierarchyKind},
     sys_tree::SysTree,
 };
@@ -33,6 +34,32 @@ pub(crate) fn cpuset_group_of(tree: &SysTree, pid: u32) -> Option<GroupFolder> {
     folders.into_iter().rfind(reaches)
 }
 
+/// Returns the CPUs that the cpusets of process `pid` allow.
+pub(crate) fn allowed_cpus(pid: u32) -> Option<CpuSet> {
+    let tree = SysTree::open(Path::new("/")).ok()?;
+    let folders = cgroup::folders_of(&tree, &pid.to_string(), CPUSET);
+    let mut all = affinity::online()?;
+    for limit in folders.iter().filter_map(|folder| cgroup::cpuset(&tree, folder).ok()?) {
+        all = limit.cpus.map_or(all.clone(), |cpus| all.intersection(&cpus));
+    }
+    Some(all)
+}
+
+/// Returns the group of process `pid` itself if a group with a cpuset can be created below it. The controller may be available
+/// only in an ancestor: enabling it there would change the groups of other processes. The group of a version 2 process that was
+/// started in the group `name` is the parent of that.
+pub(crate) fn cpuset_parent_of(tree: &SysTree, pid: u32, name: &str) -> Option<GroupFolder> {
+    let group = cpuset_group_of(tree, pid)?;
+    let folders = cgroup::folders_of(tree, &pid.to_string(), CPUSET);
+    let own = folders.into_iter().rfind(|folder| folder.flavour == group.flavour)?.path;
+    is_group(&own, &group.path, name).then_some(group)
+}
+
+/// Whether the group of a process is `group`, or the child `name` of it.
+fn is_group(own: &str, group: &str, name: &str) -> bool {
+    own == group || own.strip_suffix(name).and_then(|parent| parent.strip_suffix('/')) == Some(group)
+}
+
 /// Whether a file that lists controllers has this one.
 pub(crate) fn lists(path: &Path, controller: &str) -> bool {
     let text = fs::read_to_string(path).unwrap_or_default();
@@ -40,13 +67,28 @@ pub(crate) fn lists(path: &Path, controller: &str) -> bool {
 }
 
 /// Disables the controller for the children of a version 2 group, unless one of them uses it. Does nothing if
-/// it is not enabled; it may never have been.
-pub(crate) fn disable(path: &Path, controller: &str) -> io::Result<()> {
-    let Some(folder) = path.parent().filter(|_| lists(path, controller)) else { return Ok(()) };
+/// it is not enabled; it may never have been. Returns how many processes would have lost their affinities; if there are any,
+/// the controller stays enabled.
+pub(crate) fn disable(path: &Path, controller: &str) -> io::Result<usize> {
+    disable_on(path, controller, kernel::resets_affinities())
+}
+
+fn disable_on(path: &Path, controller: &str, resets: bool) -> io::Result<usize> {
+    let Some(folder) = path.parent().filter(|_| lists(path, controller)) else { return Ok(0) };
     if children(folder).iter().any(|child| uses(child, controller)) {
-        return Ok(());
+        return Ok(0);
     }
-    fs::write(path, format!("-{controller}"))
+    let others = if resets && controller == CPUSET { processes_in_children(folder) } else { 0 };
+    if others == 0 {
+        fs::write(path, format!("-{controller}"))?;
+    }
+    Ok(others)
+}
+
+/// Returns the number of processes in groups below a group. Where the kernel resets affinities
+/// ([`kernel::resets_affinities`]), these lose theirs when the cpuset controller is enabled or disabled for its children.
+fn processes_in_children(folder: &Path) -> usize {
+    children(folder).iter().map(|child| members_below(child).len()).sum()
 }
 
 /// Whether a group has settings of the controller that differ from those of a new group, or gives it to its own children.
@@ -73,11 +115,24 @@ fn uses(group: &Path, controller: &str) -> bool {
 /// this journal records it too: the last one to be undone disables it.
 ///
 /// # Errors
-/// The journal or the file cannot be written.
+/// The journal or the file cannot be written, or processes in other groups would lose their affinities.
 pub(crate) fn enable(journal: &Journal, folder: &Path, controller: &str) -> io::Result<()> {
+    enable_on(journal, folder, controller, kernel::resets_affinities())
+}
+
+fn enable_on(journal: &Journal, folder: &Path, controller: &str, resets: bool) -> io::Result<()> {
     let path = folder.join("cgroup.subtree_control");
     let change = Change::Controller { path: path.clone(), controller: controller.to_owned() };
     let enabled = lists(&path, controller);
+    if !enabled && resets && controller == CPUSET {
+        let others = processes_in_children(folder);
+        if others > 0 {
+            return Err(io::Error::other(format!(
+                "enabling the controller would reset the affinities of {others} processes in other groups, as kernels before \
+                 6.2 do"
+            )));
+        }
+    }
     if !enabled || journal.other_journals().iter().any(|other| other.changes.contains(&change)) {
         journal.record(&change)?;
     }
@@ -163,6 +218,62 @@ pub(crate) fn members_below(folder: &Path) -> BTreeSet<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cpuset_is_created_below_the_own_group_only() {
+        let own = "sys/fs/cgroup/user.slice/s.scope";
+        assert!(is_group(own, own, "manycore-run-7"));
+        // The command was started in a group without the controller.
+        assert!(is_group("sys/fs/cgroup/user.slice/s.scope/manycore-run-7", own, "manycore-run-7"));
+        assert!(!is_group("sys/fs/cgroup/user.slice/s.scope/manycore-run-17", own, "manycore-run-7"));
+        assert!(!is_group(own, "sys/fs/cgroup/user.slice", "manycore-run-7"));
+        assert!(!is_group(own, "sys/fs/cgroup/user.slice", ""));
+    }
+
+    #[test]
+    fn the_controller_is_not_enabled_where_processes_of_other_groups_would_lose_their_affinities() {
+        let (folder, journals) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let journal = Journal::begin(journals.path(), "test", "a test", false).unwrap();
+        let (control, child) = (folder.path().join("cgroup.subtree_control"), folder.path().join("child"));
+        fs::write(&control, "cpu\n").unwrap();
+        fs::create_dir_all(child.join("below")).unwrap();
+        // Only a group below has a process.
+        fs::write(child.join("below/cgroup.procs"), std::process::id().to_string()).unwrap();
+        let enabled = |resets, controller| {
+            let result = enable_on(&journal, folder.path(), controller, resets);
+            let now = fs::read_to_string(&control).unwrap();
+            fs::write(&control, "cpu\n").unwrap();
+            (result.map_err(|error| error.to_string()), now != "cpu\n")
+        };
+        let (refused, changed) = enabled(true, CPUSET);
+        assert!(refused.unwrap_err().contains("affinities of 1 processes in other groups") && !changed);
+        let file = fs::read_dir(journals.path()).unwrap().next().unwrap().unwrap().path();
+        let recorded = || fs::read_to_string(&file).unwrap().contains("\"cpuset\"");
+        assert!(!recorded());
+        assert_eq!(enabled(true, "memory"), (Ok(()), true));
+        assert_eq!(enabled(false, CPUSET), (Ok(()), true));
+        assert!(recorded());
+        fs::remove_file(child.join("below/cgroup.procs")).unwrap();
+        assert_eq!(enabled(true, CPUSET), (Ok(()), true));
+    }
+
+    #[test]
+    fn the_controller_stays_enabled_where_disabling_it_would_reset_affinities() {
+        let folder = tempfile::tempdir().unwrap();
+        let (control, child) = (folder.path().join("cgroup.subtree_control"), folder.path().join("child"));
+        fs::create_dir(&child).unwrap();
+        fs::write(child.join("cgroup.procs"), std::process::id().to_string()).unwrap();
+        let disabled = |resets, controller| {
+            fs::write(&control, "cpuset cpu\n").unwrap();
+            let others = disable_on(&control, controller, resets).unwrap();
+            (others, fs::read_to_string(&control).unwrap() == format!("-{controller}"))
+        };
+        assert_eq!(disabled(true, CPUSET), (1, false));
+        assert_eq!(disabled(true, "cpu"), (0, true));
+        assert_eq!(disabled(false, CPUSET), (0, true));
+        fs::remove_file(child.join("cgroup.procs")).unwrap();
+        assert_eq!(disabled(true, CPUSET), (0, true));
+    }
 
     #[test]
     fn a_controller_stays_enabled_while_another_group_uses_it() {

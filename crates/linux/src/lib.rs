@@ -8,6 +8,7 @@
 //! |---|---|
 //! | tasks and their CPUs | `tasks`, `process_reader` (without allocating), `task_state` (files stay open), `affinity`, `pidfd`, `proc_events`, `process_times`, `targets`, `absent_process` (`hidepid`), `counters`, `clock`, `kept_sum` (the CPU clock of a process without a visit of its threads) |
 //! | counters of the CPU and the kernel | `perf_event`, `task_counters` (of single threads) |
+//! | the kernel | `kernel`: its version |
 //! | users | `users`: their names |
 //! | commands | `job` (runs one to its end), `child` (starts one that cannot outlive us), `helper_process` (runs one without our privileges) |
 //! | memory | `memory`, `available_memory`, `memory_policy`, `process_memory`, `memory_lock`, `tmpfs`, `allocator` |
@@ -49,6 +50,7 @@ pub mod input_file;
 pub mod interrupts;
 pub mod job;
 pub mod kept_sum;
+pub mod kernel;
 pub mod line_file;
 pub mod memory;
 pub mod memory_lock;

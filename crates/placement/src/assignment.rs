@@ -35,6 +35,8 @@ struct AssignedTask {
     busy: f64,
     /// Order of assignment. The task assigned last moves first.
     sequence: u64,
+    /// Whether the task has chosen the CPUs itself and stays on them.
+    fixed: bool,
 }
 
 impl TaskAssignment {
@@ -71,9 +73,26 @@ impl TaskAssignment {
         let load = self.load();
         let open = (0..self.worker_cpus.len()).filter(|&worker| !self.offline[worker]);
         let worker = open.min_by_key(|&worker| (load[worker], worker))?;
-        self.last_sequence += 1;
-        self.assigned.insert(task, AssignedTask { worker, busy: 1.0, sequence: self.last_sequence });
+        self.insert(task, worker, false);
         Some(worker)
+    }
+
+    /// Assigns a task that has chosen these CPUs itself to the worker that has them. It counts as a task of this worker and is not
+    /// moved. Returns the worker; `None` if no worker has these CPUs.
+    pub fn adopt(&mut self, task: TaskId, cpus: &CpuSet) -> Option<usize> {
+        let worker = self.worker_cpus.iter().position(|worker| worker == cpus)?;
+        self.insert(task, worker, true);
+        Some(worker)
+    }
+
+    /// Whether the task has chosen its CPUs itself.
+    pub fn is_adopted(&self, task: TaskId) -> bool {
+        self.assigned.get(&task).is_some_and(|task| task.fixed)
+    }
+
+    fn insert(&mut self, task: TaskId, worker: usize, fixed: bool) {
+        self.last_sequence += 1;
+        self.assigned.insert(task, AssignedTask { worker, busy: 1.0, sequence: self.last_sequence, fixed });
     }
 
     /// Forgets a task.
@@ -101,15 +120,14 @@ impl TaskAssignment {
             let load = self.load();
             let open = || (0..self.worker_cpus.len()).filter(|&worker| !self.offline[worker]);
             let idle = open().find(|&worker| load[worker].0 == 0);
-            let busiest = open().max_by_key(|&worker| load[worker]).filter(|&worker| load[worker].0 > 1);
-            let (Some(idle), Some(busiest)) = (idle, busiest) else { return moved };
-            let candidates = self
-                .assigned
-                .iter_mut()
-                .filter(|(_, assigned)| assigned.worker == busiest && assigned.busy >= BUSY_THRESHOLD);
-            let Some((task, assigned)) = candidates.max_by_key(|(_, assigned)| assigned.sequence) else {
-                return moved;
-            };
+            let Some(idle) = idle else { return moved };
+            // From the worker with the most working tasks, of those with one that may move.
+            let candidates = self.assigned.iter_mut().filter(|(_, assigned)| {
+                load[assigned.worker].0 > 1 && assigned.busy >= BUSY_THRESHOLD && !assigned.fixed
+            });
+            let latest = candidates
+                .max_by_key(|(_, assigned)| (load[assigned.worker], assigned.worker, assigned.sequence));
+            let Some((task, assigned)) = latest else { return moved };
             assigned.worker = idle;
             moved.push((*task, idle));
         }
@@ -202,17 +220,45 @@ mod tests {
         assert!(assignment.update_online(&"7".parse().unwrap()).is_empty());
     }
 
+    #[test]
+    fn a_task_that_chose_its_cpus_stays_and_others_leave_them() {
+        let mut assignment = one_cpu_each(3);
+        assert_eq!((assignment.assign(10), assignment.assign(11)), (Some(0), Some(1)));
+        // 11 goes to the CPU of 10.
+        assert_eq!(assignment.adopt(11, &CpuSet::single(0)), Some(0));
+        assert!(assignment.is_adopted(11) && !assignment.is_adopted(10));
+        settle(&mut assignment, |_| true);
+        assert_eq!(assignment.rebalance(), [(10, 1)]);
+        assert_eq!(assignment.worker_of(11), Some(0));
+        // No worker has these.
+        assert_eq!(assignment.adopt(12, &CpuSet::single(7)), None);
+        assert_eq!(assignment.worker_of(12), None);
+    }
+
     proptest! {
         #[test]
-        fn no_sharing_while_a_worker_is_idle(count in 1_u32..9, tasks in prop::collection::vec(any::<bool>(), 0..40)) {
+        fn no_sharing_while_a_worker_is_idle(
+            count in 1_u32..9,
+            // Whether it works, and the CPU that it chose.
+            tasks in prop::collection::vec((any::<bool>(), prop::option::weighted(0.2, 0_u32..9)), 0..40),
+        ) {
             let mut assignment = one_cpu_each(count);
-            for task in 0..tasks.len() as TaskId {
-                assignment.assign(task);
+            for (task, (_, own)) in tasks.iter().enumerate() {
+                let adopted = own.and_then(|cpu| assignment.adopt(task as TaskId, &CpuSet::single(cpu)));
+                if adopted.is_none() {
+                    assignment.assign(task as TaskId);
+                }
             }
-            settle(&mut assignment, |task| tasks[task as usize]);
-            assignment.rebalance();
-            let works: Vec<usize> = assignment.load().into_iter().map(|(working, _)| working).collect();
-            prop_assert!(!works.contains(&0) || works.iter().all(|&working| working <= 1), "{works:?}");
+            settle(&mut assignment, |task| tasks[task as usize].0);
+            let moved = assignment.rebalance();
+            prop_assert!(moved.iter().all(|(task, _)| !assignment.is_adopted(*task)));
+            let load = assignment.load();
+            let may_move = |worker: usize| assignment.tasks().any(|task| {
+                assignment.worker_of(task) == Some(worker) && tasks[task as usize].0 && !assignment.is_adopted(task)
+            });
+            let is_idle = load.iter().any(|(working, _)| *working == 0);
+            let shares = (0..load.len()).any(|worker| load[worker].0 > 1 && may_move(worker));
+            prop_assert!(!is_idle || !shares, "{load:?}");
             prop_assert!(assignment.rebalance().is_empty());
         }
     }

@@ -132,9 +132,28 @@ impl PlacementTrace {
     /// was observed.
     pub fn share_in_place(&self) -> Option<f64> {
         let (outside, all) = self.tasks.iter().fold((0, 0), |(outside, all), task| {
-            (outside + task.outside_ns, all + task.cpu_ns - task.unpinned_ns)
+            (outside + self.outside_ns(task), all + task.cpu_ns - task.unpinned_ns)
         });
         (all > 0).then(|| 1.0 - outside as f64 / all as f64)
+    }
+
+    /// Returns the CPU time in nanoseconds that a task used outside of its place: its worker's CPUs, or those of the whole plan
+    /// if it has chosen its CPUs itself.
+    pub fn outside_ns(&self, task: &TaskTrace) -> u64 {
+        match (&task.own_affinity, &self.plan) {
+            (Some(_), Some(plan)) => {
+                let planned = plan.cpus();
+                let outside = task.cpu_ns_by_cpu.iter().filter(|(cpu, _)| !planned.contains(**cpu));
+                outside.map(|(_, ns)| ns).sum()
+            }
+            _ => task.outside_ns,
+        }
+    }
+
+    /// Whether a task has chosen CPUs itself that are not planned.
+    fn has_left(&self, task: &TaskTrace) -> bool {
+        let planned = self.plan.as_ref().map(PlacementPlan::cpus);
+        task.own_affinity.as_ref().is_some_and(|own| planned.is_none_or(|planned| !own.is_subset(&planned)))
     }
 
     /// Returns the share of the command's CPU time that was observed while its tasks were pinned; `None` if
@@ -144,8 +163,8 @@ impl PlacementTrace {
         self.cpu_ns.filter(|&all| all > 0).map(|all| (seen as f64 / all as f64).min(1.0))
     }
 
-    /// Returns whether all observed CPU time after pinning was on the planned CPUs and no task chose its
-    /// own CPUs; `None` if almost nothing was observed.
+    /// Returns whether all observed CPU time after pinning was on the planned CPUs and no task chose other
+    /// CPUs itself; `None` if almost nothing was observed.
     pub fn held_as_observed(&self) -> Option<bool> {
         self.held_with_coverage(MIN_OBSERVED)
     }
@@ -153,7 +172,7 @@ impl PlacementTrace {
     /// The same, but requires that at least this share of the CPU time was observed.
     pub fn held_with_coverage(&self, least: f64) -> Option<bool> {
         let seen = !self.tasks.is_empty() && self.coverage().is_none_or(|share| share >= least);
-        let strayed = self.tasks.iter().any(|task| task.outside_ns > 0 || task.own_affinity.is_some());
+        let strayed = self.tasks.iter().any(|task| self.outside_ns(task) > 0 || self.has_left(task));
         if strayed { Some(false) } else { seen.then_some(true) }
     }
 
@@ -195,6 +214,7 @@ impl TaskTrace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::PlannedWorker;
 
     #[test]
     fn time_counts_for_the_cpu_that_is_found() {
@@ -222,6 +242,28 @@ mod tests {
         // 10 of the 50 ns were used before the task was pinned.
         trace.cpu_ns = Some(100);
         assert_eq!(trace.coverage(), Some(0.4));
+    }
+
+    /// Regression test: a program that pinned its threads to planned CPUs in another order than the plan was reported as one that
+    /// did not keep to it.
+    #[test]
+    fn a_task_that_chooses_planned_cpus_keeps_to_the_plan() {
+        let worker =
+            |cpu| PlannedWorker { cpus: CpuSet::single(cpu), memory_nodes: Vec::new(), why: String::new() };
+        let [schema, machine_fingerprint, policy] = [(); 3].map(|()| String::new());
+        let plan = PlacementPlan { schema, machine_fingerprint, policy, workers: vec![worker(0), worker(1)] };
+        let held = |own: &str, ran_on: u32| {
+            let mut trace = PlacementTrace::for_plan(plan.clone(), String::new());
+            let at = trace.add_task(7, 7, "worker".into(), None, 0);
+            trace.tasks[at].own_affinity = Some(own.parse().unwrap());
+            (trace.tasks[at].cpu_ns, trace.tasks[at].outside_ns) = (50, 50);
+            trace.tasks[at].cpu_ns_by_cpu = BTreeMap::from([(ran_on, 50)]);
+            (trace.held_as_observed(), trace.share_in_place())
+        };
+        assert_eq!(held("1", 1), (Some(true), Some(1.0)));
+        assert_eq!(held("0-1", 1), (Some(true), Some(1.0)));
+        assert_eq!(held("1-2", 1), (Some(false), Some(1.0)));
+        assert_eq!(held("2", 2), (Some(false), Some(0.0)));
     }
 
     #[test]

@@ -356,9 +356,12 @@ impl CommandSubject {
 
     fn collect_notes(&mut self, name: &str, enforcer: &AffinityEnforcer, known: &BTreeSet<u32>) {
         for (task, cpus) in enforcer.own_affinities() {
-            self.notes.insert(format!(
-                "{name}: {task} set its own affinity to CPUs {cpus}; the placement does not apply to it"
-            ));
+            let what = if enforcer.is_planned(cpus) {
+                "within the placement, it chooses its CPUs itself"
+            } else {
+                "the placement does not apply to it"
+            };
+            self.notes.insert(format!("{name}: {task} set its own affinity to CPUs {cpus}; {what}"));
         }
         for stray in self.end_strays(known) {
             self.notes.insert(format!("{name} left a process running ({stray}); it was ended"));

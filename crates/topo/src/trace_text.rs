@@ -95,6 +95,7 @@ fn row(trace: &PlacementTrace, name: String, tasks: &[&TaskTrace]) -> Vec<String
         let known: Vec<u64> = tasks.iter().filter_map(|task| value(task)).collect();
         if known.is_empty() { "-".to_owned() } else { known.iter().sum::<u64>().to_string() }
     };
+    let outside: u64 = tasks.iter().map(|task| trace.outside_ns(task)).sum();
     let (all, before) = (sum(|task| task.cpu_ns), sum(|task| task.unpinned_ns));
     vec![
         name,
@@ -104,7 +105,7 @@ fn row(trace: &PlacementTrace, name: String, tasks: &[&TaskTrace]) -> Vec<String
         ran_on(tasks),
         match all.saturating_sub(before) {
             0 => "-".to_owned(),
-            placed => units::percent(sum(|task| task.outside_ns) as f64 / placed as f64),
+            placed => units::percent(outside as f64 / placed as f64),
         },
         total(|task| task.migrations),
         total(|task| task.wakeups.map(|_| task.wakeups_off_node)),

@@ -31,8 +31,8 @@ pub struct PlacementArgs {
     /// Memory policy: default, local, interleave, bind, interleave=LIST, bind=LIST
     #[arg(long, value_name = "MEMORY", default_value = "default")]
     pub memory: MemoryPlacement,
-    /// How tasks are held in place: by a cpuset where one is available and by affinities, or by affinities
-    /// alone
+    /// How tasks are held in place: by a cpuset where one is available (from Linux 6.2 on) and by affinities, or by
+    /// affinities alone
     #[arg(long, value_enum, default_value_t = Enforcement::Auto)]
     pub hold: Enforcement,
     /// Also write where each task ran to this file, as JSON

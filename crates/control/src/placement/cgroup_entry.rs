@@ -1,11 +1,11 @@
 //! Moves the processes of a placed command into a control group while they run.
 
 use crate::{
-    cpuset,
+    GroupError, cpuset,
     journal::Journal,
     placement::{Enforcement, ResolvedPlacement},
 };
-use manycore_linux::tasks;
+use manycore_linux::{kernel, tasks};
 use manycore_topology::CpuSet;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,6 +28,7 @@ pub(super) struct CgroupEntry {
     journal: Arc<Journal>,
     cpus: CpuSet,
     nodes: CpuSet,
+    has_entered: bool,
 }
 
 enum State {
@@ -49,10 +50,14 @@ impl CgroupEntry {
             Enforcement::Auto if cpus.is_none() && nodes.is_empty() => {
                 State::Settled("nothing: all CPUs may be used".to_owned())
             }
+            // A command starts with its memory policy; the memory of running processes can be bound in no other way.
+            Enforcement::Auto if kernel::resets_affinities() && (nodes.is_empty() || !placement.running) => {
+                State::Settled(format!("affinities alone: {}", GroupError::ResetsAffinities))
+            }
             Enforcement::Auto => State::Pending,
         };
         let cpus = cpus.unwrap_or_else(|| placement.own_cpus.clone());
-        Self { state, began: Instant::now(), journal, cpus, nodes }
+        Self { state, began: Instant::now(), journal, cpus, nodes, has_entered: false }
     }
 
     /// Returns whether the processes are to enter at some time.
@@ -77,20 +82,26 @@ impl CgroupEntry {
         self.state = State::Entering(thread::spawn(move || enter(&journal, &roots, &cpus, &nodes)));
     }
 
-    /// Waits until the processes have entered, if they are entering. Returns whether they have; `None` if
-    /// they were not entering.
-    pub(super) fn finish(&mut self) -> Option<bool> {
+    /// Whether processes have entered the group.
+    pub(super) fn has_entered(&self) -> bool {
+        self.has_entered
+    }
+
+    /// Waits until the processes have entered or failed to, if they are entering. Returns whether they were.
+    pub(super) fn finish(&mut self) -> bool {
         if !matches!(self.state, State::Entering(_)) {
-            return None;
+            return false;
         }
-        let State::Entering(thread) = std::mem::replace(&mut self.state, State::Pending) else { return None };
+        let State::Entering(thread) = std::mem::replace(&mut self.state, State::Pending) else {
+            return false;
+        };
         let entered = thread.join().unwrap_or_else(|_| Err("it failed".to_owned()));
-        let has_entered = entered.is_ok();
+        self.has_entered = entered.is_ok();
         self.state = State::Settled(match entered {
             Ok(part) => format!("a cpuset{part}, and affinities"),
             Err(why) => format!("affinities alone: {why}"),
         });
-        Some(has_entered)
+        true
     }
 
     /// Returns what holds the processes on their CPUs.

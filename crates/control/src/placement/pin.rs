@@ -132,7 +132,11 @@ impl PinnedProcesses {
         session.enforcer().take_over(&pids);
         session.enforcer().update_cpu_time();
         session.enter_cgroup_now(&pids);
-        match session.first_failure() {
+        let binds = !placement.bound_nodes().is_empty();
+        let unbound =
+            || session.unbound().filter(|_| binds).map(|why| format!("the memory cannot be bound: {why}"));
+        let unbound = unbound();
+        match session.first_failure().or(unbound) {
             None => Ok(Self { processes, session }),
             Some(why) => {
                 session.restore()?;

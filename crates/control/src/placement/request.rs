@@ -51,6 +51,8 @@ pub struct ResolvedPlacement {
     pub memory: MemoryPlacement,
     /// What holds the tasks on their CPUs beside their affinities.
     pub enforcement: Enforcement,
+    /// Whether the processes run already, so that only a control group can bind their memory.
+    pub running: bool,
 }
 
 impl PlacementRequest {
@@ -74,7 +76,7 @@ impl PlacementRequest {
         let workers = WorkerCpus::of_plan(&machine, &plan, &self.memory)?;
         let own_cpus = affinity::allowed().map_err(Error::OwnAffinity)?;
         let (memory, enforcement) = (self.memory, self.enforcement);
-        Ok(ResolvedPlacement { machine, plan, workers, own_cpus, memory, enforcement })
+        Ok(ResolvedPlacement { machine, plan, workers, own_cpus, memory, enforcement, running: false })
     }
 }
 
@@ -83,7 +85,7 @@ impl ResolvedPlacement {
     /// CPUs than this one.
     pub(super) fn pin_everywhere(self) -> Self {
         let workers = self.plan.workers.iter().map(|worker| worker.cpus.clone()).collect();
-        Self { workers: WorkerCpus { workers, ..self.workers }, ..self }
+        Self { workers: WorkerCpus { workers, ..self.workers }, running: true, ..self }
     }
 
     /// Returns the nodes that a control group restricts the processes to; empty if the memory policy does

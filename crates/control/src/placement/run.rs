@@ -14,6 +14,7 @@ use std::{
     io,
     os::fd::AsFd,
     process::{Command, ExitStatus},
+    thread,
     time::Duration,
 };
 
@@ -22,6 +23,10 @@ pub(super) const MARK: &str = "MANYCORE_RUN";
 
 /// Time between two scans for processes that the command has left running.
 const DESCENDANT_POLL: Duration = Duration::from_millis(128);
+
+/// Maximum number of searches for processes that were being created at the end of a run, and the time between two.
+const LATE_ROUNDS: usize = 20;
+const LATE_DELAY: Duration = Duration::from_millis(20);
 
 /// A command to run on planned CPUs.
 #[derive(Clone, Debug)]
@@ -101,6 +106,7 @@ pub fn run(
     session.enforcer().record_processes(&left);
     let journal = session.journal_id();
     let restored = session.restore();
+    restore_late(&processes, &left, placement);
     let left_running = LeftRunning::new(&processes, placement);
     trace.notes.extend(left_running.notes());
     Ok(CommandEnd { status: ended?.status, trace, left_running, journal, restored, waited })
@@ -179,16 +185,39 @@ pub(super) fn reap_orphans(processes: &CommandProcesses, command: u32) {
     }
 }
 
+/// Restores the CPUs of processes that were being created while all others were restored: none of `known`. On a busy machine
+/// that takes longer than the search for them waits.
+fn restore_late(processes: &CommandProcesses, known: &[u32], placement: &ResolvedPlacement) {
+    let planned = planned(placement);
+    for _ in 0..LATE_ROUNDS {
+        let mut late = processes.still_pinned(&planned);
+        late.retain(|pid, _| !known.contains(pid));
+        if late.is_empty() {
+            return;
+        }
+        let is_pinned = |tid: &u32| affinity::of_thread(*tid).is_ok_and(|cpus| planned.contains(&cpus));
+        for tid in late.into_keys().flat_map(tasks::threads).filter(is_pinned) {
+            // It may have ended; what is still pinned is reported.
+            let _ = affinity::restrict(tid, &placement.own_cpus);
+        }
+        thread::sleep(LATE_DELAY);
+    }
+}
+
+/// Returns the affinities that this placement gives to tasks.
+fn planned(placement: &ResolvedPlacement) -> BTreeSet<CpuSet> {
+    let online = affinity::online();
+    let shown = |cpus: &CpuSet| online.as_ref().map_or(cpus.clone(), |online| cpus.intersection(online));
+    let workers = &placement.workers;
+    let mut planned: BTreeSet<CpuSet> = workers.workers.iter().chain(&workers.cpus()).map(shown).collect();
+    planned.remove(&shown(&placement.own_cpus));
+    planned
+}
+
 impl LeftRunning {
     /// Reads the affinities of all processes that still run.
     fn new(processes: &CommandProcesses, placement: &ResolvedPlacement) -> Self {
-        let online = affinity::online();
-        let shown = |cpus: &CpuSet| online.as_ref().map_or(cpus.clone(), |online| cpus.intersection(online));
-        let workers = &placement.workers;
-        let mut planned: BTreeSet<CpuSet> =
-            workers.workers.iter().chain(&workers.cpus()).map(shown).collect();
-        planned.remove(&shown(&placement.own_cpus));
-        let pinned = processes.still_pinned(&planned);
+        let pinned = processes.still_pinned(&planned(placement));
         let name = |pid: u32| format!("{} ({pid})", tasks::name(pid).unwrap_or_default());
         let unpinned = processes.running().into_iter().filter(|pid| !pinned.contains_key(pid)).map(name);
         let unpinned = unpinned.collect();

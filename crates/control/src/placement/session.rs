@@ -112,6 +112,11 @@ impl PlacementSession {
         }
     }
 
+    /// Returns why the processes are in no control group that binds their memory; absent if they are in one.
+    pub fn unbound(&self) -> Option<String> {
+        (!self.cgroup.has_entered()).then(|| self.cgroup.held_by())
+    }
+
     /// Moves the processes into a control group now, and waits until that is done.
     pub fn enter_cgroup_now(&mut self, roots: &[u32]) {
         if self.cgroup.is_pending() {
@@ -126,9 +131,9 @@ impl PlacementSession {
     }
 
     fn finish_entering_cgroup(&mut self) {
-        let Some(has_entered) = self.cgroup.finish() else { return };
-        self.enforcer.set_entering_cgroup(false);
-        if has_entered {
+        if self.cgroup.finish() {
+            self.enforcer.set_entering_cgroup(false);
+            // An attempt that failed may have reset affinities as well.
             self.enforcer.repin_all();
         }
     }
@@ -139,7 +144,12 @@ impl PlacementSession {
         self.finish_entering_cgroup();
         self.enforcer.final_scan(roots);
         let own_affinities = self.enforcer.own_affinities().iter().map(|(task, cpus)| {
-            format!("{task} set its own affinity to CPUs {cpus}: the plan does not hold for it")
+            let what = if self.enforcer.is_planned(cpus) {
+                "which are planned ones: it keeps them"
+            } else {
+                "which are not all planned: the plan does not hold for it"
+            };
+            format!("{task} set its own affinity to CPUs {cpus}, {what}")
         });
         let refused =
             self.enforcer.refused().iter().map(|(task, why)| format!("{task} could not be moved: {why}"));

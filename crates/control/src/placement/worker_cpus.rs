@@ -28,7 +28,8 @@ impl WorkerCpus {
     /// [`Error::NoMemoryNodes`].
     pub(super) fn of_plan(machine: &Machine, plan: &PlacementPlan, memory: &MemoryPlacement) -> Result<Self> {
         let memory = memory_policy(machine, plan, memory)?;
-        let everywhere = plan.workers.iter().all(|worker| worker.cpus == machine.allowed.cpus);
+        let usable = machine.usable();
+        let everywhere = plan.workers.iter().all(|worker| worker.cpus == usable);
         let workers = plan.workers.iter().filter(|_| !everywhere).map(|worker| worker.cpus.clone());
         Ok(Self { workers: workers.collect(), memory })
     }

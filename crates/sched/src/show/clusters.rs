@@ -2,10 +2,10 @@
 
 use super::{
     facts::Facts,
-    release::Release,
     report::{Clusters, DomainSource, Domains},
     topology_levels::{is_x86, last_level},
 };
+use manycore_linux::kernel::Release;
 use manycore_topology::{CpuSet, Level, Machine};
 use std::collections::BTreeSet;
 

@@ -2,9 +2,9 @@
 
 use super::{
     facts::Facts,
-    release::Release,
     report::{Consequence, DomainSource, SchedulerReport},
 };
+use manycore_linux::kernel::Release;
 use manycore_text::names::printable;
 
 /// Returns what follows for the threads of one process.

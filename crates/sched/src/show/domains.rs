@@ -2,11 +2,11 @@
 
 use super::{
     facts::{DebugDomain, Facts},
-    release::Release,
     report::{DomainLevel, DomainSource, Domains},
     schedstat::CpuDomain,
     topology_levels::{levels, without_repetitions},
 };
+use manycore_linux::kernel::Release;
 use manycore_topology::{CpuId, CpuSet};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,9 +2,9 @@
 
 use super::{
     facts::Facts,
-    release::Release,
     report::{EnergyAware, FairAlgorithm, KernelScheduler},
 };
+use manycore_linux::kernel::Release;
 use std::collections::BTreeMap;
 
 /// Returns what the facts say about the kernel's own scheduler.

@@ -9,7 +9,6 @@ mod domains;
 mod facts;
 mod kernel_scheduler;
 mod missing;
-mod release;
 mod report;
 mod schedstat;
 mod text;
@@ -26,8 +25,8 @@ pub use report::{
 pub use text::document;
 
 use crate::Result;
+use manycore_linux::kernel::Release;
 use manycore_topology::SysTree;
-use release::Release;
 use std::path::Path;
 
 /// Reads the scheduler from the kernel's files below `root`: `/`, a copy, or a capture.

@@ -74,10 +74,33 @@ fn process_plan(process: PlacedProcess, online: Option<&CpuSet>) -> ProcessPlan 
     let thread = |(tid, given): (u32, CpuSet)| {
         // It has ended.
         let now = affinity::of_thread(tid).ok()?;
-        let shown = online.map_or_else(|| given.clone(), |online| given.intersection(online));
-        let is_kept = now == shown;
+        let is_kept = is_kept(&now, &given, &all, online);
         Some((tid, ThreadPlan { given: Arc::new(given), now: Arc::new(now), is_kept }))
     };
     let threads: BTreeMap<u32, ThreadPlan> = process.cpus.into_iter().filter_map(thread).collect();
     ProcessPlan { start: process.start, threads, all }
+}
+
+/// Whether a thread has the CPUs that it was given, or has chosen among `all` those of its process.
+fn is_kept(now: &CpuSet, given: &CpuSet, all: &CpuSet, online: Option<&CpuSet>) -> bool {
+    let shown = online.map_or_else(|| given.clone(), |online| given.intersection(online));
+    *now == shown || !now.is_empty() && now.is_subset(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_chooses_other_cpus_of_its_process_keeps_to_the_plan() {
+        let kept = |now: &str, given: &str| {
+            let [now, given, all, online] =
+                [now, given, "0-1,8", "0-7"].map(|list| list.parse::<CpuSet>().unwrap());
+            is_kept(&now, &given, &all, Some(&online))
+        };
+        assert!(kept("0", "0") && kept("1", "0") && kept("0-1", "0"));
+        assert!(!kept("2", "0") && !kept("0-2", "0") && !kept("", "0"));
+        // CPU 8 is offline.
+        assert!(kept("0", "0,8") && kept("", "8"));
+    }
 }

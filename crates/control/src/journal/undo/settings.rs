@@ -23,7 +23,17 @@ pub(super) fn restore(pending: &Pending, restored: &mut UndoResult) {
             Change::ControlGroup { path } if path.is_dir() => {
                 (path, group_dir::remove(path).inspect(|()| restored.control_groups += 1))
             }
-            Change::Controller { path, controller } => (path, group_dir::disable(path, controller)),
+            Change::Controller { path, controller } => {
+                let kept = group_dir::disable(path, controller);
+                if let Ok(others @ 1..) = kept {
+                    let folder = path.parent().unwrap_or(path).display();
+                    restored.changed_by_others.push(format!(
+                        "the {controller} controller stays enabled in {folder}: disabling it would reset the affinities of \
+                         {others} processes, as kernels before 6.2 do"
+                    ));
+                }
+                (path, kept.map(drop))
+            }
             _ => continue,
         };
         if let Err(error) = result {

@@ -1,6 +1,6 @@
 //! Restores the CPUs of tasks, and moves processes back to their control groups.
 
-use super::{UndoResult, result::changed};
+use super::UndoResult;
 use crate::{
     group_dir,
     journal::{change::Change, pending::Pending},
@@ -115,7 +115,10 @@ impl Pending {
                 Some(Ok(())) => {}
                 Some(Err(error)) => restored.failed.push(format!("cannot write to another journal: {error}")),
                 None => {
-                    restored.changed_by_others.push(changed(&format!("thread {tid} of process {pid}"), &now));
+                    restored.changed_by_others.push(format!(
+                        "the affinity of thread {tid} of process {pid} was changed to {now} since, by itself or by another \
+                         program: left unchanged"
+                    ));
                 }
             }
         }

@@ -56,38 +56,78 @@ impl AffinityEnforcer {
     /// Pins a new task, unless it has chosen its CPUs itself.
     pub(super) fn add_task(&mut self, pid: u32, tid: u32, creation: Creation) {
         let Ok(cpus) = affinity::of_thread(tid) else { return };
-        if !self.inheritable_affinities().contains(&cpus) {
-            self.register_task(pid, tid);
+        if !self.inheritable_affinities(creation.latest_ns()).contains(&cpus)
+            && !self.may_be_reset(Some(pid), &cpus)
+        {
+            self.register_task(pid, tid, creation);
             self.record_own_affinity(tid, cpus);
         } else if self.copies {
-            self.register_task(pid, tid);
+            self.register_task(pid, tid, creation);
         } else {
             self.assign_and_pin(pid, tid, &cpus, creation);
         }
     }
 
-    pub(super) fn register_task(&mut self, pid: u32, tid: u32) -> u64 {
+    pub(super) fn register_task(&mut self, pid: u32, tid: u32, creation: Creation) -> u64 {
         let cpu_ns = tasks::cpu_ns(pid, tid).unwrap_or(0);
-        self.tasks.insert(tid, KnownTask { pid, cpu_ns, at_ns: now_ns() });
+        self.tasks
+            .insert(tid, KnownTask { pid, cpu_ns, at_ns: now_ns(), created_before: creation.latest_ns() });
         self.processes.entry(pid).or_insert_with(|| tasks::start_time(pid));
         cpu_ns
     }
 
     /// Returns the affinities that a new task can have without having chosen one: the CPUs on which the
     /// command started, and those of workers with tasks that may have created it. A task on the CPUs of a
-    /// worker without tasks went there itself.
-    pub(super) fn inheritable_affinities(&self) -> Vec<CpuSet> {
+    /// worker without tasks went there itself, and so did one that existed before the worker had a task.
+    pub(super) fn inheritable_affinities(&self, created_before: u64) -> Vec<CpuSet> {
         if self.copies {
             return self.assignment.all().to_vec();
         }
         let taken: BTreeSet<usize> =
             self.assignment.tasks().filter_map(|tid| self.assignment.worker_of(tid)).collect();
-        let taken = taken.into_iter().map(|worker| self.assignment.cpus(worker).clone());
+        let was_used = |worker: &usize| self.used_since[*worker].is_none_or(|used| used < created_before);
+        let taken = taken.into_iter().filter(was_used).map(|worker| self.assignment.cpus(worker).clone());
         let lost = (self.entering_cgroup || self.assignment.any_offline()).then(|| self.own_cpus.clone());
         taken
             .chain([self.all_cpus.clone()])
             .chain(self.former_affinities.iter().cloned())
             .chain(lost)
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::placement::WorkerCpus;
+    use manycore_linux::memory_policy::MemoryPolicy;
+    use std::process::Command;
+
+    #[test]
+    fn a_task_that_is_older_than_the_first_task_of_a_worker_did_not_inherit_its_cpus() {
+        let workers: Vec<CpuSet> = (0..2).map(CpuSet::single).collect();
+        let place = WorkerCpus { workers: workers.clone(), memory: MemoryPolicy::Default };
+        let mut enforcer = AffinityEnforcer::new(&place, &"0-1".parse().unwrap());
+        for (task, used) in [(10, 100), (11, 200)] {
+            let worker = enforcer.assignment.assign(task).unwrap();
+            enforcer.used_since[worker] = Some(used);
+        }
+        let may_inherit = |created, cpus: &CpuSet| enforcer.inheritable_affinities(created).contains(cpus);
+        assert!(may_inherit(150, &workers[0]) && !may_inherit(150, &workers[1]));
+        assert!(may_inherit(250, &workers[1]) && !may_inherit(50, &workers[0]));
+    }
+
+    /// A command starts on the CPUs of its worker, and may create others before it is scanned.
+    #[test]
+    fn children_of_a_command_that_started_on_its_cpus_inherited_them() {
+        let cpus = affinity::of_thread(0).unwrap();
+        let place = WorkerCpus { workers: vec![cpus.clone()], memory: MemoryPolicy::Default };
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let mut enforcer = AffinityEnforcer::new(&place, &cpus);
+        enforcer.take_over(&[child.id()]);
+        assert!(enforcer.inheritable_affinities(1).contains(&cpus));
+        assert_eq!(enforcer.used_since, [Some(0)]);
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 }

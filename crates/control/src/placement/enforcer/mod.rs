@@ -7,6 +7,8 @@ mod scan;
 use crate::placement::{PlacementJournal, WorkerCpus};
 use manycore_linux::{
     affinity,
+    clock::now_ns,
+    kernel,
     proc_events::{ProcEventBatch, ProcEvents},
     tasks,
 };
@@ -38,6 +40,8 @@ const FIRST_SCAN_INTERVAL: Duration = Duration::from_millis(8);
 pub struct AffinityEnforcer {
     /// The assignment of tasks to workers. A single worker means that all tasks share its CPUs.
     assignment: TaskAssignment,
+    /// Since when each worker's CPUs have been those of a task, in nanoseconds of `CLOCK_MONOTONIC`.
+    used_since: Vec<Option<u64>>,
     /// Whether each worker is a copy of a command, which starts on the worker's CPUs with all its tasks.
     copies: bool,
     /// The union of the workers' CPUs, or the CPUs that this process may use.
@@ -70,6 +74,8 @@ pub struct AffinityEnforcer {
     /// Whether a control group is being entered. Kernels before 6.2 reset affinities then, in version 2 to
     /// all CPUs first.
     entering_cgroup: bool,
+    /// Whether the kernel resets affinities whenever a cpuset changes.
+    kernel_resets: bool,
     /// Tasks whose affinity the kernel rejects at the moment.
     rejected: BTreeSet<u32>,
     journal: Option<PlacementJournal>,
@@ -87,6 +93,14 @@ enum Creation {
 }
 
 impl Creation {
+    /// Returns a time, in nanoseconds of `CLOCK_MONOTONIC`, at which the task existed: that of its creation, or now.
+    fn latest_ns(self) -> u64 {
+        match self {
+            Self::At(at_ns) => at_ns,
+            Self::BeforeFirstScan | Self::AfterFirstScan => now_ns(),
+        }
+    }
+
     /// Returns the delay in nanoseconds from the creation to `now_ns`, if the time of the creation is known.
     fn delay_ns(self, now_ns: u64) -> Option<u64> {
         match self {
@@ -102,6 +116,8 @@ struct KnownTask {
     /// CPU time in nanoseconds at the last scan.
     cpu_ns: u64,
     at_ns: u64,
+    /// When it existed already, in nanoseconds of `CLOCK_MONOTONIC`.
+    created_before: u64,
 }
 
 impl AffinityEnforcer {
@@ -110,6 +126,7 @@ impl AffinityEnforcer {
         let all_cpus = place.cpus().unwrap_or_else(|| own_cpus.clone());
         let workers = if place.workers.is_empty() { vec![all_cpus.clone()] } else { place.workers.clone() };
         Self {
+            used_since: vec![None; workers.len()],
             assignment: TaskAssignment::new(workers),
             copies: false,
             all_cpus,
@@ -128,6 +145,7 @@ impl AffinityEnforcer {
             newly_pinned: Vec::new(),
             online: affinity::online(),
             entering_cgroup: false,
+            kernel_resets: kernel::resets_affinities(),
             rejected: BTreeSet::new(),
             journal: None,
         }
@@ -148,6 +166,11 @@ impl AffinityEnforcer {
     /// Returns the tasks that changed their own affinity: name, and the CPUs that they chose last.
     pub fn own_affinities(&self) -> &BTreeMap<String, CpuSet> {
         &self.own_affinities
+    }
+
+    /// Whether all these CPUs are planned.
+    pub fn is_planned(&self, cpus: &CpuSet) -> bool {
+        cpus.is_subset(&self.all_cpus)
     }
 
     /// Returns the processes with tasks that could not be moved: name with id, and reason.

@@ -39,8 +39,10 @@ impl AffinityEnforcer {
         let pinned: Vec<(u32, usize)> =
             self.assignment.tasks().filter_map(|tid| Some((tid, self.assignment.worker_of(tid)?))).collect();
         for (tid, worker) in pinned {
+            let pid = self.tasks.get(&tid).map(|known| known.pid);
+            let was_reset = |cpus: &CpuSet| *cpus == self.all_cpus || self.may_be_reset(pid, cpus);
             if affinity::of_thread(tid)
-                .is_ok_and(|cpus| cpus == self.all_cpus && cpus != *self.assignment.cpus(worker))
+                .is_ok_and(|cpus| cpus != *self.assignment.cpus(worker) && was_reset(&cpus))
             {
                 self.move_task(tid, worker);
             }
@@ -56,7 +58,8 @@ impl AffinityEnforcer {
             };
             let has_run = tasks::cpu_ns(known.pid, tid).is_none_or(|used| used > 0);
             if affinity::of_thread(tid).is_ok_and(|now| {
-                now != *self.assignment.cpus(worker) && self.inheritable_affinities().contains(&now)
+                now != *self.assignment.cpus(worker)
+                    && self.inheritable_affinities(known.created_before).contains(&now)
             }) {
                 self.move_task(tid, worker);
             }
@@ -83,7 +86,7 @@ impl AffinityEnforcer {
         match placed {
             Ok(()) => {
                 let pinned_ns = now_ns();
-                let cpu_ns = self.register_task(pid, tid);
+                let cpu_ns = self.register_task(pid, tid, creation);
                 if creation != Creation::BeforeFirstScan {
                     self.newly_pinned.push(tid);
                 }
@@ -117,12 +120,19 @@ impl AffinityEnforcer {
         if let Some(journal) = &mut self.journal {
             journal.record_change(pid, tid, now, &cpus, creation != Creation::BeforeFirstScan)?;
         }
-        if *now == cpus { Ok(()) } else { affinity::restrict(tid, &cpus) }
+        // A command starts on the CPUs of its worker.
+        let mut since = 0;
+        if *now != cpus {
+            since = now_ns();
+            affinity::restrict(tid, &cpus)?;
+        }
+        self.used_since[worker].get_or_insert(since);
+        Ok(())
     }
 
     pub(super) fn refuse(&mut self, pid: u32, tid: u32, why: &str) {
         self.assignment.remove(tid);
-        self.register_task(pid, tid);
+        self.register_task(pid, tid, Creation::AfterFirstScan);
         self.refused.insert(format!("{} (pid {pid})", name(pid)), why.to_owned());
     }
 

@@ -1,6 +1,9 @@
 //! Scans pinned tasks: their CPU time, their affinity, and which CPUs are online.
 
-use crate::placement::enforcer::{AffinityEnforcer, SCAN_INTERVAL, name};
+use crate::{
+    group_dir,
+    placement::enforcer::{AffinityEnforcer, SCAN_INTERVAL, name},
+};
 use manycore_linux::{
     affinity,
     clock::{now_ns, thread_cpu},
@@ -169,24 +172,40 @@ impl AffinityEnforcer {
                 // While a CPU goes offline or comes online, and when its cpuset changes, the kernel widens
                 // a task's affinity to the CPUs that are left. A task with more CPUs than its worker, but
                 // within the placement, is assumed to be such a case.
-                let widened = cpus.is_subset(&self.all_cpus) && (cpus.is_empty() || cpus.len() > left.len());
-                let was_reset = widened || self.entering_cgroup || self.rejected.contains(&tid);
+                let widened = !self.assignment.is_adopted(tid)
+                    && cpus.is_subset(&self.all_cpus)
+                    && (cpus.is_empty() || cpus.len() > left.len());
+                let pid = self.tasks.get(&tid).map(|known| known.pid);
+                let was_reset = widened
+                    || self.entering_cgroup && self.kernel_resets
+                    || self.rejected.contains(&tid)
+                    || cpus != left && self.may_be_reset(pid, &cpus);
                 if cpus != left && was_reset {
                     return self.move_task(tid, worker);
                 }
                 left == cpus || left.is_empty()
             }
-            None => self.inheritable_affinities().contains(&cpus),
+            None => self.inheritable_affinities(now_ns()).contains(&cpus),
         };
         if !expected {
-            self.assignment.remove(tid);
             self.record_own_affinity(tid, cpus);
         }
+    }
+
+    /// Whether the kernel, and not the task, may have set these CPUs: kernels before 6.2 set all CPUs of the cpuset whenever it
+    /// changes, which other programs cause as well.
+    pub(super) fn may_be_reset(&self, pid: Option<u32>, cpus: &CpuSet) -> bool {
+        self.kernel_resets && pid.and_then(group_dir::allowed_cpus).is_some_and(|all| *cpus == all)
     }
 
     pub(super) fn record_own_affinity(&mut self, tid: u32, cpus: CpuSet) {
         if let (Some(journal), Some(known)) = (&mut self.journal, self.tasks.get(&tid)) {
             journal.record_own_affinity(known.pid, tid, &cpus);
+        }
+        // It counts where it runs, so that no other task is put there while a worker is idle.
+        self.assignment.remove(tid);
+        if let Some(worker) = self.assignment.adopt(tid, &cpus) {
+            self.used_since[worker].get_or_insert_with(now_ns);
         }
         self.own_affinities.insert(name(tid), cpus);
     }
@@ -199,6 +218,29 @@ mod tests {
     use manycore_linux::memory_policy::MemoryPolicy;
     use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
     use std::process::Command;
+
+    #[test]
+    fn an_affinity_that_the_kernel_reset_is_set_again_and_is_not_the_programs() {
+        let (own, pid) = (affinity::of_thread(0).unwrap(), std::process::id());
+        if own.len() < 2 || group_dir::allowed_cpus(pid) != Some(own.clone()) {
+            return println!("SKIPPED: it needs two CPUs, and all that the control group allows");
+        }
+        let workers = vec![CpuSet::single(own.first().unwrap())];
+        let place = WorkerCpus { workers: workers.clone(), memory: MemoryPolicy::Default };
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        for kernel_resets in [true, false] {
+            let mut enforcer = AffinityEnforcer { kernel_resets, ..AffinityEnforcer::new(&place, &own) };
+            enforcer.take_over(&[child.id()]);
+            enforcer.newly_pinned.clear();
+            affinity::restrict(child.id(), &own).unwrap();
+            enforcer.scan_all(&|| vec![child.id()]);
+            let now = affinity::of_thread(child.id()).unwrap();
+            assert_eq!(now == workers[0], kernel_resets);
+            assert_eq!(enforcer.own_affinities().is_empty(), kernel_resets);
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
 
     /// Regression test: `sysbench set its own affinity to CPUs 0` was reported of a program that does not.
     #[test]
