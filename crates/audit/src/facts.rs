@@ -218,10 +218,9 @@ impl Process {
 }
 
 impl GroupLimits {
-    /// Returns the online CPUs of the group; all online CPUs if it sets none.
+    /// Returns the online CPUs of the group; all online CPUs if it has no limit.
     pub fn usable(&self, online: &CpuSet) -> CpuSet {
-        let own = self.cpus.as_ref().map(|cpus| cpus.intersection(online));
-        own.filter(|cpus| !cpus.is_empty()).unwrap_or_else(|| online.clone())
+        self.cpus.as_ref().map_or_else(|| online.clone(), |cpus| cpus.intersection(online))
     }
 }
 
@@ -235,5 +234,18 @@ impl Thread {
     pub fn only_cpu(&self, online: &CpuSet) -> Option<CpuId> {
         let cpus = self.cpus.intersection(online);
         cpus.first().filter(|_| cpus.len() == 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression test: all online CPUs were taken as those of the group, and `taskset` was advised with them.
+    #[test]
+    fn a_group_without_online_cpus_has_none() {
+        let limits = GroupLimits { cpus: Some(CpuSet::single(1)), ..GroupLimits::default() };
+        assert!(limits.usable(&CpuSet::single(0)).is_empty());
+        assert_eq!(GroupLimits::default().usable(&CpuSet::single(0)), CpuSet::single(0));
     }
 }

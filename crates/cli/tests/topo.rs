@@ -4,7 +4,10 @@ use assert_cmd::Command;
 use manycore_topology::Machine;
 use manycore_topology::{
     SysTree,
-    synthetic::{MachineSpec, extras::write_to},
+    synthetic::{
+        MachineSpec,
+        extras::{add_cgroup, write_to},
+    },
 };
 use std::{fs, path::Path};
 
@@ -242,4 +245,23 @@ fn four_thousand_cpus_are_shown_and_drawn() {
     assert!(text.contains("4096 online (0-4095)") && text.lines().count() < 60, "{text}");
     let read = manycore_topology::read(&SysTree::open(&file).unwrap()).unwrap();
     assert_eq!(read.caches_at(3).count(), 128);
+}
+
+/// Regression test: lxcfs numbers the CPUs of a container from 0 in `online`. No allowed CPU was found, and CPU 0 was planned.
+#[test]
+fn virtual_numbers_of_a_container_do_not_hide_its_cpu() {
+    let mut files = MachineSpec { cores: 2, ..MachineSpec::default() }.capture();
+    files.add_file("sys/devices/system/cpu/online", "0");
+    add_cgroup(&mut files, "/lx", "1", "max 100000");
+    let folder = tempfile::tempdir().unwrap();
+    let saved = folder.path().join("lx.machine");
+    fs::write(&saved, files.to_string()).unwrap();
+    let of = |subcommand: &str| {
+        let mut command = Command::cargo_bin("manycore").unwrap();
+        let run = command.args([subcommand, "--machine"]).arg(&saved).assert().success();
+        String::from_utf8_lossy(&run.get_output().stdout).into_owned()
+    };
+    let (topo, plan) = (of("topo"), of("plan"));
+    assert!(topo.contains("CPU 1 (1 of 2)"), "{topo}");
+    assert!(plan.contains("CPU 1") && !plan.contains("CPU 0"), "{plan}");
 }

@@ -66,7 +66,6 @@ impl ResourceReader {
         monitors: Option<resctrl::Files>,
     ) -> Self {
         let bound = observed_cpus.map(|cpus| cpus.intersection(&machine.online));
-        let bound = bound.filter(|cpus| !cpus.is_empty());
         let mut reader = Self {
             kernel: KernelCounters::at(root),
             root: root.to_owned(),

@@ -70,6 +70,8 @@ fn by_policy(plan: &PlacementPlan, machine: &Machine) -> bool {
 /// Writes the tree with its workers.
 struct CanonicalForm<'a> {
     tree: &'a CpuTree<'a>,
+    /// The CPUs that may be used.
+    usable: CpuSet,
     /// For each leaf, the sets of CPUs that contain it: depth of the set's branch, and number of the set
     /// there.
     member: Vec<Vec<(usize, usize)>>,
@@ -85,6 +87,7 @@ impl<'a> CanonicalForm<'a> {
     fn new(tree: &'a CpuTree, plan: &PlacementPlan) -> Self {
         let mut form = Self {
             tree,
+            usable: tree.machine.usable(),
             member: vec![Vec::new(); tree.leaves.len()],
             sets: HashMap::new(),
             offline_sets: Vec::new(),
@@ -154,7 +157,7 @@ impl<'a> CanonicalForm<'a> {
     fn leaf(&self, leaf: usize) -> String {
         let (machine, cpu) = (self.tree.machine, self.tree.leaves[leaf].cpu);
         let mut text = format!("k{}", self.tree.leaves[leaf].kind);
-        if !machine.allowed.cpus.is_empty() && !machine.allowed.cpus.contains(cpu) {
+        if !self.usable.contains(cpu) {
             text.push('x');
         }
         if machine.isolated.contains(cpu) {

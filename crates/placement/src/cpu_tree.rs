@@ -8,10 +8,14 @@
 //! is the outer one, since a node may contain two packages or be half of one. Groups that overlap are split
 //! at the boundary of the outer group. A level that does not split a group adds no branch.
 
-use manycore_topology::{CpuId, CpuSet, Machine, machine::CacheKind, topology_tree::Part};
+use manycore_topology::{
+    CpuId, CpuSet, Machine,
+    machine::{Cache, CacheKind},
+    topology_tree::Part,
+};
 use std::{
     cmp::Reverse,
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, HashMap},
     ops::Range,
 };
 
@@ -150,23 +154,22 @@ pub(super) fn kind(machine: &Machine, cpu: CpuId) -> usize {
 
 fn layers(machine: &Machine) -> Vec<Layer> {
     let nodes = (0..machine.nodes.len()).filter(|&at| !machine.nodes[at].memory_only);
-    let last = machine.caches.iter().map(|cache| cache.level).max().unwrap_or(0);
-    let levels: BTreeSet<u32> = machine.caches.iter().map(|cache| cache.level).collect();
+    let last: Vec<&Cache> = machine.last_level_caches().collect();
+    let is_last = |cache: &Cache| last.iter().any(|one| std::ptr::eq(*one, cache));
+    let mut caches: BTreeMap<Rank, Vec<Part>> = BTreeMap::new();
+    for (at, cache) in machine.caches.iter().enumerate() {
+        let rank = if is_last(cache) { Rank::Llc } else { Rank::Cache(Reverse(cache.level)) };
+        if cache.kind != CacheKind::Instruction && (rank == Rank::Llc || cache.level <= MAX_CACHE_LEVEL) {
+            caches.entry(rank).or_default().push(Part::Cache(at));
+        }
+    }
     let mut layers = vec![
         Layer { rank: Rank::Package, parts: (0..machine.packages.len()).map(Part::Package).collect() },
         Layer { rank: Rank::Die, parts: (0..machine.dies.len()).map(Part::Die).collect() },
         Layer { rank: Rank::Node, parts: nodes.map(Part::Node).collect() },
         Layer { rank: Rank::Cluster, parts: (0..machine.clusters.len()).map(Part::Cluster).collect() },
     ];
-    for level in levels.into_iter().filter(|&level| level == last || level <= MAX_CACHE_LEVEL) {
-        let parts = machine
-            .caches
-            .iter()
-            .enumerate()
-            .filter(|(_, cache)| cache.level == level && cache.kind != CacheKind::Instruction);
-        let rank = if level == last { Rank::Llc } else { Rank::Cache(Reverse(level)) };
-        layers.push(Layer { rank, parts: parts.map(|(at, _)| Part::Cache(at)).collect() });
-    }
+    layers.extend(caches.into_iter().map(|(rank, parts)| Layer { rank, parts }));
     layers.retain(|layer| !layer.parts.is_empty());
     layers.push(Layer { rank: Rank::Core, parts: (0..machine.cores.len()).map(Part::Core).collect() });
     layers.sort_by_key(|layer| {

@@ -6,12 +6,83 @@ use std::{
     collections::{BTreeSet, BinaryHeap},
 };
 
-/// Returns indices into [`CpuTree::leaves`]: adjacent CPUs follow each other, and all CPUs of fast cores come
-/// before those of slower ones.
-pub(super) fn close_order(tree: &CpuTree) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..tree.leaves.len()).collect();
-    order.sort_by_key(|&leaf| tree.leaves[leaf].kind);
+/// Returns indices into [`CpuTree::leaves`] of the CPUs for `count` workers, at most all: those of the smallest unit that holds
+/// all of them, and of equally large units the one with the fewest CPUs left, then the first. If no unit holds all, those with
+/// the most CPUs are filled, and what is left is placed in the same way. All CPUs of fast cores come before those of slower ones.
+pub(super) fn close_order(tree: &CpuTree, count: usize) -> Vec<usize> {
+    let kinds: BTreeSet<usize> = tree.leaves.iter().map(|leaf| leaf.kind).collect();
+    let mut order = Vec::new();
+    for kind in kinds {
+        let left = count.min(tree.leaves.len()) - order.len();
+        BestFit::new(tree, kind).fit(&[&tree.root], left, &mut order);
+    }
     order
+}
+
+/// Chooses units with enough CPUs of one kind.
+struct BestFit<'a> {
+    tree: &'a CpuTree<'a>,
+    kind: usize,
+    /// Number of CPUs of the kind before each leaf, and in all.
+    before: Vec<usize>,
+}
+
+impl<'a> BestFit<'a> {
+    fn new(tree: &'a CpuTree, kind: usize) -> Self {
+        let mut before = vec![0];
+        for leaf in &tree.leaves {
+            before.push(before[before.len() - 1] + usize::from(leaf.kind == kind));
+        }
+        Self { tree, kind, before }
+    }
+
+    /// Returns the number of CPUs of the kind in a branch.
+    fn count(&self, branch: &Branch) -> usize {
+        self.before[branch.leaves.end] - self.before[branch.leaves.start]
+    }
+
+    /// Appends `left` CPUs of these branches, or all that they have.
+    fn fit(&self, branches: &[&Branch], mut left: usize, order: &mut Vec<usize>) {
+        let mut branches = branches.to_vec();
+        branches.sort_by_key(|branch| Reverse(self.count(branch)));
+        let mut branches = branches.into_iter().peekable();
+        while let Some(branch) = branches.next_if(|branch| self.count(branch) < left) {
+            self.take(branch, order);
+            left -= self.count(branch);
+        }
+        if left == 0 {
+            return;
+        }
+        let units = branches.flat_map(|branch| self.holding(branch, left));
+        let Some(unit) = units.min_by_key(|unit| (self.size(unit), self.count(unit), unit.leaves.start))
+        else {
+            return;
+        };
+        if self.count(unit) == left {
+            self.take(unit, order);
+        } else {
+            self.fit(&unit.children.iter().collect::<Vec<_>>(), left, order);
+        }
+    }
+
+    /// Returns the branches of a branch, and itself, that have as many CPUs of the kind.
+    fn holding<'b>(&self, branch: &'b Branch, least: usize) -> Vec<&'b Branch> {
+        if self.count(branch) < least {
+            return Vec::new();
+        }
+        let inner = branch.children.iter().flat_map(|child| self.holding(child, least));
+        inner.chain([branch]).collect()
+    }
+
+    /// Returns the number of all CPUs of the unit of a branch, also of those that are not free.
+    fn size(&self, branch: &Branch) -> usize {
+        let units = branch.parts.iter().map(|part| part.cpus(self.tree.machine).len());
+        units.min().unwrap_or(branch.leaves.len())
+    }
+
+    fn take(&self, branch: &Branch, order: &mut Vec<usize>) {
+        order.extend(branch.leaves.clone().filter(|&leaf| self.tree.leaves[leaf].kind == self.kind));
+    }
 }
 
 /// A tier of CPUs, which is used up before the next tier: the number of CPUs of the same core that come

@@ -87,7 +87,9 @@ impl Policy {
                 vec![NearMemory::new(machine).worker(cpus, why); workers]
             }
             PolicyKind::Close => {
-                one_cpu_per_worker(&tree, &order::close_order(&tree), workers, |step| why.close(step))
+                one_cpu_per_worker(&tree, &order::close_order(&tree, workers), workers, |step| {
+                    why.close(step)
+                })
             }
             PolicyKind::Spread => {
                 one_cpu_per_worker(&tree, &order::spread_order(&tree), workers, |step| why.spread(step))

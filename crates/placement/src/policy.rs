@@ -20,10 +20,10 @@ pub struct Policy {
 pub enum PolicyKind {
     /// `free`: every worker may use all usable CPUs, and the kernel's scheduler chooses.
     Free,
-    /// `close`: one CPU per worker, adjacent CPUs first. SMT siblings of a core are filled first, then the
-    /// cluster, the last-level cache, the node and the package around it. On a hybrid machine all CPUs of
-    /// the fastest cores come before those of slower ones. If there are more workers than CPUs, the order
-    /// starts again. For workers that share data.
+    /// `close`: one CPU per worker, adjacent CPUs in the smallest unit that holds all workers: a core, a cluster, a
+    /// last-level cache, a node or a package; of several such units, the one with the fewest CPUs left over. If no unit holds
+    /// all, the fullest are filled. On a hybrid machine all CPUs of the fastest cores come before those of slower ones. If
+    /// there are more workers than CPUs, the order starts again. For workers that share data.
     Close,
     /// `spread`: one CPU per worker, as far apart as possible. At every level the next worker goes to the
     /// group with the smallest share in use, and among equal groups to the one with the lowest CPU. No core
@@ -34,7 +34,7 @@ pub enum PolicyKind {
     /// `spread@LEVEL`: workers are distributed over the groups of a level in proportion to the groups'
     /// usable CPUs (largest remainder, so each count is off by less than one worker). Each worker may use
     /// all usable CPUs of its group. If there are fewer workers than groups, they go to groups that are far
-    /// apart. CPUs that belong to no group of the level are not used. For workers that the kernel may
+    /// apart. CPUs that belong to no group of the level form a group with their core. For workers that the kernel may
     /// balance within their cache or memory node.
     SpreadAt(Level),
     /// `cpus=LIST`: worker *i* gets the *i*-th CPU of the list in the order written; the list starts again

@@ -6,7 +6,7 @@ use crate::{
     order, reasons,
 };
 use manycore_text::names::similar;
-use manycore_topology::{CpuSet, Machine, topology_tree::Part};
+use manycore_topology::{CpuId, CpuSet, Machine, topology_tree::Part};
 use std::collections::BTreeMap;
 
 /// Returns the CPUs that are online, allowed, not isolated (unless the policy uses isolated CPUs) and not
@@ -16,7 +16,6 @@ pub(super) fn usable(
     policy: &Policy,
     reserve: &Reserve,
 ) -> Result<CpuSet, PlacementError> {
-    let allowed = &machine.allowed.cpus;
     let may = allowed_cpus(machine, policy);
     if may.len() > crate::MAX_CPUS {
         return Err(PlacementError::TooManyCpus(may.len()));
@@ -38,7 +37,11 @@ pub(super) fn usable(
     if free.is_empty() {
         return Err(PlacementError::NoCpus {
             online: machine.online.brief(),
-            allowed: if allowed.is_empty() { "all".to_owned() } else { allowed.brief() },
+            allowed: match machine.usable() {
+                usable if usable == machine.online => "all".to_owned(),
+                usable if usable.is_empty() => "none".to_owned(),
+                usable => usable.brief(),
+            },
             isolated: if machine.isolated.is_empty() { "none".to_owned() } else { machine.isolated.brief() },
         });
     }
@@ -167,7 +170,8 @@ pub(super) struct LevelGroup {
     pub cpus: CpuSet,
 }
 
-/// Returns the groups of a level that have usable CPUs, ordered so that the first few groups are far apart.
+/// Returns the groups of a level that have usable CPUs, ordered so that the first few groups are far apart. CPUs that are in no
+/// group of the level are groups by their cores.
 pub(super) fn groups(tree: &CpuTree, level: Level) -> Result<Vec<LevelGroup>, PlacementError> {
     let Some(layer) = layer_of(tree, level) else {
         let known = Level::ALL.into_iter().filter(|&other| layer_of(tree, other).is_some());
@@ -176,18 +180,21 @@ pub(super) fn groups(tree: &CpuTree, level: Level) -> Result<Vec<LevelGroup>, Pl
         let nearest = known.rev().min_by_key(steps);
         return Err(PlacementError::NoLevel { level, nearest });
     };
-    let mut index: BTreeMap<Part, usize> = BTreeMap::new();
-    let mut cpus: Vec<(Part, Vec<u32>)> = Vec::new();
+    let mut index: BTreeMap<Result<Part, CpuId>, usize> = BTreeMap::new();
+    let mut cpus: Vec<(Result<Part, CpuId>, Vec<CpuId>)> = Vec::new();
     for leaf in order::spread_order(tree) {
-        let Some(part) = tree.part(leaf, layer) else { continue };
+        let cpu = tree.leaves[leaf].cpu;
+        let part = tree.part(leaf, layer).or_else(|| tree.part_at(leaf, Rank::Core)).ok_or(cpu);
         let at = *index.entry(part).or_insert(cpus.len());
         match cpus.get_mut(at) {
-            Some(group) => group.1.push(tree.leaves[leaf].cpu),
-            None => cpus.push((part, vec![tree.leaves[leaf].cpu])),
+            Some(group) => group.1.push(cpu),
+            None => cpus.push((part, vec![cpu])),
         }
     }
-    let group = |(part, cpus): (Part, Vec<u32>)| LevelGroup {
-        label: reasons::core_label(part, tree.machine).unwrap_or_else(|| part.label(tree.machine)),
+    let label =
+        |part: Part| reasons::core_label(part, tree.machine).unwrap_or_else(|| part.label(tree.machine));
+    let group = |(part, cpus): (Result<Part, CpuId>, Vec<CpuId>)| LevelGroup {
+        label: part.map_or_else(|cpu| format!("CPU {cpu}"), label),
         cpus: cpus.into_iter().collect(),
     };
     Ok(cpus.into_iter().map(group).collect())

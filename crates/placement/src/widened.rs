@@ -19,16 +19,21 @@ impl PlacementPlan {
         let levels = TopologyDistance::ALL.map(|distance| distance.groups(machine, &all));
         let mut left = all;
         let mut workers: Vec<PlannedWorker> = Vec::new();
-        for first in self.workers.iter().filter(|worker| !worker.cpus.is_empty()) {
-            if !first.cpus.is_subset(&left) {
-                continue;
+        // First the workers that need no more than a last-level cache, then those that need no more than a node.
+        for within in [TopologyDistance::Llc, TopologyDistance::Node, TopologyDistance::Remote] {
+            let levels = &levels[..=within as usize];
+            for first in self.workers.iter().filter(|worker| !worker.cpus.is_empty()) {
+                if !first.cpus.is_subset(&left) {
+                    continue;
+                }
+                let cpus = neighbours(&first.cpus, width, &left, levels);
+                let is_last_resort = within == TopologyDistance::Remote && workers.is_empty();
+                if cpus.len() < width && !is_last_resort {
+                    continue;
+                }
+                left = left.difference(&cpus);
+                workers.push(memory.worker(cpus, format!("{}, with its neighbours", first.why)));
             }
-            let cpus = neighbours(&first.cpus, width, &left, &levels);
-            if cpus.len() < width && !workers.is_empty() {
-                continue;
-            }
-            left = left.difference(&cpus);
-            workers.push(memory.worker(cpus, format!("{}, with its neighbours", first.why)));
         }
         Self { workers, ..self.clone() }
     }

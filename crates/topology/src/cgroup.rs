@@ -2,6 +2,7 @@
 
 mod limits;
 
+pub(crate) use limits::effective_cpuset;
 pub use limits::{cpuset, quota};
 
 use crate::sys_tree::SysTree;

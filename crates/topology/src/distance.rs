@@ -3,7 +3,7 @@
 use crate::{
     cpuset::{CpuId, CpuSet},
     level::Level,
-    machine::{Group, Machine},
+    machine::{CacheKind, Group, Machine},
 };
 use serde::{Deserialize, Serialize};
 
@@ -54,14 +54,14 @@ impl TopologyDistance {
     pub fn between(machine: &Machine, a: CpuId, b: CpuId) -> Self {
         let both = |cpus: &CpuSet| cpus.contains(a) && cpus.contains(b);
         let in_one = |groups: &[Group]| groups.iter().any(|group| both(&group.cpus));
-        let last = machine.caches.iter().map(|cache| cache.level).max().unwrap_or(0);
+        let caches = || machine.caches.iter().filter(|cache| cache.kind != CacheKind::Instruction);
+        let last = caches().filter(|cache| cache.cpus.contains(a)).map(|cache| cache.level).max();
+        let shared = caches().filter(|cache| both(&cache.cpus)).map(|cache| cache.level).min();
         if in_one(&machine.cores) {
             Self::Core
-        } else if in_one(&machine.clusters)
-            || machine.caches.iter().any(|cache| cache.level < last && both(&cache.cpus))
-        {
+        } else if in_one(&machine.clusters) || shared.is_some() && shared < last {
             Self::Cluster
-        } else if machine.caches_at(last).any(|cache| both(&cache.cpus)) {
+        } else if shared.is_some() {
             Self::Llc
         } else if machine.nodes.is_empty() || machine.nodes.iter().any(|node| both(&node.cpus)) {
             Self::Node
@@ -73,8 +73,8 @@ impl TopologyDistance {
     /// Returns the groups of `cpus` that share a unit of at most this distance, ordered by first CPU. A CPU
     /// that shares no such unit is a group of its own.
     pub fn groups(self, machine: &Machine, cpus: &CpuSet) -> Vec<CpuSet> {
-        let last = machine.caches.iter().map(|cache| cache.level).max().unwrap_or(0);
-        let below = machine.caches.iter().filter(|cache| cache.level < last).map(|cache| &cache.cpus);
+        let last: Vec<&CpuSet> = machine.last_level_caches().map(|cache| &cache.cpus).collect();
+        let below = machine.caches.iter().map(|cache| &cache.cpus).filter(|cpus| !last.contains(cpus));
         let mut units: Vec<&CpuSet> = match self {
             Self::Core => machine.units(Level::Core),
             Self::Cluster => {

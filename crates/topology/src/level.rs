@@ -13,7 +13,7 @@ pub enum Level {
     Core,
     /// CPUs that share a mid-level resource, such as an L2, if the kernel reports them.
     Cluster,
-    /// CPUs that share a last-level cache.
+    /// CPUs that share a last-level cache. A core without a cache is a unit of its own.
     Llc,
     /// NUMA nodes that have CPUs.
     Node,
@@ -56,7 +56,14 @@ impl Machine {
         match level {
             Level::Core => cpus_of(&self.cores),
             Level::Cluster => cpus_of(&self.clusters),
-            Level::Llc => self.last_level_caches().map(|cache| &cache.cpus).collect(),
+            Level::Llc => {
+                let mut units: Vec<&CpuSet> = self.last_level_caches().map(|cache| &cache.cpus).collect();
+                if !units.is_empty() {
+                    let cached = CpuSet::union_of(units.iter().copied());
+                    units.extend(cpus_of(&self.cores).into_iter().filter(|core| !core.intersects(&cached)));
+                }
+                units
+            }
             Level::Node => {
                 self.nodes.iter().filter(|node| !node.memory_only).map(|node| &node.cpus).collect()
             }
@@ -80,7 +87,42 @@ fn cpus_of(groups: &[Group]) -> Vec<&CpuSet> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{SysTree, read, synthetic::MachineSpec};
+    use crate::{
+        SysTree, TopologyDistance,
+        machine::{Cache, CacheKind},
+        read,
+        synthetic::MachineSpec,
+    };
+
+    #[test]
+    fn each_cpu_has_a_last_level_of_its_own() {
+        let cpus = |text: &str| text.parse::<CpuSet>().unwrap();
+        let cache = |level, list: &str| Cache {
+            level,
+            kind: CacheKind::Unified,
+            size_bytes: None,
+            line_bytes: None,
+            ways: None,
+            id: None,
+            cpus: cpus(list),
+        };
+        let cores = (0..7).map(|cpu| Group { id: None, cpus: CpuSet::single(cpu) });
+        let caches = vec![cache(2, "0-1"), cache(2, "2-3"), cache(2, "4-5"), cache(3, "0-3")];
+        let mut machine = Machine { cores: cores.collect(), caches, ..Machine::default() };
+        let units = |machine: &Machine| {
+            machine.units(Level::Llc).iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(units(&machine), "0-3 4-5 6");
+        let pair = |a, b| TopologyDistance::between(&machine, a, b);
+        assert_eq!(
+            [pair(0, 1), pair(0, 2), pair(4, 5), pair(3, 4)],
+            [TopologyDistance::Cluster, TopologyDistance::Llc, TopologyDistance::Llc, TopologyDistance::Node]
+        );
+        let groups = TopologyDistance::Cluster.groups(&machine, &cpus("0-6"));
+        assert_eq!(groups, ["0-1", "2-3", "4", "5", "6"].map(cpus));
+        machine.caches.clear();
+        assert_eq!(units(&machine), "");
+    }
 
     #[test]
     fn each_level_has_its_units() {

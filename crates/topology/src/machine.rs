@@ -6,6 +6,7 @@
 
 use crate::cpuset::CpuSet;
 use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
 
 /// Value of [`Machine::schema`] that this version writes.
 pub const MACHINE_SCHEMA: &str = "manycore/machine/1";
@@ -215,10 +216,11 @@ pub struct Limit {
 
 impl Machine {
     /// Returns the CPUs that this process may use: the allowed ones, or all online CPUs if no limits are
-    /// known, as for a machine that was read from copied files.
+    /// known, as for a machine that was read from copied files. Empty if the limits leave none.
     pub fn usable(&self) -> CpuSet {
-        let allowed = &self.allowed.cpus;
-        if allowed.is_empty() { self.online.clone() } else { allowed.clone() }
+        let allowed = &self.allowed;
+        let is_known = !allowed.cpus.is_empty() || allowed.limits.iter().any(|limit| limit.cpus.is_some());
+        if is_known { allowed.cpus.clone() } else { self.online.clone() }
     }
 
     /// Returns the CPUs on which this process may place work: the usable ones, and isolated ones that its
@@ -237,10 +239,20 @@ impl Machine {
         self.caches.iter().filter(move |cache| cache.level == level && cache.kind != CacheKind::Instruction)
     }
 
-    /// Returns the last-level caches: the data and unified caches of the highest level.
+    /// Returns the last-level caches, ordered by first CPU: for each CPU, the data or unified cache of the highest level that
+    /// it has. CPUs of one machine can end at different levels: low-power cores may share an L2 and have no L3.
     pub fn last_level_caches(&self) -> impl Iterator<Item = &Cache> {
-        let level = self.caches.iter().map(|cache| cache.level).max().unwrap_or(0);
-        self.caches_at(level)
+        let mut found: Vec<&Cache> =
+            self.caches.iter().filter(|cache| cache.kind != CacheKind::Instruction).collect();
+        found.sort_by_key(|cache| Reverse(cache.level));
+        let mut left = CpuSet::union_of(found.iter().map(|cache| &cache.cpus));
+        found.retain(|cache| {
+            let is_last = cache.cpus.intersects(&left);
+            left = left.difference(&cache.cpus);
+            is_last
+        });
+        found.sort_by_key(|cache| cache.cpus.first());
+        found.into_iter()
     }
 
     /// Returns the device with this name or PCI address: `eth0`, `nvme0n1`, `0000:03:00.0`, `03:00.0`.

@@ -21,7 +21,7 @@ fn widened_workers_have_neighbouring_cpus() {
     let machine = clustered();
     assert_eq!(wide(&machine, "close", 16, 2), "0-1 2-3 4-5 6-7 8-9 10-11 12-13 14-15");
     assert_eq!(wide(&machine, "spread", 16, 2), "0-1 8-9 4-5 12-13 2-3 10-11 6-7 14-15");
-    assert_eq!(wide(&machine, "cpus=0,2,5,9,15", 5, 2), "0,2 5,9", "of the given CPUs only");
+    assert_eq!(wide(&machine, "cpus=0,2,5,9,15", 5, 2), "0,2 9,15", "of the given CPUs only");
     assert_eq!(wide(&machine, "spread@cluster", 4, 2), "0-3 8-11 4-7 12-15", "wide enough");
     assert_eq!(wide(&two(), "close", 2, 3), "0-1", "as many as there are");
     assert_eq!(wide(&smt(), "close", 8, 2), "0,4 1,5 2,6 3,7");
@@ -29,6 +29,52 @@ fn widened_workers_have_neighbouring_cpus() {
     let nodes =
         |plan: PlacementPlan| plan.workers.into_iter().map(|worker| worker.memory_nodes).collect::<Vec<_>>();
     assert_eq!(nodes(plan(&two_packages(), "spread", 16).widened(&two_packages(), 8)), [[0], [1]]);
+}
+
+/// A package with an L3 of CPUs 0 to 3, low-power cores with an L2 of their own, and CPU 6 without any cache.
+fn several_last_levels() -> Machine {
+    let l2 = |list: &str| manycore_topology::machine::Cache { level: 2, ..l3(cpus(list)) };
+    Machine {
+        online: cpus("0-6"),
+        packages: named(&["0-6"]),
+        cores: named(&["0", "1", "2", "3", "4", "5", "6"]),
+        caches: vec![l2("0-1"), l2("2-3"), l2("4-5"), l3(cpus("0-3"))],
+        ..Machine::default()
+    }
+}
+
+/// Regression test: one level was the last for all CPUs, and those without such a cache got no worker.
+#[test]
+fn cpus_without_the_largest_cache_get_workers() {
+    let machine = several_last_levels();
+    let plan = plan(&machine, "spread@llc", 7);
+    assert_eq!(plan.cpus(), machine.online);
+    let count = |list: &str| plan.workers.iter().filter(|worker| worker.cpus == cpus(list)).count();
+    assert_eq!([count("0-3"), count("4-5"), count("6")], [4, 2, 1]);
+}
+
+/// Regression test: `close` took the first CPUs, of several caches and packages, where one holds all workers.
+#[test]
+fn close_workers_are_in_the_smallest_unit_that_holds_all() {
+    let of = |machine: &Machine, free: &str, count| {
+        let mut machine = machine.clone();
+        machine.allowed.cpus = cpus(free);
+        let plan = plan(&machine, "close", count);
+        plan.cpus().to_string()
+    };
+    // Two packages of an L3 each, and two of two.
+    let machine = two_packages();
+    assert_eq!(of(&machine, "6-15", 8), "8-15");
+    assert_eq!(of(&machine, "6-15", 2), "6-7", "the fewest CPUs are left over");
+    assert_eq!(of(&machine, "6-15", 9), "6,8-15", "the fullest first");
+    let caches = Form { packages: 2, caches: 2, cores: 8, ..Form::ONE }.machine();
+    assert_eq!(of(&caches, "4-7,12-15,16-19,24-31", 8), "24-31", "an L3, not a package with as many CPUs");
+    assert_eq!(of(&caches, "4-7,12-15,16-19,24-31", 4), "4-7");
+    assert_eq!(of(&caches, "4-7,12-15,16-19,24-31", 12), "16-19,24-31");
+    assert_eq!(of(&caches, "0-31", 20), "0-19");
+    let smt = Form { caches: 2, cores: 4, siblings: 2, ..Form::ONE }.machine();
+    assert_eq!(of(&smt, "1,4-15", 3), "4-6");
+    assert_eq!(of(&smt, "1-15", 2), "2-3", "a whole core");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Reads the CPUs and the CPU time that a control group may use.
 
 use crate::{
-    Error,
+    CpuSet, Error,
     cgroup::{GroupFolder, HierarchyKind},
     machine::Limit,
     sys_tree::SysTree,
@@ -13,18 +13,28 @@ use crate::{
 /// # Errors
 /// The list is malformed.
 pub fn cpuset(tree: &SysTree, folder: &GroupFolder) -> Result<Option<Limit>, Error> {
-    let names: &[&str] = match folder.flavour {
-        HierarchyKind::Unified => &["cpuset.cpus.effective", "cpuset.cpus"],
-        HierarchyKind::Named => &["cpuset.effective_cpus", "cpuset.cpus"],
-        HierarchyKind::Bare => &["effective_cpus", "cpus"],
-    };
-    for name in names {
-        let path = format!("{}/{name}", folder.path);
+    let (effective, own) = cpuset_files(folder);
+    for path in [effective, own] {
         if let Some(cpus) = tree.cpu_list(&path)?.filter(|cpus| !cpus.is_empty()) {
             return Ok(Some(Limit { source: format!("/{path}"), cpus: Some(cpus), quota_cpus: None }));
         }
     }
     Ok(None)
+}
+
+/// Reads the effective CPUs of a control group. The kernel removes CPUs that go offline from this list.
+pub(crate) fn effective_cpuset(tree: &SysTree, folder: &GroupFolder) -> Option<CpuSet> {
+    tree.cpu_list(&cpuset_files(folder).0).ok()?
+}
+
+/// Returns the files with the effective CPUs of a group and with its own.
+fn cpuset_files(folder: &GroupFolder) -> (String, String) {
+    let (effective, own) = match folder.flavour {
+        HierarchyKind::Unified => ("cpuset.cpus.effective", "cpuset.cpus"),
+        HierarchyKind::Named => ("cpuset.effective_cpus", "cpuset.cpus"),
+        HierarchyKind::Bare => ("effective_cpus", "cpus"),
+    };
+    (format!("{}/{effective}", folder.path), format!("{}/{own}", folder.path))
 }
 
 /// Reads the CPU quota of a control group, in CPUs.

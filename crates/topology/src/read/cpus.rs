@@ -1,11 +1,19 @@
 //! Reads CPUs and their packages, dies, clusters and cores
 //! (`Documentation/ABI/stable/sysfs-devices-system-cpu`, `Documentation/admin-guide/cputopology.rst`).
 
-use crate::{CpuId, CpuSet, Error, machine::Group, read::cpuinfo::CpuInfo, sys_tree::SysTree};
+use crate::{
+    CpuId, CpuSet, Error, cgroup,
+    machine::Group,
+    read::{allowed, cpuinfo::CpuInfo},
+    sys_tree::SysTree,
+};
 use std::collections::HashSet;
 
 /// Folder of all CPUs.
 pub const CPU: &str = "sys/devices/system/cpu";
+
+/// Maximum number of CPUs that are online without a directory in sysfs. More are an error of a damaged file.
+const MAX_CPUS: usize = 1 << 16;
 
 /// The CPUs and their groups. Groups are ordered by their first CPU.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -80,15 +88,29 @@ fn online_and_offline(tree: &SysTree) -> Result<(CpuSet, CpuSet), Error> {
             })
             .collect(),
     };
+    let proven = proven(tree, &listed, &present);
+    let listed = listed.union(&proven.intersection(&present));
     let described: CpuSet =
         listed.iter().filter(|cpu| tree.is_folder(&format!("{CPU}/cpu{cpu}/topology"))).collect();
-    let online = if described.is_empty() { listed } else { described };
+    let online = if described.is_empty() { listed } else { described }.union(&proven.difference(&present));
     if online.is_empty() {
         let file = format!("{CPU}/online");
         return Err(tree.malformed(&file, "none of the CPUs that it lists has a directory beside it"));
     }
     let offline = present.difference(&online);
     Ok((online, offline))
+}
+
+/// Returns CPUs that are online although `online` may not list them: lxcfs writes the numbers from 0 to the container's
+/// number of CPUs there. The effective CPUs of cpusets are online, and if none of the CPUs of our affinity is listed, they are
+/// as well: we run there.
+fn proven(tree: &SysTree, listed: &CpuSet, present: &CpuSet) -> CpuSet {
+    let folders = cgroup::folders(tree, "cpuset");
+    let effective: Vec<CpuSet> =
+        folders.iter().filter_map(|folder| cgroup::effective_cpuset(tree, folder)).collect();
+    let own = allowed::affinity_list(tree).ok().flatten().filter(|own| !own.intersects(listed));
+    let proven = CpuSet::union_of(effective.iter().chain(&own)).difference(listed);
+    if proven.intersects(present) || proven.len() > MAX_CPUS { proven.intersection(present) } else { proven }
 }
 
 /// Reads all groups of one kind. CPUs of a group already read are skipped, so a machine with two packages
@@ -210,6 +232,39 @@ mod tests {
         ]);
         let cpus = read(&tree, &CpuInfo::default()).unwrap();
         assert_eq!(cpus.cores, [Group { id: None, cpus: "0,7".parse().unwrap() }]);
+    }
+
+    /// Regression test: lxcfs writes the numbers from 0 into `online`, and the only CPU of the container was not used.
+    #[test]
+    fn cpus_of_the_effective_cpuset_and_of_the_affinity_are_online() {
+        let read_with = |cpuset: Option<&str>, affinity: &str, folders: &[&str]| {
+            let mut capture = crate::capture::Capture::default();
+            capture.add_file(&format!("{CPU}/online"), "0");
+            capture.add_file("proc/self/status", &format!("Cpus_allowed_list:\t{affinity}"));
+            for cpu in folders {
+                capture.add_file(&format!("{CPU}/{cpu}/topology/core_id"), "0");
+            }
+            if let Some(effective) = cpuset {
+                capture.add_file("proc/self/cgroup", "0::/lx");
+                capture
+                    .add_file("proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw");
+                capture.add_file("sys/fs/cgroup/lx/cpuset.cpus.effective", effective);
+            }
+            let tree = SysTree::from_capture(capture);
+            let cpus = read(&tree, &CpuInfo::default()).unwrap();
+            (cpus.online.to_string(), allowed::read(&tree, &cpus.online).unwrap().cpus.to_string())
+        };
+        let both = ["cpu0", "cpu1"];
+        let found = |online: &str, allowed: &str| (online.to_owned(), allowed.to_owned());
+        assert_eq!(read_with(None, "1", &both), found("0-1", "1"));
+        assert_eq!(read_with(Some("1"), "1", &both), found("0-1", "1"));
+        assert_eq!(read_with(Some("0-1"), "0-3", &both), found("0-1", "0-1"));
+        // A CPU of an affinity may be offline; at least one is not.
+        assert_eq!(read_with(None, "0-1", &both), found("0", "0"));
+        // Its directories have the numbers of the container as well.
+        assert_eq!(read_with(Some("5"), "5", &["cpu0"]), found("0,5", "5"));
+        // A damaged file.
+        assert_eq!(read_with(Some("1-4294967294"), "1", &both), found("0-1", "1"));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use manycore_qos::{
     request::{Bandwidth, LimitRequest},
     set::{self, AppliedLimits, LimitTarget},
 };
-use manycore_topology::{CpuId, CpuSet, Machine};
+use manycore_topology::{CpuSet, Machine};
 use manycore_vm::{
     domain::{GuestHardware, PlanRequest},
     planning::{self, PlanTarget},
@@ -74,12 +74,11 @@ impl VariantHook {
 impl InstanceHook for VariantHook {
     fn domain_xml(&self, xml: String, cpus: Option<&CpuSet>, before: usize) -> Result<String, HookError> {
         let Some(machine) = &self.machine else { return Ok(xml) };
-        let order: Vec<CpuId> = match cpus {
-            Some(cpus) => cpus.iter().collect(),
-            None => close_order(machine)?,
-        };
         let vcpus = xml.parse::<GuestHardware>()?.pins.len();
-        let cpus = own_cpus(&order, vcpus, before).into_iter().collect();
+        let cpus = match cpus {
+            Some(cpus) => next_of_list(cpus, vcpus, before),
+            None => close_cpus(machine, vcpus, before)?,
+        };
         plan(&xml, machine, &cpus)
     }
 
@@ -98,24 +97,21 @@ fn plan(xml: &str, machine: &Machine, cpus: &CpuSet) -> Result<String, HookError
     Ok(planning::plan(xml, target, request)?.xml)
 }
 
-/// Returns the usable CPUs in the order in which `close` takes them.
-fn close_order(machine: &Machine) -> Result<Vec<CpuId>, HookError> {
+/// Returns the CPUs of a virtual machine, where as many others `before` it have got theirs: neighbours that share a last-level
+/// cache where one has enough CPUs. From the begin again after the last.
+fn close_cpus(machine: &Machine, vcpus: usize, before: usize) -> Result<CpuSet, HookError> {
     let close = Policy::new(PolicyKind::Close, false);
     let workers = close.capacity(machine, &Reserve::Nothing)?;
-    let plan = close.plan(machine, workers, &Reserve::Nothing)?;
-    Ok(plan.workers.iter().filter_map(|worker| worker.cpus.first()).collect())
+    let plan = close.plan(machine, workers, &Reserve::Nothing)?.widened(machine, vcpus);
+    let worker = plan.workers.get(before % plan.workers.len().max(1));
+    Ok(worker.map(|worker| worker.cpus.clone()).unwrap_or_default())
 }
 
-/// Returns the next CPUs of a virtual machine, where as many others `before` it have got theirs: from the begin again after
-/// the last.
-fn own_cpus(order: &[CpuId], vcpus: usize, before: usize) -> Vec<CpuId> {
-    order
-        .iter()
-        .cycle()
-        .skip(before * vcpus % order.len().max(1))
-        .take(vcpus.min(order.len()))
-        .copied()
-        .collect()
+/// Returns the next CPUs of a list, in the same way.
+fn next_of_list(list: &CpuSet, vcpus: usize, before: usize) -> CpuSet {
+    let size = list.len();
+    let begin = before * vcpus % size.max(1);
+    list.iter().chain(list.iter()).skip(begin).take(vcpus.min(size)).collect()
 }
 
 impl OthersLimit {
@@ -174,14 +170,28 @@ impl Drop for OthersLimit {
 mod tests {
     use super::*;
     use manycore_testkit::SyntheticMachine;
+    use manycore_topology::{SysTree, read, synthetic::MachineSpec};
 
     #[test]
     fn virtual_machines_take_the_cpus_of_a_place_in_turn() {
-        assert_eq!(own_cpus(&[0, 2, 4, 6], 2, 0), [0, 2]);
-        assert_eq!(own_cpus(&[0, 2, 4, 6], 2, 1), [4, 6]);
-        assert_eq!(own_cpus(&[0, 2, 4, 6], 2, 2), [0, 2]);
-        assert_eq!(own_cpus(&[0, 2, 4], 2, 1), [4, 0]);
-        assert_eq!(own_cpus(&[5], 4, 7), [5]);
+        let next =
+            |list: &str, vcpus, before| next_of_list(&list.parse().unwrap(), vcpus, before).to_string();
+        assert_eq!(next("0,2,4,6", 2, 0), "0,2");
+        assert_eq!(next("0,2,4,6", 2, 1), "4,6");
+        assert_eq!(next("0,2,4,6", 2, 2), "0,2");
+        assert_eq!(next("0,2,4", 2, 1), "0,4");
+        assert_eq!(next("5", 4, 7), "5");
+    }
+
+    /// Regression test: the third of six virtual CPUs on eight of each cache had CPUs of two caches.
+    #[test]
+    fn virtual_machines_do_not_cross_caches() {
+        let spec = MachineSpec { packages: 2, cores: 8, threads: 1, ..MachineSpec::default() };
+        let machine = read(&SysTree::from_capture(spec.capture())).unwrap();
+        let own = |vcpus, before| close_cpus(&machine, vcpus, before).unwrap().to_string();
+        assert_eq!([0, 1, 2].map(|before| own(6, before)), ["0-5", "8-13", "0-5"]);
+        assert_eq!([0, 1, 2, 3].map(|before| own(4, before)), ["0-3", "4-7", "8-11", "12-15"]);
+        assert_eq!((own(12, 0), own(99, 3)), ("0-11".to_owned(), "0-15".to_owned()));
     }
 
     #[test]

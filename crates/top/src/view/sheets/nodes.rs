@@ -62,12 +62,11 @@ fn row(machine: &Machine, picture: &Picture, node: &NodeUse) -> Vec<SheetCell> {
     ]
 }
 
-/// Sums the bandwidth of all groups in the domains of resctrl that are in a node. A domain has the number of its
-/// last-level cache.
+/// Sums the bandwidth of all groups in the domains of resctrl that are in a node. A domain has the number of its L3.
 fn bandwidth(machine: &Machine, picture: &Picture, cpus: Option<&CpuSet>) -> Option<f64> {
     let cpus = cpus?;
     let is_inside = |domain: u32| {
-        let mut caches = machine.last_level_caches();
+        let mut caches = machine.caches_at(3);
         caches.any(|cache| cache.id == Some(domain) && cache.cpus.is_subset(cpus))
     };
     let inside = picture.bandwidth_of_all().filter(|one| is_inside(one.domain));

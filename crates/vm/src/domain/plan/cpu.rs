@@ -29,18 +29,19 @@ pub(super) fn pin<'a>(
             edits.set(vcpu, "placement", "static");
         }
         if vcpu.has_attribute("cpuset") {
-            let all = CpuSet::union_of(placement.pins.iter().chain([&placement.emulator_cpus]));
+            let others = &placement.others;
+            let others = others.iothreads.values().chain([&others.emulator]);
+            let all = CpuSet::union_of(placement.pins.iter().chain(others));
             edits.set(vcpu, "cpuset", all);
         }
     }
     let vcpus = placement.pins.iter().enumerate().map(|(at, cpus)| (at as u32, cpus.to_string())).collect();
-    let iothreads =
-        iothreads(input)?.into_iter().map(|id| (id, placement.emulator_cpus.to_string())).collect();
+    let iothreads = placement.others.iothreads.iter().map(|(id, cpus)| (*id, cpus.to_string())).collect();
     let mut new = pins(input, "vcpupin", "vcpu", vcpus, edits)?;
-    let others = placement.emulator_cpus.to_string();
+    let emulator = placement.others.emulator.to_string();
     match input.xml.at(&["cputune", "emulatorpin"]) {
-        Some(there) => edits.set(there, "cpuset", others),
-        None => new.push(Element::new("emulatorpin").with("cpuset", others)),
+        Some(there) => edits.set(there, "cpuset", emulator),
+        None => new.push(Element::new("emulatorpin").with("cpuset", emulator)),
     }
     new.extend(pins(input, "iothreadpin", "iothread", iothreads, edits)?);
     edits.add("cputune", new);
@@ -72,7 +73,7 @@ fn pins<'a>(
 }
 
 /// Returns the ids of I/O threads: the named ones, and the lowest free ids up to their number.
-fn iothreads(input: &PlanInput) -> Result<BTreeSet<u32>, PlanError> {
+pub(super) fn iothreads(input: &PlanInput) -> Result<BTreeSet<u32>, PlanError> {
     let mut ids = BTreeSet::new();
     if let Some(named) = input.xml.at(&["iothreadids"]) {
         for one in children(named, "iothread") {

@@ -9,6 +9,7 @@ mod leftovers;
 mod machine_type;
 mod memory;
 mod memory_check;
+mod other_threads;
 mod topology;
 mod tune;
 mod vcpu_placement;

@@ -40,7 +40,8 @@ pub(super) fn topology(input: &PlanInput, locations: &[TopologyLocation], notes:
     }
     let packages: BTreeSet<Option<usize>> = locations.iter().map(package).collect();
     let nodes_used: BTreeSet<Option<usize>> = locations.iter().map(|place| place.node).collect();
-    if whole / socket > packages.len().max(nodes_used.len()) as u32 {
+    let is_split = whole / socket > packages.len().max(nodes_used.len()) as u32;
+    if is_split {
         notes.push_with(
             Remedy::Policy,
             format!(
@@ -51,8 +52,16 @@ pub(super) fn topology(input: &PlanInput, locations: &[TopologyLocation], notes:
             ),
         );
     }
-    let dies = if input.is_x86() { level_size(locations.iter().map(die), socket) } else { socket };
+    let mut dies = if input.is_x86() { level_size(locations.iter().map(die), socket) } else { socket };
+    if !is_split && is_finer(locations.iter().map(die), dies) {
+        // A cache for each core would be further from the host than one for each node.
+        dies = level_size(locations.iter().map(|place| place.node.or(Some(0))), socket);
+        notes.push_with(Remedy::Policy, uneven("last-level caches"));
+    }
     let thread = if input.machine_type.has_threads { size_of_cores(locations, dies) } else { 1 };
+    if input.machine_type.has_threads && is_finer(locations.iter().map(|place| place.core), thread) {
+        notes.push_with(Remedy::Policy, uneven("SMT siblings"));
+    }
     let clusters = cluster_size(input, locations, dies, thread, notes);
     Topology {
         sockets: whole / socket,
@@ -71,7 +80,12 @@ fn cluster_size(
     core: u32,
     notes: &mut Notes,
 ) -> u32 {
-    let cluster = level_size(locations.iter().map(|place| place.cluster), die);
+    let of = || locations.iter().map(|place| place.cluster);
+    let cluster = level_size(of(), die);
+    if is_finer(of(), cluster) && supports_clusters(input).is_ok() {
+        notes.push_with(Remedy::Policy, uneven("clusters"));
+        return die;
+    }
     // A cluster of one core gives no information, and neither does a single cluster.
     if cluster <= core || cluster >= die || cluster % core != 0 {
         return die;
@@ -83,6 +97,24 @@ fn cluster_size(
         None => notes.push(text),
     }
     die
+}
+
+/// Whether groups of `size` virtual CPUs are smaller than those of the host, because these have different numbers of them.
+fn is_finer<G: Ord>(groups: impl Iterator<Item = Option<G>>, size: u32) -> bool {
+    let (mut known, mut count) = (BTreeSet::new(), 0);
+    for group in groups {
+        let Some(group) = group else { return false };
+        known.insert(group);
+        count += 1;
+    }
+    known.len() < count / size as usize
+}
+
+fn uneven(what: &str) -> String {
+    format!(
+        "the guest does not see the host's {what}, because its virtual CPUs are not distributed evenly over them: use another \
+         number of virtual CPUs, or the policy spread, which distributes them evenly"
+    )
 }
 
 /// Reason why the guest cannot see clusters, and the part of the request that can change it.

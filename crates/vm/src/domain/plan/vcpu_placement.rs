@@ -1,8 +1,8 @@
 //! Placement of the virtual CPUs: their host CPUs, their order, and the guest nodes for them.
 
-use super::{PlanInput, cells, initial_vcpus};
+use super::{PlanInput, cells, initial_vcpus, other_threads::OtherThreads};
 use crate::{domain::guest::Cell, error::PlanError, remedy::Notes};
-use manycore_placement::{PlacementError, PlannedWorker, PolicyKind, UnusedCpus};
+use manycore_placement::{PlacementError, PlannedWorker, PolicyKind};
 use manycore_topology::{CpuId, CpuSet, Machine, machine::Group};
 use std::collections::HashMap;
 
@@ -10,8 +10,8 @@ use std::collections::HashMap;
 pub(super) struct DomainPlacement {
     /// Host CPUs of each virtual CPU.
     pub pins: Vec<CpuSet>,
-    /// Host CPUs of the emulator and of I/O threads.
-    pub emulator_cpus: CpuSet,
+    /// Host CPUs of the other threads.
+    pub others: OtherThreads,
     /// Guest nodes with virtual CPUs; empty if the guest's nodes are left unchanged.
     pub cells: Vec<CellOnHost>,
     /// Memory-only nodes of the guest, which are left unchanged.
@@ -82,7 +82,7 @@ pub(super) fn place_domain(input: &PlanInput, notes: &mut Notes) -> Result<Domai
     let memory_only = cells::memory_only(input);
     let pins: Vec<CpuSet> = workers.into_iter().map(|worker| worker.cpus).collect();
     Ok(DomainPlacement {
-        emulator_cpus: emulator_cpus(input, &pins, &cells),
+        others: OtherThreads::place(input, &pins, &index, notes)?,
         pins,
         cells,
         memory_only,
@@ -90,22 +90,8 @@ pub(super) fn place_domain(input: &PlanInput, notes: &mut Notes) -> Result<Domai
     })
 }
 
-/// Returns the CPUs of the reserve, or else those of the nodes that the domain runs on.
-fn emulator_cpus(input: &PlanInput, pins: &[CpuSet], cells: &[CellOnHost]) -> CpuSet {
-    let PlanInput { machine, request, .. } = *input;
-    let all = CpuSet::union_of(pins);
-    let usable = machine.online.intersection(&machine.usable()).difference(&machine.isolated);
-    let kept = UnusedCpus::new(&request.policy, machine, &request.reserve).reserved.difference(&all);
-    if !kept.is_empty() {
-        return kept;
-    }
-    let own = machine.nodes.iter().filter(|node| cells.iter().any(|cell| cell.host_node == node.id));
-    let near = CpuSet::union_of(own.map(|node| &node.cpus)).intersection(&usable);
-    if near.is_empty() { all } else { near }
-}
-
 /// The groups that each CPU belongs to.
-struct LocationIndex {
+pub(super) struct LocationIndex {
     locations: HashMap<CpuId, TopologyLocation>,
 }
 
@@ -139,7 +125,7 @@ impl LocationIndex {
     }
 
     /// Returns the groups that contain all of the CPUs.
-    fn locate(&self, cpus: &CpuSet) -> TopologyLocation {
+    pub fn locate(&self, cpus: &CpuSet) -> TopologyLocation {
         let mut all = cpus.iter().map(|cpu| self.locations.get(&cpu).copied().unwrap_or_default());
         let first = all.next().unwrap_or_default();
         all.fold(first, |one, other| TopologyLocation {

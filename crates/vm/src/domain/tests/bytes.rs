@@ -185,5 +185,5 @@ fn removing_the_only_device_keeps_the_list() {
 fn everything_around_a_pin_stays() {
     let text = "<domain type=\"kvm\">\n\t<name>a</name><vcpu>1</vcpu>\n\t<memory>4194304</memory>\n\t<cputune>\n\t\t<vcpupin  cpuset=\"9\"\tvcpu='0' /> <!-- busy -->\n\t</cputune>\n</domain>";
     let planned = plan(text, &machine(1, 1, 1, 4, 1), &request("close")).unwrap().xml;
-    assert!(planned.contains("\t\t<vcpupin  cpuset=\"0\"\tvcpu='0' /> <!-- busy -->\n\t\t<emulatorpin cpuset=\"0\"/>\n\t</cputune>"), "{planned}");
+    assert!(planned.contains("\t\t<vcpupin  cpuset=\"0\"\tvcpu='0' /> <!-- busy -->\n\t\t<emulatorpin cpuset=\"1-3\"/>\n\t</cputune>"), "{planned}");
 }

@@ -5,6 +5,7 @@ use crate::{
     domain::{GuestHardware, Topology, guest::MAX_VCPUS},
     remedy::Remedy,
 };
+use manycore_topology::{SysTree, synthetic::MachineSpec};
 
 fn topology(planned: &DomainPlan) -> [u32; 5] {
     let Topology { sockets, dies, clusters, cores, threads } = planned.guest.topology.unwrap();
@@ -146,6 +147,78 @@ fn the_reserve_is_for_the_emulator_and_io_threads() {
     assert_eq!(guest.iothreads.keys().copied().collect::<Vec<_>>(), [1, 7]);
     assert!(guest.iothreads.values().all(|cpus| cpus.to_string() == "0-1"));
     assert!(guest.pins.iter().flatten().all(|cpus| cpus.first() > Some(1)));
+}
+
+/// Regression test: 16 virtual CPUs on 14 of one cache and 2 of another were 8 dies of one core.
+#[test]
+fn a_level_without_even_groups_is_left_out_with_a_note() {
+    // Two caches of eight cores with two threads, in one node.
+    let host = MachineSpec { caches: 2, cores: 8, threads: 2, ..MachineSpec::default() };
+    let host = manycore_topology::read(&SysTree::from_capture(host.capture())).unwrap();
+    let shape = |vcpus: u32, policy: &str| {
+        let planned = planned(&domain(vcpus, ""), &host, policy);
+        (topology(&planned), texts(&planned.notes))
+    };
+    let (even, said) = shape(16, "close");
+    assert_eq!(even, [1, 1, 1, 8, 2]);
+    assert!(!said.contains("not distributed evenly"), "{said}");
+    let (two, said) = shape(32, "close");
+    assert_eq!(two, [1, 2, 1, 8, 2]);
+    assert!(!said.contains("not distributed evenly"), "{said}");
+    // 16 and 4 of two caches.
+    let (uneven, said) = shape(20, "close");
+    assert_eq!(uneven, [1, 1, 1, 10, 2]);
+    assert!(said.contains("does not see the host's last-level caches"), "{said}");
+    let (odd, said) = shape(7, "close");
+    assert_eq!(odd, [1, 1, 1, 7, 1]);
+    assert!(said.contains("does not see the host's SMT siblings"), "{said}");
+}
+
+/// Regression test: on a host with one node, the emulator got the CPUs of the virtual CPUs, also isolated ones.
+#[test]
+fn the_emulator_runs_beside_the_virtual_cpus() {
+    let emulator = |machine: &Machine, policy: &str, vcpus: u32| {
+        planned(&domain(vcpus, ""), machine, policy).guest.emulator.unwrap().to_string()
+    };
+    let (one, two) = (machine(1, 1, 1, 4, 2), machine(2, 1, 1, 4, 2));
+    assert_eq!(emulator(&one, "close", 4), "4-7");
+    // The rest of the node that it runs on, not of all nodes.
+    assert_eq!(emulator(&two, "close", 4), "4-7");
+    assert_eq!(emulator(&two, "close", 8), "8-15");
+    assert_eq!(emulator(&two, "close", 16), "0-15");
+    let isolated = Machine { isolated: "2-3,6-7".parse().unwrap(), ..one };
+    assert_eq!(emulator(&isolated, "cpus=2,3", 2), "0-1,4-5");
+}
+
+/// Regression test: it was replaced without a word.
+#[test]
+fn cpus_that_the_xml_gives_the_emulator_are_kept_if_no_virtual_cpu_runs_there() {
+    let with = |cpus: &str| {
+        let tune = format!(
+            "<cputune><emulatorpin cpuset='{cpus}'/><iothreadpin iothread='1' cpuset='15'/></cputune>"
+        );
+        domain(4, "").replace("  <os>", &format!("  <iothreads>1</iothreads>\n  {tune}\n  <os>"))
+    };
+    let machine = machine(2, 1, 1, 4, 2);
+    let run = |text: &str, request: &PlanRequest| plan(text, &machine, request).unwrap();
+    let kept = run(&with("14"), &request("close"));
+    assert_eq!(kept.guest.emulator.as_ref().unwrap().to_string(), "14");
+    assert_eq!(kept.guest.iothreads[&1].to_string(), "15");
+    let said = texts(&kept.notes);
+    assert!(said.contains("the emulator stays on CPUs 14, as the XML says"), "{said}");
+    assert!(said.contains("I/O thread 1 stays on CPUs 15, as the XML says"), "{said}");
+    for (own, why) in [("0", "virtual CPUs run on"), ("14,99", "not all that the XML gives it are online")] {
+        let moved = run(&with(own), &request("close"));
+        assert_eq!(moved.guest.emulator.as_ref().unwrap().to_string(), "4-7");
+        let said = texts(&moved.notes);
+        assert!(said.contains(&format!("the emulator moves from CPUs {own} to 4-7: {why}")), "{said}");
+    }
+    let reserve = PlanRequest { reserve: "cpus=8".parse().unwrap(), ..request("close") };
+    let moved = run(&with("14"), &reserve);
+    assert_eq!(moved.guest.emulator.as_ref().unwrap().to_string(), "8");
+    assert!(texts(&moved.notes).contains("the emulator moves from CPUs 14 to 8: they are reserved for it"));
+    // Planned again, nothing changes.
+    assert_eq!(run(&kept.xml, &request("close")).xml, kept.xml);
 }
 
 #[test]
