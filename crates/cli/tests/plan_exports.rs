@@ -2,7 +2,7 @@
 
 use crate::common::{manycore, sh, slurm::Cluster, text, write};
 use manycore_placement::PlacementPlan;
-use manycore_topology::CpuSet;
+use manycore_topology::{CpuSet, synthetic::MachineSpec};
 use std::{collections::BTreeMap, fs, process::Command};
 use tempfile::TempDir;
 
@@ -230,7 +230,8 @@ for container in pod['spec']['containers']:
     assert resources['requests'] == resources['limits'] and str(int(resources['limits']['cpu'])) == resources['limits']['cpu']
     total += int(resources['limits']['cpu'])
 print(len(pod['spec']['containers']), total, kubelet['cpuManagerPolicy'], kubelet.get('topologyManagerPolicy'),
-    kubelet.get('reservedSystemCPUs'), *sorted(kubelet.get('cpuManagerPolicyOptions', {})))
+    kubelet.get('reservedSystemCPUs'), *sorted(kubelet.get('cpuManagerPolicyOptions', {})),
+    *[f'{key}={value}' for key, value in kubelet.get('topologyManagerPolicyOptions', {}).items()])
 ";
 
 #[test]
@@ -241,7 +242,17 @@ fn yaml_has_what_the_static_policy_needs() {
     }
     let folder = TempDir::new().unwrap();
     let check = write(folder.path(), "check.py", KUBERNETES_CHECK.as_bytes());
+    // With more than 8 nodes, the kubelet does not start without the option.
+    let saved = |name: &str, packages| {
+        let spec = MachineSpec { packages, nodes: 2, cores: 2, threads: 1, ..MachineSpec::default() };
+        write(folder.path(), name, spec.capture().to_string().as_bytes()).display().to_string()
+    };
+    let (eight, ten) = (saved("8.machine", 4), saved("10.machine", 5));
+    let most = "max-allowable-numa-nodes=10";
     for (machine, args, expected) in [
+        (&*eight, "--workers 2 --place close --reserve 1", "1 2 static single-numa-node 0"),
+        (&*ten, "--workers 2 --place close --reserve 1", &*format!("1 2 static single-numa-node 0 {most}")),
+        (&*ten, "--workers 20 --place spread", "1 20 static none None distribute-cpus-across-numa"),
         ("guest-2cpu", "--place close", "1 2 static single-numa-node None"),
         ("guest-2cpu", "--place free", "1 2 none None None"),
         ("guest-2cpu", "--workers 5", "1 2 none None None"),
@@ -274,7 +285,7 @@ fn yaml_has_what_the_static_policy_needs() {
         ),
         ("clusters-128cpu", "--workers 64 --place close", "1 64 static restricted None"),
     ] {
-        let root = fixture(machine);
+        let root = if machine.starts_with('/') { machine.to_owned() } else { fixture(machine) };
         let args = ["--as", "kubernetes", "--root", &root].into_iter().chain(args.split(' '));
         let yaml = stdout(&args.collect::<Vec<_>>());
         let file = write(folder.path(), "out.yaml", yaml.as_bytes());

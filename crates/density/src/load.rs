@@ -108,6 +108,8 @@ pub struct LoadOutcome {
     pub is_behind: bool,
     /// Whether the instance serves less than the rate.
     pub is_overloaded: bool,
+    /// The number of its requests, if the instance has replied to none of them. The figure is then how long it was waited for.
+    pub all_unanswered: Option<u64>,
 }
 
 impl LoadOutcome {
@@ -128,6 +130,8 @@ impl LoadOutcome {
             is_client_limited: client_cpus > CLIENT_LIMIT,
             is_behind: result.own.mean() / MS > MOST_LATE_MS,
             is_overloaded: result.queued as f64 > MOST_QUEUED * result.intended as f64,
+            all_unanswered: Some(result.intended)
+                .filter(|&intended| intended > 0 && result.answered + result.failed + result.replies == 0),
         }
     }
 }
@@ -258,15 +262,24 @@ pub struct Capacity {
     pub is_of_client: bool,
 }
 
-/// Returns why a slice does not count, if requests failed.
+/// Returns why a slice does not count, if requests failed or an instance has replied to none.
 pub(crate) fn failure_of<'a>(outcomes: impl IntoIterator<Item = &'a LoadOutcome>) -> Option<String> {
-    let (mut failed, mut first) = (0, None);
+    let (mut failed, mut first, mut silent) = (0, None, None);
     for outcome in outcomes {
         failed += outcome.failed;
         first = first.or(outcome.first_failure.as_deref());
+        silent = silent.or(outcome.all_unanswered);
     }
-    let first = first.unwrap_or("the reason is unknown");
-    (failed > 0).then(|| format!("{failed} requests failed, the first one with: {first}"))
+    if failed > 0 {
+        let first = first.unwrap_or("the reason is unknown");
+        return Some(format!("{failed} requests failed, the first one with: {first}"));
+    }
+    silent.map(|requests| {
+        format!(
+            "there was no reply to any of {requests} requests in a slice: the service accepts connections and does not reply \
+             to this load, or a reply takes longer than a slice, and the slices must be longer"
+        )
+    })
 }
 
 /// Runs each load in a thread, here or on its host.

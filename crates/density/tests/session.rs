@@ -218,6 +218,26 @@ fn a_lone_instance_that_fails_is_an_error() {
     assert!(matches!(error, Error::Ended { index: 0, .. }), "{error}");
 }
 
+/// Regression: the time for which a reply was waited for counted as a latency, and such an instance met its bound.
+#[test]
+fn a_service_that_never_replies_is_an_error() {
+    let silent = "exec python3 -c 'import socket
+server = socket.create_server((\"127.0.0.1\", {port}))
+held = []
+while True: held.append(server.accept())'";
+    for rate in [Rate::PerSecond(20.0), Rate::PerSecond(5_000.0), Rate::ShareOfCapacity(0.5)] {
+        let measured = measure(&DensityOptions { rate, ..options(silent) });
+        let error = match measured {
+            Ok((record, ending, _)) => {
+                assert!(record.experiments.is_empty());
+                ending.unwrap_err()
+            }
+            Err(error) => error,
+        };
+        assert!(matches!(&error, Error::Alone(why) if why.contains("no reply to any of")), "{error}");
+    }
+}
+
 /// Regression: one slice without a request, by chance, ended the measurement.
 #[test]
 fn pairs_without_requests_do_not_count() {

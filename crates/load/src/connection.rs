@@ -86,11 +86,12 @@ impl Connection {
                     self.output.drain(..written?);
                 }
                 bytes = receiver.read_buf(&mut self.input) => {
-                    if bytes? == 0 {
-                        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection"));
-                    }
-                    if self.take_replies()? {
+                    let at_end = bytes? == 0;
+                    if self.take_replies(at_end)? {
                         return self.reconnect().await;
+                    }
+                    if at_end {
+                        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection"));
                     }
                 }
                 job = shared.next(), if has_room => match job {
@@ -103,10 +104,12 @@ impl Connection {
         Ok(())
     }
 
-    /// Takes the replies that are complete. Returns whether the server closes the connection after the last of them.
-    fn take_replies(&mut self) -> io::Result<bool> {
+    /// Takes the replies that are complete; `at_end`: the server has closed the connection. Returns whether the server closes
+    /// the connection after the last of them.
+    fn take_replies(&mut self, at_end: bool) -> io::Result<bool> {
         let malformed = |_| io::Error::new(io::ErrorKind::InvalidData, "the server sent no valid reply");
-        while let Some(reply) = self.shared.request.template.protocol.reply(&self.input).map_err(malformed)? {
+        let protocol = self.shared.request.template.protocol;
+        while let Some(reply) = protocol.reply(&self.input, at_end).map_err(malformed)? {
             let begin = || {
                 String::from_utf8_lossy(&self.input[..reply.length]).lines().next().unwrap_or("").to_owned()
             };

@@ -281,6 +281,33 @@ fn requests_behind_a_reply_that_closes_the_connection_are_sent_again() {
     assert_eq!((load.answered, load.failed), (load.intended, 0), "{:?}", load.first_failure);
 }
 
+/// Regression test: each of these replies was no valid one.
+#[test]
+fn replies_that_end_with_the_connection_are_replies() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            thread::spawn(move || {
+                let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+                // One request, and whatever comes behind it.
+                while lines.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
+                let _ = stream.write_all(b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.0 200 OK\r\n\r\nhello");
+                let _ = stream.shutdown(std::net::Shutdown::Write);
+                lines.for_each(drop);
+            });
+        }
+    });
+    for pipeline in [1, 4] {
+        let template = Template::http("localhost", "/", 1).unwrap();
+        let arrivals = Arrivals::Constant { per_second: 200.0 };
+        let request = LoadRequest { template, pipeline, ..ping(address, 2, arrivals) };
+        let load = run_with_grace(&request, PATIENCE).unwrap();
+        assert_eq!((load.answered, load.failed), (load.intended, 0), "{:?}", load.first_failure);
+    }
+}
+
 #[test]
 fn http_replies_of_several_reads_are_one_reply() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

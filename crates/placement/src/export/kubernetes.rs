@@ -127,6 +127,15 @@ fn kubelet(export: &Export, demand: &PodRequest) -> String {
         "topologyManagerPolicy: {}\ntopologyManagerScope: container\n",
         alignment(export)
     ));
+    // The kubelet counts nodes without CPUs as well.
+    let nodes = export.machine.nodes.len();
+    if alignment(export) != "none" && nodes > MOST_NODES {
+        text.push_str(&comments(&[
+            "With more than 8 NUMA nodes, the kubelet does not start without this option (Kubernetes 1.31 and".to_owned(),
+            "later). The admission of pods takes longer.".to_owned(),
+        ]));
+        text.push_str(&format!("topologyManagerPolicyOptions:\n  max-allowable-numa-nodes: \"{nodes}\"\n"));
+    }
     if export.reserved.is_empty() {
         text + &comments(&[
             "The static policy does not start without reserved CPUs: reserve CPUs in the plan, or set"
@@ -138,6 +147,8 @@ fn kubelet(export: &Export, demand: &PodRequest) -> String {
     }
 }
 
+/// Most NUMA nodes with which the topology manager starts without an option (KEP-4622).
+const MOST_NODES: usize = 8;
 /// Options behind a feature gate, as of Kubernetes 1.34.
 const ALPHA: [&str; 2] = [BY_SOCKET, ACROSS_CORES];
 const BY_SOCKET: &str = "align-by-socket";
