@@ -141,7 +141,8 @@ fn mark_shared_pools(cpu_claims: &mut [CpuClaim]) {
 /// Whether a program has a thread on every CPU (a tracer or monitor), which is not a claim to all CPUs.
 fn is_per_cpu_helper(facts: &AuditFacts, process: &Process) -> bool {
     let pins: CpuSet = process.threads.iter().filter_map(|thread| thread.only_cpu(&facts.online)).collect();
-    pins.len() > 1 && process.limits.usable(&facts.online).is_subset(&pins)
+    let usable = process.limits.usable(&facts.online);
+    pins.len() > 1 && !usable.is_empty() && usable.is_subset(&pins)
 }
 
 /// Returns the claim of a container, virtual machine or partition to its CPUs.
@@ -152,7 +153,7 @@ fn of_group<'a>(
     thread: Option<&'a Thread>,
 ) -> Option<CpuClaim<'a>> {
     let cpus = own.usable(&facts.online);
-    if cpus == facts.online || !(own.partition || is_container(&own.group)) {
+    if cpus.is_empty() || cpus == facts.online || !(own.partition || is_container(&own.group)) {
         return None;
     }
     let leaf = own.group.rsplit('/').next().unwrap_or_default();

@@ -131,7 +131,7 @@ impl Limits {
         let own = &process.limits;
         let mask = process.allowed_cpus(&facts.online);
         let cpuset = own.usable(&facts.online);
-        let source = if cpuset.is_subset(&mask) && cpuset != facts.online {
+        let source = if !cpuset.is_empty() && cpuset.is_subset(&mask) && cpuset != facts.online {
             own.cpus_file.clone()
         } else {
             format!("affinity mask {}", mask.brief())

@@ -121,9 +121,12 @@ fn every_load_is_measured_evaluated_and_leaves_nothing() {
         let of_load = &judged["contention"][0];
         assert_eq!(of_load["load"], load);
         let points = of_load["points"].as_array().unwrap();
-        let rates: Vec<f64> = points.iter().map(|point| point["rate"]["median"].as_f64().unwrap()).collect();
         // Two workers that wait for each other may do nothing in most runs, if others use the CPUs.
-        assert!(rates[0] > 0.0 && rates.iter().all(|rate| *rate >= 0.0), "{load}: {points:?}");
+        let is_any = |point: &Value| {
+            let rate = &point["rate"];
+            [&rate["median"], &rate["interval"][1]].iter().any(|figure| figure.as_f64() > Some(0.0))
+        };
+        assert!(points.iter().all(is_any), "{load}: {points:?}");
         for file in ["report.html", "contention.csv"] {
             assert!(folder.path().join(file).metadata().unwrap().len() > 0, "{file}");
         }

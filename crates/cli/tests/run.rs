@@ -79,7 +79,7 @@ fn a_program_that_pins_itself_within_the_plan_keeps_its_cpus_and_the_plan_held()
         let run = home.run(&[&arguments[..], &[&script]].concat());
         let said = String::from_utf8_lossy(&run.stderr);
         assert!(
-            run.status.success() && said.contains("which are planned ones: it keeps them"),
+            run.status.success() && said.contains("all of them planned: left unchanged"),
             "{hold}: {said}"
         );
         let own = String::from_utf8_lossy(&run.stdout);

@@ -2,6 +2,7 @@
 
 use crate::journal::{Change, Journal};
 use manycore_linux::{affinity, kernel, tasks};
+use manycore_text::units::counted;
 use manycore_topology::{
     CpuSet,
     cgroup::{self, GroupFolder, HierarchyKind},
@@ -39,8 +40,13 @@ pub(crate) fn allowed_cpus(pid: u32) -> Option<CpuSet> {
     let tree = SysTree::open(Path::new("/")).ok()?;
     let folders = cgroup::folders_of(&tree, &pid.to_string(), CPUSET);
     let mut all = affinity::online()?;
-    for limit in folders.iter().filter_map(|folder| cgroup::cpuset(&tree, folder).ok()?) {
-        all = limit.cpus.map_or(all.clone(), |cpus| all.intersection(&cpus));
+    // The innermost effective list takes those around it into account; what is given to a partition is missing in these.
+    for kind in [HierarchyKind::Unified, HierarchyKind::Named, HierarchyKind::Bare] {
+        let mut own = folders.iter().rev().filter(|folder| folder.flavour == kind);
+        let limit = own.find_map(|folder| cgroup::cpuset(&tree, folder).ok()?);
+        if let Some(cpus) = limit.and_then(|limit| limit.cpus) {
+            all = all.intersection(&cpus);
+        }
     }
     Some(all)
 }
@@ -85,10 +91,15 @@ fn disable_on(path: &Path, controller: &str, resets: bool) -> io::Result<usize> 
     Ok(others)
 }
 
-/// Returns the number of processes in groups below a group. Where the kernel resets affinities
-/// ([`kernel::resets_affinities`]), these lose theirs when the cpuset controller is enabled or disabled for its children.
+/// Returns the number of processes in groups below a group, at least one for a group whose processes are not visible here.
+/// Where the kernel resets affinities ([`kernel::resets_affinities`]), these lose theirs when the cpuset controller is enabled
+/// or disabled for its children.
 fn processes_in_children(folder: &Path) -> usize {
-    children(folder).iter().map(|child| members_below(child).len()).sum()
+    let has_any = |child: &Path| {
+        fs::read_to_string(child.join("cgroup.events")).is_ok_and(|events| events.contains("populated 1"))
+    };
+    let count = |child: &PathBuf| members_below(child).len().max(usize::from(has_any(child)));
+    children(folder).iter().map(count).sum()
 }
 
 /// Whether a group has settings of the controller that differ from those of a new group, or gives it to its own children.
@@ -99,7 +110,10 @@ fn uses(group: &Path, controller: &str) -> bool {
         !text.trim().is_empty() && !text.starts_with(default)
     };
     let is_set = match controller {
-        CPUSET => differs("cpuset.cpus", "\n"),
+        CPUSET => {
+            let is_partition = differs("cpuset.cpus.partition", "member");
+            differs("cpuset.cpus", "\n") || differs("cpuset.mems", "\n") || is_partition
+        }
         "cpu" => differs("cpu.max", "max") || differs("cpu.weight", "100\n"),
         "memory" => {
             let protected = differs("memory.min", "0\n") || differs("memory.low", "0\n");
@@ -128,8 +142,8 @@ fn enable_on(journal: &Journal, folder: &Path, controller: &str, resets: bool) -
         let others = processes_in_children(folder);
         if others > 0 {
             return Err(io::Error::other(format!(
-                "enabling the controller would reset the affinities of {others} processes in other groups, as kernels before \
-                 6.2 do"
+                "enabling the cpuset controller would reset the affinities of {} in other groups (kernel before 6.2)",
+                counted(others, "process")
             )));
         }
     }
@@ -246,7 +260,7 @@ mod tests {
             (result.map_err(|error| error.to_string()), now != "cpu\n")
         };
         let (refused, changed) = enabled(true, CPUSET);
-        assert!(refused.unwrap_err().contains("affinities of 1 processes in other groups") && !changed);
+        assert!(refused.unwrap_err().contains("affinities of 1 process in other groups") && !changed);
         let file = fs::read_dir(journals.path()).unwrap().next().unwrap().unwrap().path();
         let recorded = || fs::read_to_string(&file).unwrap().contains("\"cpuset\"");
         assert!(!recorded());
@@ -255,6 +269,9 @@ mod tests {
         assert!(recorded());
         fs::remove_file(child.join("below/cgroup.procs")).unwrap();
         assert_eq!(enabled(true, CPUSET), (Ok(()), true));
+        // Its processes are in another namespace.
+        fs::write(child.join("cgroup.events"), "populated 1\nfrozen 0\n").unwrap();
+        assert!(enabled(true, CPUSET).0.is_err());
     }
 
     #[test]

@@ -54,6 +54,8 @@ pub struct RightsFacts {
     pub cgroups: CgroupVersions,
     /// Where cpusets for commands can be created.
     pub cpuset: GroupAccess,
+    /// Whether the kernel resets the affinities of tasks whose cpuset changes, so that commands get none.
+    pub resets_affinities: bool,
     /// Where groups with a memory limit can be created.
     pub memory: GroupAccess,
     /// Whether the kernel reports new processes and threads to this process.

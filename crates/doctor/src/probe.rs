@@ -12,6 +12,7 @@ use manycore_linux::{
     absent_process::hidepid_for_us,
     available_memory::MachineMemory,
     counters::KernelCounters,
+    kernel,
     proc_events::ProcEvents,
     resctrl::{self, FindError},
 };
@@ -68,6 +69,7 @@ fn rights(tree: &SysTree, machine: &Machine) -> RightsFacts {
         limit: machine.allowed.effective_limit.clone(),
         cgroups: cgroup_versions(tree),
         cpuset: group_access(cpuset::parent_of_own()),
+        resets_affinities: kernel::resets_affinities(),
         memory: group_access(memory_group::parent_of_own()),
         process_events: matches!(ProcEvents::subscribe(), ProcEvents::Connector(_)),
         hidepid: hidepid_for_us(),

@@ -55,6 +55,7 @@ fn server() -> Facts {
             limit: "nothing".to_owned(),
             cgroups: CgroupVersions { v1: false, v2: true },
             cpuset: GroupAccess::Writable("/sys/fs/cgroup/user.slice".into()),
+            resets_affinities: false,
             memory: GroupAccess::Writable("/sys/fs/cgroup/user.slice".into()),
             process_events: true,
             hidepid: None,
@@ -163,6 +164,14 @@ fn a_container_lacks_much() {
         )
     );
     insta::assert_snapshot!(shown(&diagnosis));
+}
+
+/// A cpuset for a command would cost the affinities of other processes.
+#[test]
+fn no_cpuset_is_advised_where_the_kernel_resets_affinities() {
+    let mut facts = container();
+    facts.rights.resets_affinities = true;
+    assert_eq!(fix(&facts, "cpusets"), Some(Fix::Advice("use Linux 6.2 or later".to_owned())));
 }
 
 #[test]

@@ -18,9 +18,12 @@ pub fn current_cpu() -> CpuId {
 }
 
 /// Returns the CPUs that are online at this moment (`/sys/devices/system/cpu/online`); `None` without
-/// sysfs.
+/// sysfs. In a container, lxcfs writes the numbers from 0 into that file. The CPUs on which the calling thread may run are
+/// online whatever it says: the system call leaves out others.
 pub fn online() -> Option<CpuSet> {
-    std::fs::read_to_string("/sys/devices/system/cpu/online").ok()?.trim().parse().ok()
+    let listed: CpuSet =
+        std::fs::read_to_string("/sys/devices/system/cpu/online").ok()?.trim().parse().ok()?;
+    Some(allowed().map_or_else(|_| listed.clone(), |own| listed.union(&own)))
 }
 
 /// Returns the CPUs that the calling thread may run on.

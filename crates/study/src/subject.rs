@@ -357,7 +357,7 @@ impl CommandSubject {
     fn collect_notes(&mut self, name: &str, enforcer: &AffinityEnforcer, known: &BTreeSet<u32>) {
         for (task, cpus) in enforcer.own_affinities() {
             let what = if enforcer.is_planned(cpus) {
-                "within the placement, it chooses its CPUs itself"
+                "these are within the placement and are kept"
             } else {
                 "the placement does not apply to it"
             };

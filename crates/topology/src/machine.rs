@@ -20,7 +20,8 @@ pub struct Machine {
     pub schema: String,
     /// Names of the hardware and the software.
     pub system: System,
-    /// CPUs that are online (`/sys/devices/system/cpu/online`).
+    /// CPUs that are online: `/sys/devices/system/cpu/online`, the effective CPUs of this process's cpusets, and its affinity if
+    /// that file lists none of it.
     pub online: CpuSet,
     /// CPUs that are present but offline.
     pub offline: CpuSet,

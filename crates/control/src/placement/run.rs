@@ -185,8 +185,8 @@ pub(super) fn reap_orphans(processes: &CommandProcesses, command: u32) {
     }
 }
 
-/// Restores the CPUs of processes that were being created while all others were restored: none of `known`. On a busy machine
-/// that takes longer than the search for them waits.
+/// Restores the CPUs of processes that were being created while all others were restored: none of `known`. On a busy machine,
+/// the creation of a process can outlast the search.
 fn restore_late(processes: &CommandProcesses, known: &[u32], placement: &ResolvedPlacement) {
     let planned = planned(placement);
     for _ in 0..LATE_ROUNDS {

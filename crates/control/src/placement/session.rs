@@ -145,9 +145,9 @@ impl PlacementSession {
         self.enforcer.final_scan(roots);
         let own_affinities = self.enforcer.own_affinities().iter().map(|(task, cpus)| {
             let what = if self.enforcer.is_planned(cpus) {
-                "which are planned ones: it keeps them"
+                "all of them planned: left unchanged"
             } else {
-                "which are not all planned: the plan does not hold for it"
+                "not all of them planned: the plan does not hold for it"
             };
             format!("{task} set its own affinity to CPUs {cpus}, {what}")
         });

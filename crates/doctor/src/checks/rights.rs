@@ -143,6 +143,14 @@ fn cgroups(facts: &Facts) -> Check {
 
 fn cpuset(facts: &Facts) -> Check {
     let cost = "run and pin set affinities only, which a process can change; pin cannot bind memory";
+    if facts.rights.resets_affinities {
+        let found = "not used: kernels before 6.2 reset the affinities of tasks whose cpuset changes";
+        return MAKER.available("cpusets", &["run", "pin"], found).lacking(
+            State::Partial,
+            "run and pin set affinities only, which a process can change",
+            Fix::Advice("use Linux 6.2 or later".to_owned()),
+        );
+    }
     group_access("cpusets", &["run", "pin"], cost, ("cpuset", &facts.rights.cpuset), facts)
 }
 

@@ -66,7 +66,7 @@ fn close_workers_are_in_the_smallest_unit_that_holds_all() {
     let machine = two_packages();
     assert_eq!(of(&machine, "6-15", 8), "8-15");
     assert_eq!(of(&machine, "6-15", 2), "6-7", "the fewest CPUs are left over");
-    assert_eq!(of(&machine, "6-15", 9), "6,8-15", "the fullest first");
+    assert_eq!(of(&machine, "6-15", 9), "6,8-15", "the one with the most CPUs first");
     let caches = Form { packages: 2, caches: 2, cores: 8, ..Form::ONE }.machine();
     assert_eq!(of(&caches, "4-7,12-15,16-19,24-31", 8), "24-31", "an L3, not a package with as many CPUs");
     assert_eq!(of(&caches, "4-7,12-15,16-19,24-31", 4), "4-7");

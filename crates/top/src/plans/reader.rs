@@ -84,7 +84,7 @@ fn process_plan(process: PlacedProcess, online: Option<&CpuSet>) -> ProcessPlan 
 /// Whether a thread has the CPUs that it was given, or has chosen among `all` those of its process.
 fn is_kept(now: &CpuSet, given: &CpuSet, all: &CpuSet, online: Option<&CpuSet>) -> bool {
     let shown = online.map_or_else(|| given.clone(), |online| given.intersection(online));
-    *now == shown || !now.is_empty() && now.is_subset(all)
+    *now == shown || !now.is_empty() && now.is_subset(all) && now.len() <= shown.len()
 }
 
 #[cfg(test)]
@@ -98,8 +98,9 @@ mod tests {
                 [now, given, "0-1,8", "0-7"].map(|list| list.parse::<CpuSet>().unwrap());
             is_kept(&now, &given, &all, Some(&online))
         };
-        assert!(kept("0", "0") && kept("1", "0") && kept("0-1", "0"));
-        assert!(!kept("2", "0") && !kept("0-2", "0") && !kept("", "0"));
+        assert!(kept("0", "0") && kept("1", "0"));
+        // It was widened, as by a change of its cpuset.
+        assert!(!kept("0-1", "0") && !kept("2", "0") && !kept("0-2", "0") && !kept("", "0"));
         // CPU 8 is offline.
         assert!(kept("0", "0,8") && kept("", "8"));
     }

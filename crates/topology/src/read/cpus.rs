@@ -102,8 +102,8 @@ fn online_and_offline(tree: &SysTree) -> Result<(CpuSet, CpuSet), Error> {
 }
 
 /// Returns CPUs that are online although `online` may not list them: lxcfs writes the numbers from 0 to the container's
-/// number of CPUs there. The effective CPUs of cpusets are online, and if none of the CPUs of our affinity is listed, they are
-/// as well: we run there.
+/// number of CPUs there. The effective CPUs of cpusets are online. If none of the CPUs of our affinity is listed, all of them
+/// count as online: we run on one of them.
 fn proven(tree: &SysTree, listed: &CpuSet, present: &CpuSet) -> CpuSet {
     let folders = cgroup::folders(tree, "cpuset");
     let effective: Vec<CpuSet> =

@@ -13,7 +13,7 @@ use manycore_qos::{
     request::{Bandwidth, LimitRequest},
     set::{self, AppliedLimits, LimitTarget},
 };
-use manycore_topology::{CpuSet, Machine};
+use manycore_topology::{CpuId, CpuSet, Machine};
 use manycore_vm::{
     domain::{GuestHardware, PlanRequest},
     planning::{self, PlanTarget},
@@ -76,7 +76,7 @@ impl InstanceHook for VariantHook {
         let Some(machine) = &self.machine else { return Ok(xml) };
         let vcpus = xml.parse::<GuestHardware>()?.pins.len();
         let cpus = match cpus {
-            Some(cpus) => next_of_list(cpus, vcpus, before),
+            Some(cpus) => next_of_list(&cpus.iter().collect::<Vec<_>>(), vcpus, before),
             None => close_cpus(machine, vcpus, before)?,
         };
         plan(&xml, machine, &cpus)
@@ -98,20 +98,27 @@ fn plan(xml: &str, machine: &Machine, cpus: &CpuSet) -> Result<String, HookError
 }
 
 /// Returns the CPUs of a virtual machine, where as many others `before` it have got theirs: neighbours that share a last-level
-/// cache where one has enough CPUs. From the begin again after the last.
+/// cache where one has enough CPUs. When no virtual machine fits on CPUs of its own any more, the CPUs that are left come first,
+/// and then all of them again.
 fn close_cpus(machine: &Machine, vcpus: usize, before: usize) -> Result<CpuSet, HookError> {
     let close = Policy::new(PolicyKind::Close, false);
     let workers = close.capacity(machine, &Reserve::Nothing)?;
-    let plan = close.plan(machine, workers, &Reserve::Nothing)?.widened(machine, vcpus);
-    let worker = plan.workers.get(before % plan.workers.len().max(1));
-    Ok(worker.map(|worker| worker.cpus.clone()).unwrap_or_default())
+    let plan = close.plan(machine, workers, &Reserve::Nothing)?;
+    let all: Vec<CpuId> = plan.workers.iter().filter_map(|worker| worker.cpus.first()).collect();
+    let wide = plan.widened(machine, vcpus);
+    if let Some(worker) = wide.workers.get(before) {
+        return Ok(worker.cpus.clone());
+    }
+    let own = wide.cpus();
+    let left = all.iter().copied().filter(|cpu| !own.contains(*cpu));
+    let order: Vec<CpuId> = left.chain(wide.workers.iter().flat_map(|worker| worker.cpus.iter())).collect();
+    Ok(next_of_list(&order, vcpus, before - wide.workers.len()))
 }
 
 /// Returns the next CPUs of a list, in the same way.
-fn next_of_list(list: &CpuSet, vcpus: usize, before: usize) -> CpuSet {
-    let size = list.len();
-    let begin = before * vcpus % size.max(1);
-    list.iter().chain(list.iter()).skip(begin).take(vcpus.min(size)).collect()
+fn next_of_list(list: &[CpuId], vcpus: usize, before: usize) -> CpuSet {
+    let begin = before * vcpus % list.len().max(1);
+    list.iter().cycle().skip(begin).take(vcpus.min(list.len())).copied().collect()
 }
 
 impl OthersLimit {
@@ -174,13 +181,12 @@ mod tests {
 
     #[test]
     fn virtual_machines_take_the_cpus_of_a_place_in_turn() {
-        let next =
-            |list: &str, vcpus, before| next_of_list(&list.parse().unwrap(), vcpus, before).to_string();
-        assert_eq!(next("0,2,4,6", 2, 0), "0,2");
-        assert_eq!(next("0,2,4,6", 2, 1), "4,6");
-        assert_eq!(next("0,2,4,6", 2, 2), "0,2");
-        assert_eq!(next("0,2,4", 2, 1), "0,4");
-        assert_eq!(next("5", 4, 7), "5");
+        let next = |list: &[CpuId], vcpus, before| next_of_list(list, vcpus, before).to_string();
+        assert_eq!(next(&[0, 2, 4, 6], 2, 0), "0,2");
+        assert_eq!(next(&[0, 2, 4, 6], 2, 1), "4,6");
+        assert_eq!(next(&[0, 2, 4, 6], 2, 2), "0,2");
+        assert_eq!(next(&[0, 2, 4], 2, 1), "0,4");
+        assert_eq!(next(&[5], 4, 7), "5");
     }
 
     /// Regression test: the third of six virtual CPUs on eight of each cache had CPUs of two caches.
@@ -189,9 +195,11 @@ mod tests {
         let spec = MachineSpec { packages: 2, cores: 8, threads: 1, ..MachineSpec::default() };
         let machine = read(&SysTree::from_capture(spec.capture())).unwrap();
         let own = |vcpus, before| close_cpus(&machine, vcpus, before).unwrap().to_string();
-        assert_eq!([0, 1, 2].map(|before| own(6, before)), ["0-5", "8-13", "0-5"]);
+        // The third has the CPUs that are left, and shares others.
+        assert_eq!([0, 1, 2, 3].map(|before| own(6, before)), ["0-5", "8-13", "0-1,6-7,14-15", "2-5,8-9"]);
         assert_eq!([0, 1, 2, 3].map(|before| own(4, before)), ["0-3", "4-7", "8-11", "12-15"]);
-        assert_eq!((own(12, 0), own(99, 3)), ("0-11".to_owned(), "0-15".to_owned()));
+        assert_eq!([0, 1].map(|before| own(12, before)), ["0-11", "0-7,12-15"]);
+        assert_eq!(own(99, 3), "0-15");
     }
 
     #[test]

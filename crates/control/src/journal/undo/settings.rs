@@ -9,6 +9,7 @@ use crate::{
         value::{part, present, same},
     },
 };
+use manycore_text::units::counted;
 use std::{
     collections::BTreeMap,
     fs, io,
@@ -29,7 +30,8 @@ pub(super) fn restore(pending: &Pending, restored: &mut UndoResult) {
                     let folder = path.parent().unwrap_or(path).display();
                     restored.changed_by_others.push(format!(
                         "the {controller} controller stays enabled in {folder}: disabling it would reset the affinities of \
-                         {others} processes, as kernels before 6.2 do"
+                         {} (kernel before 6.2)",
+                        counted(others, "process")
                     ));
                 }
                 (path, kept.map(drop))

@@ -83,8 +83,9 @@ impl AffinityEnforcer {
         if self.copies {
             return self.assignment.all().to_vec();
         }
-        let taken: BTreeSet<usize> =
-            self.assignment.tasks().filter_map(|tid| self.assignment.worker_of(tid)).collect();
+        // What is inherited from a task that has chosen its CPUs is its choice as well.
+        let placed = self.assignment.tasks().filter(|tid| !self.assignment.is_adopted(*tid));
+        let taken: BTreeSet<usize> = placed.filter_map(|tid| self.assignment.worker_of(tid)).collect();
         let was_used = |worker: &usize| self.used_since[*worker].is_none_or(|used| used < created_before);
         let taken = taken.into_iter().filter(was_used).map(|worker| self.assignment.cpus(worker).clone());
         let lost = (self.entering_cgroup || self.assignment.any_offline()).then(|| self.own_cpus.clone());
@@ -117,6 +118,17 @@ mod tests {
         assert!(may_inherit(250, &workers[1]) && !may_inherit(50, &workers[0]));
     }
 
+    #[test]
+    fn what_is_inherited_from_a_task_that_chose_its_cpus_is_kept() {
+        let workers: Vec<CpuSet> = (0..2).map(CpuSet::single).collect();
+        let place = WorkerCpus { workers: workers.clone(), memory: MemoryPolicy::Default };
+        let mut enforcer = AffinityEnforcer::new(&place, &"0-1".parse().unwrap());
+        assert_eq!(enforcer.assignment.adopt(10, &workers[1]), Some(1));
+        assert!(!enforcer.inheritable_affinities(u64::MAX).contains(&workers[1]));
+        assert_eq!(enforcer.assignment.assign(11), Some(0));
+        assert!(enforcer.inheritable_affinities(u64::MAX).contains(&workers[0]));
+    }
+
     /// A command starts on the CPUs of its worker, and may create others before it is scanned.
     #[test]
     fn children_of_a_command_that_started_on_its_cpus_inherited_them() {
@@ -125,7 +137,6 @@ mod tests {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let mut enforcer = AffinityEnforcer::new(&place, &cpus);
         enforcer.take_over(&[child.id()]);
-        assert!(enforcer.inheritable_affinities(1).contains(&cpus));
         assert_eq!(enforcer.used_since, [Some(0)]);
         child.kill().unwrap();
         child.wait().unwrap();

@@ -33,8 +33,7 @@ impl AffinityEnforcer {
         self.take_over(roots);
     }
 
-    /// Pins all tasks again whose affinity was reset. Control groups of version 1, and of version 2 before
-    /// Linux 6.2, reset the affinities of tasks that enter.
+    /// Pins all tasks again whose affinity was reset. Before Linux 6.2, cpusets reset the affinities of tasks that enter.
     pub(crate) fn repin_all(&mut self) {
         let pinned: Vec<(u32, usize)> =
             self.assignment.tasks().filter_map(|tid| Some((tid, self.assignment.worker_of(tid)?))).collect();

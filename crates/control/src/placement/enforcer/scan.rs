@@ -185,7 +185,10 @@ impl AffinityEnforcer {
                 }
                 left == cpus || left.is_empty()
             }
-            None => self.inheritable_affinities(now_ns()).contains(&cpus),
+            None => {
+                let pid = self.tasks.get(&tid).map(|known| known.pid);
+                self.inheritable_affinities(now_ns()).contains(&cpus) || self.may_be_reset(pid, &cpus)
+            }
         };
         if !expected {
             self.record_own_affinity(tid, cpus);

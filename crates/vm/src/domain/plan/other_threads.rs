@@ -24,24 +24,27 @@ impl OtherThreads {
     ) -> Result<Self, PlanError> {
         let PlanInput { machine, request, .. } = *input;
         let vcpus = CpuSet::union_of(pins);
-        let earlier: Option<Vec<CpuSet>> = input.before.pins.iter().cloned().collect();
+        // A pin may name billions of CPUs.
+        let online = |pin: &Option<CpuSet>| pin.as_ref().map(|cpus| cpus.intersection(&machine.online));
+        let earlier: Option<Vec<CpuSet>> = input.before.pins.iter().map(online).collect();
         let earlier = earlier.map(|pins| beside(machine, &pins, index));
         let reserve = UnusedCpus::new(&request.policy, machine, &request.reserve).reserved.difference(&vcpus);
         let planned = if reserve.is_empty() { beside(machine, pins, index) } else { reserve.clone() };
         let mut place = |thread: String, own: Option<&CpuSet>| {
-            let is_choice = |own: &&CpuSet| **own != planned && Some(*own) != earlier.as_ref();
-            let Some(own) = own.filter(is_choice) else { return planned.clone() };
-            let why = if !reserve.is_empty() {
+            let Some(own) = own.filter(|own| **own != planned) else { return planned.clone() };
+            let why = if Some(own) == earlier.as_ref() {
+                "the virtual CPUs move"
+            } else if !reserve.is_empty() {
                 "they are reserved for it"
             } else if own.intersects(&vcpus) {
                 "virtual CPUs run on those that the XML gives it"
             } else if own.is_empty() || !own.is_subset(&machine.online) {
                 "not all that the XML gives it are online"
             } else {
-                notes.push(format!("{thread} stays on CPUs {own}, as the XML says"));
+                notes.push(format!("{thread} stays on {}, as the XML says", cpus_of(own)));
                 return own.clone();
             };
-            notes.push(format!("{thread} moves from CPUs {own} to {planned}: {why}"));
+            notes.push(format!("{thread} moves from {} to {planned}: {why}", cpus_of(own)));
             planned.clone()
         };
         let emulator = place("the emulator".to_owned(), input.before.emulator.as_ref());
@@ -51,6 +54,11 @@ impl OtherThreads {
             .collect();
         Ok(Self { emulator, iothreads })
     }
+}
+
+/// Writes a set: `CPU 3`, `CPUs 3-5`.
+fn cpus_of(cpus: &CpuSet) -> String {
+    format!("{} {cpus}", if cpus.len() == 1 { "CPU" } else { "CPUs" })
 }
 
 /// Returns the CPUs on which no virtual CPU runs: those of the nodes with virtual CPUs, or else of any node. Isolated ones are

@@ -14,7 +14,7 @@ use crate::{
     },
     remedy::{Notes, Remedy},
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// First QEMU that supports `clusters` on Arm.
 const CLUSTERS_ON_ARM: Version = Version(6, 2, 0);
@@ -99,15 +99,16 @@ fn cluster_size(
     die
 }
 
-/// Whether groups of `size` virtual CPUs are smaller than those of the host, because these have different numbers of them.
+/// Whether the guest cannot have groups as large as those of the host, because these have different numbers of its virtual CPUs:
+/// groups of `size` are smaller.
 fn is_finer<G: Ord>(groups: impl Iterator<Item = Option<G>>, size: u32) -> bool {
-    let (mut known, mut count) = (BTreeSet::new(), 0);
+    let mut counts: BTreeMap<G, u32> = BTreeMap::new();
     for group in groups {
         let Some(group) = group else { return false };
-        known.insert(group);
-        count += 1;
+        *counts.entry(group).or_default() += 1;
     }
-    known.len() < count / size as usize
+    let sizes: BTreeSet<u32> = counts.into_values().collect();
+    sizes.len() > 1 && sizes.last() > Some(&size)
 }
 
 fn uneven(what: &str) -> String {

@@ -205,18 +205,18 @@ fn cpus_that_the_xml_gives_the_emulator_are_kept_if_no_virtual_cpu_runs_there() 
     assert_eq!(kept.guest.emulator.as_ref().unwrap().to_string(), "14");
     assert_eq!(kept.guest.iothreads[&1].to_string(), "15");
     let said = texts(&kept.notes);
-    assert!(said.contains("the emulator stays on CPUs 14, as the XML says"), "{said}");
-    assert!(said.contains("I/O thread 1 stays on CPUs 15, as the XML says"), "{said}");
+    assert!(said.contains("the emulator stays on CPU 14, as the XML says"), "{said}");
+    assert!(said.contains("I/O thread 1 stays on CPU 15, as the XML says"), "{said}");
     for (own, why) in [("0", "virtual CPUs run on"), ("14,99", "not all that the XML gives it are online")] {
         let moved = run(&with(own), &request("close"));
         assert_eq!(moved.guest.emulator.as_ref().unwrap().to_string(), "4-7");
         let said = texts(&moved.notes);
-        assert!(said.contains(&format!("the emulator moves from CPUs {own} to 4-7: {why}")), "{said}");
+        assert!(said.contains(&format!("{own} to 4-7: {why}")), "{said}");
     }
     let reserve = PlanRequest { reserve: "cpus=8".parse().unwrap(), ..request("close") };
     let moved = run(&with("14"), &reserve);
     assert_eq!(moved.guest.emulator.as_ref().unwrap().to_string(), "8");
-    assert!(texts(&moved.notes).contains("the emulator moves from CPUs 14 to 8: they are reserved for it"));
+    assert!(texts(&moved.notes).contains("the emulator moves from CPU 14 to 8: they are reserved for it"));
     // Planned again, nothing changes.
     assert_eq!(run(&kept.xml, &request("close")).xml, kept.xml);
 }
