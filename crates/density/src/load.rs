@@ -32,6 +32,10 @@ const MOST_LATE_MS: f64 = 10.0;
 /// the rate, and its latency is the age of a queue that grows.
 const MOST_QUEUED: f64 = 0.1;
 
+/// Why a slice does not count in which an instance has replied to nothing.
+const SILENT: &str = "there was no reply in a slice: the service accepts connections and does not reply to this load, or a reply \
+                      takes longer than a slice, and the slices must be longer";
+
 /// How instances are loaded.
 #[derive(Clone, Debug)]
 pub enum InstanceLoad {
@@ -108,8 +112,8 @@ pub struct LoadOutcome {
     pub is_behind: bool,
     /// Whether the instance serves less than the rate.
     pub is_overloaded: bool,
-    /// The number of its requests, if the instance has replied to none of them. The figure is then how long it was waited for.
-    pub all_unanswered: Option<u64>,
+    /// Whether the instance has replied to none of its requests. The figure is then how long replies were waited for.
+    pub is_silent: bool,
 }
 
 impl LoadOutcome {
@@ -130,8 +134,7 @@ impl LoadOutcome {
             is_client_limited: client_cpus > CLIENT_LIMIT,
             is_behind: result.own.mean() / MS > MOST_LATE_MS,
             is_overloaded: result.queued as f64 > MOST_QUEUED * result.intended as f64,
-            all_unanswered: Some(result.intended)
-                .filter(|&intended| intended > 0 && result.answered + result.failed + result.replies == 0),
+            is_silent: result.intended > 0 && result.answered + result.failed + result.replies == 0,
         }
     }
 }
@@ -247,7 +250,8 @@ impl InstanceLoad {
             return Err(Error::Alone(why));
         }
         if outcome.rate <= 0.0 {
-            return Err(Error::Alone("it answered no request in a slice: take longer slices".to_owned()));
+            // In a closed loop, all requests may have been sent before the slice.
+            return Err(Error::Alone(SILENT.to_owned()));
         }
         Ok(Some(Capacity { per_second: outcome.rate, is_of_client: outcome.is_client_limited }))
     }
@@ -264,22 +268,17 @@ pub struct Capacity {
 
 /// Returns why a slice does not count, if requests failed or an instance has replied to none.
 pub(crate) fn failure_of<'a>(outcomes: impl IntoIterator<Item = &'a LoadOutcome>) -> Option<String> {
-    let (mut failed, mut first, mut silent) = (0, None, None);
+    let (mut failed, mut first, mut is_silent) = (0, None, false);
     for outcome in outcomes {
         failed += outcome.failed;
         first = first.or(outcome.first_failure.as_deref());
-        silent = silent.or(outcome.all_unanswered);
+        is_silent |= outcome.is_silent;
     }
     if failed > 0 {
         let first = first.unwrap_or("the reason is unknown");
         return Some(format!("{failed} requests failed, the first one with: {first}"));
     }
-    silent.map(|requests| {
-        format!(
-            "there was no reply to any of {requests} requests in a slice: the service accepts connections and does not reply \
-             to this load, or a reply takes longer than a slice, and the slices must be longer"
-        )
-    })
+    is_silent.then(|| SILENT.to_owned())
 }
 
 /// Runs each load in a thread, here or on its host.
