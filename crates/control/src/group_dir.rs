@@ -110,10 +110,7 @@ fn uses(group: &Path, controller: &str) -> bool {
         !text.trim().is_empty() && !text.starts_with(default)
     };
     let is_set = match controller {
-        CPUSET => {
-            let is_partition = differs("cpuset.cpus.partition", "member");
-            differs("cpuset.cpus", "\n") || differs("cpuset.mems", "\n") || is_partition
-        }
+        CPUSET => differs("cpuset.cpus", "\n") || differs("cpuset.cpus.partition", "member"),
         "cpu" => differs("cpu.max", "max") || differs("cpu.weight", "100\n"),
         "memory" => {
             let protected = differs("memory.min", "0\n") || differs("memory.low", "0\n");
