@@ -112,8 +112,9 @@ pub struct LoadOutcome {
     pub is_behind: bool,
     /// Whether the instance serves less than the rate.
     pub is_overloaded: bool,
-    /// Whether the instance has replied to none of its requests. The figure is then how long replies were waited for.
-    pub is_silent: bool,
+    /// The number of requests, if the instance has replied to none of them; otherwise 0. The figure is then how long replies
+    /// were waited for.
+    pub all_unanswered: u64,
 }
 
 impl LoadOutcome {
@@ -134,7 +135,11 @@ impl LoadOutcome {
             is_client_limited: client_cpus > CLIENT_LIMIT,
             is_behind: result.own.mean() / MS > MOST_LATE_MS,
             is_overloaded: result.queued as f64 > MOST_QUEUED * result.intended as f64,
-            is_silent: result.intended > 0 && result.answered + result.failed + result.replies == 0,
+            all_unanswered: if result.answered + result.failed + result.replies == 0 {
+                result.intended
+            } else {
+                0
+            },
         }
     }
 }
@@ -272,7 +277,7 @@ pub(crate) fn failure_of<'a>(outcomes: impl IntoIterator<Item = &'a LoadOutcome>
     for outcome in outcomes {
         failed += outcome.failed;
         first = first.or(outcome.first_failure.as_deref());
-        is_silent |= outcome.is_silent;
+        is_silent |= outcome.all_unanswered > 0;
     }
     if failed > 0 {
         let first = first.unwrap_or("the reason is unknown");
