@@ -7,7 +7,7 @@ use crate::{
     group_dir::{self, CPUSET},
     journal::{Change, Journal},
 };
-use manycore_linux::{kernel, tasks};
+use manycore_linux::tasks;
 use manycore_topology::{CpuSet, cgroup::HierarchyKind, sys_tree::SysTree};
 use std::{
     fs, io,
@@ -39,9 +39,6 @@ pub(crate) fn name_of(journal: &Journal) -> String {
 /// The cpuset controller is not available to the group of this process.
 pub fn parent_of_own() -> Result<PathBuf, GroupError> {
     let pid = std::process::id();
-    if kernel::resets_affinities() {
-        return Err(GroupError::ResetsAffinities);
-    }
     let tree = SysTree::open(Path::new("/"))?;
     let parent = group_dir::cpuset_parent_of(&tree, pid, "").ok_or_else(|| missing(pid))?;
     Ok(Path::new("/").join(parent.path))
@@ -51,7 +48,7 @@ impl CpusetGroup {
     /// Creates a group for `cpus` and `nodes` (those of the parent group if empty) below the group of process
     /// `pid`, so that the other limits of that group stay in force. It is named after the journal.
     ///
-    /// Where the kernel resets affinities ([`kernel::resets_affinities`]), entering it resets those of the processes.
+    /// Where the kernel resets affinities ([`manycore_linux::kernel::resets_affinities`]), entering it resets those of the processes.
     ///
     /// # Errors
     /// Why it cannot be created; the changes made before are in the journal.

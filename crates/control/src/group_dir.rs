@@ -35,10 +35,10 @@ pub(crate) fn cpuset_group_of(tree: &SysTree, pid: u32) -> Option<GroupFolder> {
     folders.into_iter().rfind(reaches)
 }
 
-/// Returns the CPUs that the cpusets of process `pid` allow.
-pub(crate) fn allowed_cpus(pid: u32) -> Option<CpuSet> {
+/// Returns the CPUs that the cpusets of task `tid` allow.
+pub(crate) fn allowed_cpus(tid: u32) -> Option<CpuSet> {
     let tree = SysTree::open(Path::new("/")).ok()?;
-    let folders = cgroup::folders_of(&tree, &pid.to_string(), CPUSET);
+    let folders = cgroup::folders_of(&tree, &tid.to_string(), CPUSET);
     let mut all = affinity::online()?;
     // The innermost effective list takes those around it into account; what is given to a partition is missing in these.
     for kind in [HierarchyKind::Unified, HierarchyKind::Named, HierarchyKind::Bare] {
@@ -84,17 +84,20 @@ fn disable_on(path: &Path, controller: &str, resets: bool) -> io::Result<usize> 
     if children(folder).iter().any(|child| uses(child, controller)) {
         return Ok(0);
     }
-    let others = if resets && controller == CPUSET { processes_in_children(folder) } else { 0 };
+    let others = if resets { losing_affinities(folder, controller) } else { 0 };
     if others == 0 {
         fs::write(path, format!("-{controller}"))?;
     }
     Ok(others)
 }
 
-/// Returns the number of processes in groups below a group, at least one for a group whose processes are not visible here.
-/// Where the kernel resets affinities ([`kernel::resets_affinities`]), these lose theirs when the cpuset controller is enabled
-/// or disabled for its children.
-fn processes_in_children(folder: &Path) -> usize {
+/// Returns the number of processes that lose their affinities when a controller is enabled or disabled for the children of a
+/// group, where the kernel resets them ([`kernel::resets_affinities`]): those in groups below it, at least one for a group whose
+/// processes are not visible here.
+fn losing_affinities(folder: &Path, controller: &str) -> usize {
+    if controller != CPUSET {
+        return 0;
+    }
     let has_any = |child: &Path| {
         fs::read_to_string(child.join("cgroup.events")).is_ok_and(|events| events.contains("populated 1"))
     };
@@ -135,8 +138,8 @@ fn enable_on(journal: &Journal, folder: &Path, controller: &str, resets: bool) -
     let path = folder.join("cgroup.subtree_control");
     let change = Change::Controller { path: path.clone(), controller: controller.to_owned() };
     let enabled = lists(&path, controller);
-    if !enabled && resets && controller == CPUSET {
-        let others = processes_in_children(folder);
+    if !enabled && resets {
+        let others = losing_affinities(folder, controller);
         if others > 0 {
             return Err(io::Error::other(format!(
                 "enabling the cpuset controller would reset the affinities of {} in other groups (kernel before 6.2)",

@@ -117,7 +117,7 @@ fn http_reply(bytes: &[u8], at_end: bool) -> Result<Option<(usize, Option<Reply>
     };
     let code = head.code.ok_or(Malformed)?;
     match code {
-        // The connection would speak another protocol from here on, for which nobody has asked.
+        // The connection would speak another protocol from here on, which was not requested.
         101 => return Err(Malformed),
         100..200 => return Ok(Some((begin, None))),
         _ => {}

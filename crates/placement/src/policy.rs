@@ -22,8 +22,9 @@ pub enum PolicyKind {
     Free,
     /// `close`: one CPU per worker, adjacent CPUs in the smallest unit that holds all workers: a core, a cluster, a
     /// last-level cache, a node or a package; of several such units, the one with the fewest CPUs left over. If no unit holds
-    /// all, those with the most usable CPUs are filled first. On a hybrid machine all CPUs of the fastest cores come before those of slower ones. If
-    /// there are more workers than CPUs, the order starts again. For workers that share data.
+    /// all, those with the most usable CPUs are filled first. On a hybrid machine all CPUs of the fastest cores come
+    /// before those of slower ones. If there are more workers than CPUs, the order starts again. For workers that share
+    /// data.
     Close,
     /// `spread`: one CPU per worker, as far apart as possible. At every level the next worker goes to the
     /// group with the smallest share in use, and among equal groups to the one with the lowest CPU. No core

@@ -152,8 +152,8 @@ impl PlacementTrace {
 
     /// Whether a task has chosen CPUs itself that are not planned.
     fn has_left(&self, task: &TaskTrace) -> bool {
-        let planned = self.plan.as_ref().map(PlacementPlan::cpus);
-        task.own_affinity.as_ref().is_some_and(|own| planned.is_none_or(|planned| !own.is_subset(&planned)))
+        let is_planned = |own| self.plan.as_ref().is_some_and(|plan| CpuSet::is_subset(own, &plan.cpus()));
+        task.own_affinity.as_ref().is_some_and(|own| !is_planned(own))
     }
 
     /// Returns the share of the command's CPU time that was observed while its tasks were pinned; `None` if

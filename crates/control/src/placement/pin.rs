@@ -133,9 +133,8 @@ impl PinnedProcesses {
         session.enforcer().update_cpu_time();
         session.enter_cgroup_now(&pids);
         let binds = !placement.bound_nodes().is_empty();
-        let unbound =
-            || session.unbound().filter(|_| binds).map(|why| format!("the memory cannot be bound: {why}"));
-        let unbound = unbound();
+        let unbound = session.unbound().filter(|_| binds);
+        let unbound = unbound.map(|why| format!("the memory cannot be bound: {why}"));
         match session.first_failure().or(unbound) {
             None => Ok(Self { processes, session }),
             Some(why) => {

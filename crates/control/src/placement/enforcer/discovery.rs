@@ -57,7 +57,7 @@ impl AffinityEnforcer {
     pub(super) fn add_task(&mut self, pid: u32, tid: u32, creation: Creation) {
         let Ok(cpus) = affinity::of_thread(tid) else { return };
         if !self.inheritable_affinities(creation.latest_ns()).contains(&cpus)
-            && !self.may_be_reset(Some(pid), &cpus)
+            && !self.may_be_reset(tid, &cpus)
         {
             self.register_task(pid, tid, creation);
             self.record_own_affinity(tid, cpus);

@@ -38,8 +38,7 @@ impl AffinityEnforcer {
         let pinned: Vec<(u32, usize)> =
             self.assignment.tasks().filter_map(|tid| Some((tid, self.assignment.worker_of(tid)?))).collect();
         for (tid, worker) in pinned {
-            let pid = self.tasks.get(&tid).map(|known| known.pid);
-            let was_reset = |cpus: &CpuSet| *cpus == self.all_cpus || self.may_be_reset(pid, cpus);
+            let was_reset = |cpus: &CpuSet| *cpus == self.all_cpus || self.may_be_reset(tid, cpus);
             if affinity::of_thread(tid)
                 .is_ok_and(|cpus| cpus != *self.assignment.cpus(worker) && was_reset(&cpus))
             {

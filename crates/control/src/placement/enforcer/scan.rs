@@ -175,20 +175,16 @@ impl AffinityEnforcer {
                 let widened = !self.assignment.is_adopted(tid)
                     && cpus.is_subset(&self.all_cpus)
                     && (cpus.is_empty() || cpus.len() > left.len());
-                let pid = self.tasks.get(&tid).map(|known| known.pid);
                 let was_reset = widened
                     || self.entering_cgroup && self.kernel_resets
                     || self.rejected.contains(&tid)
-                    || cpus != left && self.may_be_reset(pid, &cpus);
+                    || cpus != left && self.may_be_reset(tid, &cpus);
                 if cpus != left && was_reset {
                     return self.move_task(tid, worker);
                 }
                 left == cpus || left.is_empty()
             }
-            None => {
-                let pid = self.tasks.get(&tid).map(|known| known.pid);
-                self.inheritable_affinities(now_ns()).contains(&cpus) || self.may_be_reset(pid, &cpus)
-            }
+            None => self.inheritable_affinities(now_ns()).contains(&cpus) || self.may_be_reset(tid, &cpus),
         };
         if !expected {
             self.record_own_affinity(tid, cpus);
@@ -197,8 +193,8 @@ impl AffinityEnforcer {
 
     /// Whether the kernel, and not the task, may have set these CPUs: kernels before 6.2 set all CPUs of the cpuset whenever it
     /// changes, which other programs cause as well.
-    pub(super) fn may_be_reset(&self, pid: Option<u32>, cpus: &CpuSet) -> bool {
-        self.kernel_resets && pid.and_then(group_dir::allowed_cpus).is_some_and(|all| *cpus == all)
+    pub(super) fn may_be_reset(&self, tid: u32, cpus: &CpuSet) -> bool {
+        self.kernel_resets && group_dir::allowed_cpus(tid).is_some_and(|all| *cpus == all)
     }
 
     pub(super) fn record_own_affinity(&mut self, tid: u32, cpus: CpuSet) {
